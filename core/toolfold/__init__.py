@@ -1,0 +1,56 @@
+"""Toolfold: progressive tool discovery as an explicit state machine.
+
+machine.py      the centre: the transition table of a group's region, and `plan`, the only decider of state
+catalog.py      what is registered, immutable          draft.py      a catalog in the making
+snapshot.py     (catalog, active groups, facts)        visibility.py the only decider of availability
+transaction.py  the life of one step over hooks        session.py    one holder's state and its queue of steps
+listing.py      pages, cursors, group infos            control.py    activators, deactivators, loaders
+dispatch.py     calling                                schema.py     schemas and validation
+declare.py      decorators and class-based groups      toolset.py    `ToolSet`, the face of it all
+names.py, resources.py, observe.py, errors.py          names, URI templates, events, errors
+"""
+
+from .catalog import Catalog, GroupSpec, Profile, Spec
+from .control import Loader
+from .declare import group, tool
+from .dispatch import Context, ToolResult
+from .errors import *  # noqa: F403 - errors.__all__ is the list of SPEC ERR-1
+from .errors import __all__ as _errors
+from .listing import GroupInfo, Page
+from .machine import Plan, State, Step, plan
+from .names import WireNames, qualified_name
+from .observe import Change
+from .session import HookContext, Session
+from .snapshot import Snapshot
+from .toolset import ToolSet, success_of
+from .visibility import View, Visibility
+
+__version__ = "0.1.0"
+__all__ = [
+    "Catalog",
+    "Change",
+    "Context",
+    "GroupInfo",
+    "GroupSpec",
+    "HookContext",
+    "Loader",
+    "Page",
+    "Plan",
+    "Profile",
+    "Session",
+    "Snapshot",
+    "Spec",
+    "State",
+    "Step",
+    "ToolResult",
+    "ToolSet",
+    "View",
+    "Visibility",
+    "WireNames",
+    "group",
+    "plan",
+    "qualified_name",
+    "success_of",
+    "tool",
+    *_errors,
+]

@@ -1,0 +1,312 @@
+"""The catalog: groups, exclusion sets, and everything that is registered, as one immutable value (SPEC 1, 3).
+
+A catalog is compiled once, when it is made. Groups are numbered in canonical order, so a set of groups is an integer
+used as a bit set, its ascending bits are the canonical order, and an ancestor's bit is below its descendants'.
+What is registered is put into buckets by a group that must be active for it to be available; a list then looks only
+into the buckets of active groups, however much is registered (SPEC LST-5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakValueDictionary
+
+from attrs import evolve, field, frozen
+
+from .errors import GroupNotFound
+from .names import canonical_key, split_name
+from .visibility import Visibility, anchors, is_static
+
+if TYPE_CHECKING:
+    from .dispatch import Context
+    from .schema import Arguments
+    from .snapshot import Snapshot
+
+Kind = Literal["tool", "prompt", "resource", "resource_template"]
+KINDS: tuple[Kind, ...] = ("tool", "prompt", "resource", "resource_template")
+Role = Literal["activate", "deactivate", "load"]
+Hook = Callable[..., Any]
+Handler = Callable[[dict[str, Any], "Context"], Awaitable[Any]]
+
+
+def paths_of(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return group paths as a tuple; a single text is one path, not its letters."""
+    return (paths,) if isinstance(paths, str) else tuple(paths)
+
+
+@frozen(kw_only=True)
+class GroupSpec:
+    """A group as it was registered.
+
+    `on_rollback` is `None` to undo a hook by its opposite, a hook of its own, or `False` to opt out (SPEC HOOK-5).
+    `opens_on` is the tool whose success opens the group (SPEC SES-6). A `transient` group is not stored (SPEC PER-4).
+    """
+
+    path: str
+    description: str = ""
+    title: str | None = None
+    on_activate: Hook | None = None
+    on_deactivate: Hook | None = None
+    on_rollback: Hook | Literal[False] | None = None
+    show_deactivator: bool = True
+    controls: bool = True
+    pinned: bool = False
+    opens_on: str | None = None
+    transient: bool = False
+
+    @property
+    def parent(self) -> str | None:
+        """The path of the parent, or `None` for a group at root."""
+        return split_name(self.path)[0] or None
+
+    @property
+    def display_name(self) -> str:
+        """The title, or else the last segment of the path."""
+        return self.title or split_name(self.path)[1]
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether any transition of this group runs something."""
+        return self.on_activate is not None or self.on_deactivate is not None
+
+
+@frozen(kw_only=True, eq=False)
+class Spec:
+    """Something registered: a tool, prompt, resource or resource template (SPEC REG-9).
+
+    `name` is what it is called by: the full name, the URI, or the URI template. `definition` is what clients are shown,
+    in the shape of the MCP specification; treat it as read-only. `control` is set for what the library made itself.
+    """
+
+    kind: Kind
+    name: str
+    rule: Visibility
+    definition: Mapping[str, Any]
+    handler: Handler
+    arguments: Arguments | None = None
+    group: str | None = None
+    hidden: bool = False
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    control: tuple[Role, str] | None = None
+
+    @property
+    def description(self) -> str:
+        """What the model is told about it."""
+        return str(self.definition.get("description", ""))
+
+    @property
+    def title(self) -> str | None:
+        """The human-readable name, if there is one."""
+        return self.definition.get("title")
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of a tool's arguments; empty for other kinds."""
+        schema: Mapping[str, Any] = self.definition.get("inputSchema", {})
+        return schema
+
+
+@frozen(kw_only=True)
+class Profile:
+    """A named choice of groups (SPEC PRO-1): active from the start, and allowed to be activated.
+
+    `"*"` in `available` means all others. `read_only=True` keeps only the tools whose `readOnlyHint` is true (PRO-3).
+    """
+
+    name: str
+    description: str = ""
+    active: tuple[str, ...] = field(default=(), converter=paths_of)
+    available: tuple[str, ...] = field(default=(), converter=paths_of)
+    read_only: bool | None = None
+
+    def admits(self, path: str) -> bool:
+        """Return whether the group exists under this profile: named, or above a named one."""
+        if "*" in self.available:
+            return True
+        return any(name == path or name.startswith(f"{path}.") for name in (*self.active, *self.available))
+
+
+@frozen
+class Shelf:
+    """What a catalog holds of one kind: by name, and in buckets by the group that must be active."""
+
+    by_name: Mapping[str, Spec]
+    loose: tuple[Spec, ...]
+    anchored: Mapping[int, tuple[Spec, ...]]
+    changing: frozenset[Spec]
+
+    @classmethod
+    def of(cls, specs: Mapping[str, Spec], index: Mapping[str, int]) -> Shelf:
+        """Return a shelf of `specs`; `index` gives the number of each group."""
+        loose: list[Spec] = []
+        anchored: dict[int, list[Spec]] = {}
+        changing: list[Spec] = []
+        for spec in specs.values():
+            needed = [index[path] for path in anchors(spec.rule) if path in index]
+            (anchored.setdefault(max(needed), []) if needed else loose).append(spec)
+            if not is_static(spec.rule):
+                changing.append(spec)
+        return cls(
+            MappingProxyType(dict(specs)),
+            tuple(loose),
+            {number: tuple(bucket) for number, bucket in anchored.items()},
+            frozenset(changing),
+        )
+
+    def candidates(self, active: Iterable[int]) -> Iterator[Spec]:
+        """Yield everything that might be available while exactly the groups `active` are."""
+        yield from self.loose
+        for number in active:
+            yield from self.anchored.get(number, ())
+
+
+@frozen(kw_only=True, eq=False)
+class Catalog:
+    """The immutable definition that everything else is a function of (SPEC 1).
+
+    `groups` is in canonical order and a group's place in it is its number. The masks are bit sets of such numbers:
+    `ancestors[g]` (without g), `subtree[g]` (with g), `partners[g]` (who excludes g), `displaces[g]` (the partners with everything below them: what leaves when g enters).
+    """
+
+    name: str
+    groups: tuple[GroupSpec, ...]
+    exclusions: tuple[frozenset[str], ...]
+    specs: Mapping[Kind, Mapping[str, Spec]]
+    profiles: Mapping[str, Profile]
+    max_active: int | None = None
+    evict_oldest: bool = False
+    make_loader: Callable[[tuple[GroupSpec, ...]], Spec] | None = None
+
+    index: Mapping[str, int] = field(init=False)
+    ancestors: tuple[int, ...] = field(init=False)
+    subtree: tuple[int, ...] = field(init=False)
+    partners: tuple[int, ...] = field(init=False)
+    displaces: tuple[int, ...] = field(init=False)
+    shelves: Mapping[Kind, Shelf] = field(init=False)
+    opened_by: Mapping[str, tuple[str, ...]] = field(init=False)
+    interned: WeakValueDictionary[Any, Snapshot] = field(init=False, factory=WeakValueDictionary, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        index = {group.path: number for number, group in enumerate(self.groups)}
+        ancestors, subtree = _lineage(self.groups, index)
+        alone = tuple(1 << number for number in range(len(self.groups)))
+        specs = dict(self.specs)
+        if self.make_loader is not None:
+            loader = self.make_loader(self.groups)
+            specs["tool"] = {**specs.get("tool", {}), loader.name: loader}
+        compiled: dict[str, Any] = {
+            "index": MappingProxyType(index),
+            "ancestors": ancestors,
+            "subtree": subtree,
+            "partners": _excluded(self.exclusions, index, alone),
+            "displaces": _excluded(self.exclusions, index, subtree),
+            "shelves": {kind: Shelf.of(specs.get(kind, {}), index) for kind in KINDS},
+            "opened_by": _openers(self.groups),
+        }
+        for name, value in compiled.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def tools(self) -> Mapping[str, Spec]:
+        """All tools by full name, control tools included."""
+        return self.shelves["tool"].by_name
+
+    def number(self, path: str) -> int:
+        """Return the number of a group, or raise `GroupNotFound` with near matches (SPEC ACT-1, ERR-2)."""
+        number = self.index.get(path)
+        if number is None:
+            raise GroupNotFound(path, tuple(self.index))
+        return number
+
+    def group(self, path: str) -> GroupSpec:
+        """Return a group by its path, or raise `GroupNotFound`."""
+        return self.groups[self.number(path)]
+
+    @cached_property
+    def tool_counts(self) -> Mapping[str, int]:
+        """The number of user tools directly in each group that has any."""
+        counts: dict[str, int] = {}
+        for spec in self.tools.values():
+            if spec.group is not None and spec.control is None:
+                counts[spec.group] = counts.get(spec.group, 0) + 1
+        return counts
+
+    @cached_property
+    def pinned(self) -> int:
+        """The groups that a quota never evicts, as a bit set (SPEC ACT-10)."""
+        return sum(1 << number for number, group in enumerate(self.groups) if group.pinned)
+
+    def under(self, profile: Profile) -> Catalog:
+        """Return the catalog as a session under `profile` knows it: other groups do not exist in it (SPEC PRO-1)."""
+        kept = {group.path for group in self.groups if profile.admits(group.path)}
+        specs = {
+            kind: {name: spec for name, spec in held.items() if _admitted(spec, kept, profile)}
+            for kind, held in self.specs.items()
+        }
+        return evolve(
+            self,
+            groups=tuple(group for group in self.groups if group.path in kept),
+            exclusions=tuple(kept_set for one in self.exclusions if len(kept_set := one & kept) > 1),
+            specs=specs,
+        )
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the numbers in a bit set, ascending: the canonical order."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def canonical(groups: Iterable[GroupSpec]) -> tuple[GroupSpec, ...]:
+    """Return groups in canonical order (SPEC 1)."""
+    return tuple(sorted(groups, key=lambda group: canonical_key(group.path)))
+
+
+def _lineage(groups: tuple[GroupSpec, ...], index: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    ancestors = [0] * len(groups)
+    subtree = [1 << number for number in range(len(groups))]
+    parents = [index[group.parent] if group.parent else -1 for group in groups]
+    for number, parent in enumerate(parents):
+        if parent >= 0:
+            ancestors[number] = ancestors[parent] | 1 << parent
+    for number in reversed(range(len(groups))):
+        if parents[number] >= 0:
+            subtree[parents[number]] |= subtree[number]
+    return tuple(ancestors), tuple(subtree)
+
+
+def _excluded(
+    exclusions: Iterable[frozenset[str]], index: Mapping[str, int], with_each: tuple[int, ...]
+) -> tuple[int, ...]:
+    excluded = [0] * len(with_each)
+    for exclusion in exclusions:
+        members = [index[path] for path in exclusion]
+        everyone = 0
+        for member in members:
+            everyone |= with_each[member]
+        for member in members:
+            excluded[member] |= everyone & ~with_each[member]
+    return tuple(excluded)
+
+
+def _openers(groups: Iterable[GroupSpec]) -> Mapping[str, tuple[str, ...]]:
+    opened: dict[str, tuple[str, ...]] = {}
+    for group in groups:
+        if group.opens_on is not None:
+            opened[group.opens_on] = (*opened.get(group.opens_on, ()), group.path)
+    return opened
+
+
+def _admitted(spec: Spec, kept: set[str], profile: Profile) -> bool:
+    owner = spec.control[1] if spec.control else spec.group
+    if owner is not None and owner not in kept:
+        return False
+    if profile.read_only is None or spec.kind != "tool" or spec.control is not None:
+        return True
+    return bool(spec.definition.get("annotations", {}).get("readOnlyHint", False)) is profile.read_only

@@ -1,0 +1,224 @@
+"""Calling: what a handler is given, what it may answer, and how its answer becomes a result (SPEC 9).
+
+Content blocks are plain mappings in the shape of the MCP specification, so the core needs no protocol package.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+from attrs import field, frozen
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from .catalog import Handler, Spec
+from .errors import InvalidArguments, InvalidDefinition, ProtocolError, ToolError
+from .schema import Arguments, hints_of
+
+if TYPE_CHECKING:
+    from .session import Session
+    from .snapshot import Snapshot
+
+log = logging.getLogger("toolfold")
+
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+async def _no_progress(progress: float, total: float | None, message: str | None) -> None:
+    """Report to nobody."""
+
+
+def _blocks(blocks: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(blocks)
+
+
+@frozen
+class ToolResult:
+    """The answer to a call: content blocks for the model, structured content for programs, whether it is an error."""
+
+    content: tuple[Mapping[str, Any], ...] = field(default=(), converter=_blocks)
+    structured: Any = None
+    is_error: bool = False
+    meta: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of_text(cls, text: str, structured: Any = None, *, is_error: bool = False) -> ToolResult:
+        """Return a result of one text block."""
+        return cls(({"type": "text", "text": text},), structured, is_error)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined by line breaks."""
+        return "\n".join(str(block["text"]) for block in self.content if block.get("type") == "text")
+
+
+@frozen(eq=False)
+class Context:
+    """What a handler is given beside its arguments (SPEC CALL-5).
+
+    `snapshot` is the one that the call was checked against; what the handler changes is seen by the next request.
+    `request` is whatever the adapter got the call from, or `None`.
+    """
+
+    session: Session
+    name: str
+    snapshot: Snapshot
+    request: Any = None
+    _progress: Progress = _no_progress
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The session's facts, as of now."""
+        return self.session.facts
+
+    def set_fact(self, name: str, value: Any) -> None:
+        """Set a fact of the session (SPEC SES-5)."""
+        self.session.set_fact(name, value)
+
+    def is_group_active(self, path: str) -> bool:
+        """Return whether the group is active now."""
+        return self.session.is_active(path)
+
+    async def activate(self, path: str) -> bool:
+        """Activate a group of the session; see `Session.activate`."""
+        return await self.session.activate(path)
+
+    async def deactivate(self, path: str) -> bool:
+        """Deactivate a group of the session; see `Session.deactivate`."""
+        return await self.session.deactivate(path)
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the caller how far the call has come; goes nowhere if the caller did not ask."""
+        await self._progress(progress, total, message)
+
+
+def typed_handler(name: str, function: Callable[..., Any]) -> tuple[Handler, Arguments]:
+    """Return the handler and arguments of a function whose annotations describe its arguments (SPEC KIT-2).
+
+    A parameter annotated as `Context` is given the context and is no argument.
+    """
+    _check_callable(name, function)
+    hints = hints_of(name, function)
+    context_parameters = frozenset(parameter for parameter, hint in hints.items() if _means_context(hint))
+    arguments = Arguments.from_signature(name, function, context_parameters)
+
+    async def handle(values: dict[str, Any], context: Context) -> Any:
+        return await settled(function(**values, **dict.fromkeys(context_parameters, context)))
+
+    return handle, arguments
+
+
+def raw_handler(name: str, function: Callable[..., Any]) -> Handler:
+    """Return the handler of a function that takes nothing, the arguments, or arguments and context (SPEC KIT-2)."""
+    _check_callable(name, function)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise InvalidDefinition(name, "its handler has no signature to read; wrap it in a function") from error
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p for p in positional if p.default is p.empty]
+    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    taken = len(required) if required else min(len(positional), 2)
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        taken = 2
+    if taken > 2 or keywords:
+        raise InvalidDefinition(
+            name, "its handler must take nothing, the arguments, or the arguments and the context, and nothing more"
+        )
+
+    async def handle(values: dict[str, Any], context: Context) -> Any:
+        return await settled(function(*(values, context)[:taken]))
+
+    return handle
+
+
+def adapted(name: str, function: Callable[..., Any], schema: Any | None) -> tuple[Handler, Arguments]:
+    """Return handler and arguments in the form that fits: raw with an explicit schema, else typed."""
+    if schema is None:
+        return typed_handler(name, function)
+    return raw_handler(name, function), Arguments.from_schema(name, schema)
+
+
+async def settled(value: Any) -> Any:
+    """Return `value`, awaited if it can be."""
+    return await value if inspect.isawaitable(value) else value
+
+
+async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context) -> ToolResult:
+    """Return what comes of calling an available tool (SPEC CALL-2, CALL-3).
+
+    Raises:
+        ProtocolError: The handler asked for an error of the protocol.
+    """
+    try:
+        values = dict(arguments or {})
+        if spec.arguments is not None:
+            values = spec.arguments.check(spec.name, values)
+        return to_result(await spec.handler(values, context))
+    except InvalidArguments as error:
+        if error.name != spec.name:
+            return _failed(spec)
+        return ToolResult.of_text(str(error), is_error=True)
+    except ProtocolError:
+        raise
+    except ToolError as error:
+        return ToolResult.of_text(str(error), is_error=True)
+    except Exception:
+        return _failed(spec)
+
+
+def to_result(value: Any) -> ToolResult:
+    """Return a handler's answer as a result: texts as they are, everything else also as structured content.
+
+    Raises:
+        TypeError: The value has no JSON form.
+    """
+    if isinstance(value, ToolResult):
+        return value
+    if value is None:
+        return ToolResult()
+    if isinstance(value, str):
+        return ToolResult.of_text(value)
+    try:
+        plain = to_jsonable_python(value, by_alias=True)
+        text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    except (PydanticSerializationError, ValueError) as error:
+        raise TypeError(f"the handler answered with a {type(value).__name__}, which has no JSON form") from error
+    return ToolResult.of_text(text, plain if isinstance(plain, dict) else None)
+
+
+def to_prompt(value: Any) -> Any:
+    """Return what a prompt's handler answered as a prompt result: a text is one message of the user."""
+    if isinstance(value, str):
+        value = [{"role": "user", "content": {"type": "text", "text": value}}]
+    return value if isinstance(value, Mapping) else {"messages": to_jsonable_python(value, by_alias=True)}
+
+
+def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
+    """Return what a resource's handler answered as a resource result: texts and bytes become its one content."""
+    kind = {"mimeType": mime_type} if mime_type else {}
+    if isinstance(value, bytes):
+        value = [{"uri": uri, **kind, "blob": base64.b64encode(value).decode()}]
+    elif isinstance(value, str):
+        value = [{"uri": uri, **kind, "text": value}]
+    return value if isinstance(value, Mapping) else {"contents": to_jsonable_python(value, by_alias=True)}
+
+
+def _failed(spec: Spec) -> ToolResult:
+    log.exception("the handler of %r failed", spec.name)
+    return ToolResult.of_text(
+        f"{spec.name} failed with an internal error; its operator can find it in the log.", is_error=True
+    )
+
+
+def _check_callable(name: str, function: Any) -> None:
+    if not callable(function):
+        raise InvalidDefinition(name, f"its handler is a {type(function).__name__}, which can't be called")
+
+
+def _means_context(hint: Any) -> bool:
+    return hint is Context or Context in get_args(hint)

@@ -1,0 +1,319 @@
+"""A catalog in the making: what registration checks and collects (SPEC 3).
+
+A `Draft` is the only mutable definition, and private to a tool set. Every method checks first and changes last, so an
+error leaves it as it was (SPEC REG-1); each costs the same however much is registered (SPEC REG-8). `freeze` makes the
+immutable `Catalog`, once for any number of registrations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from .catalog import KINDS, Catalog, GroupSpec, Kind, Profile, Spec, canonical
+from .control import RESERVED, ControlStyle
+from .errors import (
+    ConfigError,
+    DuplicateName,
+    ExclusionConflict,
+    GroupNotFound,
+    InvalidDefinition,
+    InvalidName,
+)
+from .names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
+from .schema import compile_schema, plain_json
+from .visibility import Always, Group, Visibility, check_rule, groups_of
+
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+
+
+class Draft:
+    """The groups, exclusion sets, specs and profiles registered so far."""
+
+    def __init__(self, name: str, style: ControlStyle, max_active: int | None, evict_oldest: bool) -> None:
+        self.name = name
+        self.style = style
+        self.max_active = max_active
+        self.evict_oldest = evict_oldest
+        self._groups: dict[str, GroupSpec] = {}
+        self._exclusions: dict[frozenset[str], None] = {}
+        self._specs: dict[Kind, dict[str, Spec]] = {kind: {} for kind in KINDS}
+        self._profiles: dict[str, Profile] = {}
+        self._guards: list[Callable[[str], None]] = []
+        self._frozen: Catalog | None = None
+
+    def freeze(self) -> Catalog:
+        """Return the catalog of all that is registered now; the same one until something is registered."""
+        if self._frozen is None:
+            self._frozen = Catalog(
+                name=self.name,
+                groups=canonical(self._groups.values()),
+                exclusions=tuple(self._exclusions),
+                specs={kind: dict(specs) for kind, specs in self._specs.items()},
+                profiles=dict(self._profiles),
+                max_active=self.max_active,
+                evict_oldest=self.evict_oldest,
+                make_loader=self.style.loader.spec if self.style.loader else None,
+            )
+        return self._frozen
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Undo what was registered within if an error comes out (SPEC REG-1)."""
+        groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
+        specs = {kind: dict(held) for kind, held in self._specs.items()}
+        frozen = self._frozen
+        try:
+            yield
+        except BaseException:
+            self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, specs
+            self._frozen = frozen
+            raise
+
+    def guard_names(self, guard: Callable[[str], None]) -> None:
+        """Have `guard(name)` called with every tool name, now and before each is registered; it may raise."""
+        for name in self._specs["tool"]:
+            guard(name)
+        if self.style.loader:
+            guard(self.style.loader.name)
+        self._guards.append(guard)
+
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    def add_group(self, name: str, parent: str | None, options: Mapping[str, Any]) -> GroupSpec:
+        """Add a group given by segment and parent, or by full path (SPEC REG-2)."""
+        path = self.path_of(name, parent)
+        if path in self._groups:
+            raise DuplicateName("group", path)
+        for above in ancestors(path):
+            self.known(above)
+        group = GroupSpec(path=path, **options)
+        for hook in (group.on_activate, group.on_deactivate, group.on_rollback or None):
+            if hook is not None and not callable(hook):
+                raise InvalidDefinition(path, f"its hook {hook!r} can't be called")
+        controls = self.style.specs(group)
+        for control in controls:
+            self._check_new("tool", control)
+        self._groups[path] = group
+        self._specs["tool"].update(controls)
+        self._frozen = None
+        return group
+
+    def path_of(self, name: str, parent: str | None) -> str:
+        """Return the full path that a segment or path, with a parent or without, stands for."""
+        check_name(name)
+        above, segment = split_name(name)
+        if parent is None:
+            return name
+        if above and above != parent:
+            raise InvalidName(name, name, f"it is not directly in its parent {parent!r}")
+        return check_name(f"{check_name(parent)}.{segment}")
+
+    def known(self, path: str) -> GroupSpec:
+        """Return a registered group, or raise `GroupNotFound`."""
+        group = self._groups.get(path)
+        if group is None:
+            raise GroupNotFound(path, tuple(self._groups))
+        return group
+
+    def exclusion(self, paths: Iterable[str]) -> frozenset[str]:
+        """Return the exclusion set of these groups, checked but not added (SPEC REG-3)."""
+        given = list(paths)
+        members = frozenset(given)
+        for path in given:
+            self.known(path)
+        if len(members) < 2 or len(members) != len(given):
+            raise ExclusionConflict(tuple(given), "An exclusion set needs two or more different groups.")
+        for path in sorted(members):
+            for above in ancestors(path):
+                if above in members:
+                    raise ExclusionConflict(
+                        (above, path),
+                        f"{above!r} contains {path!r}, which needs it active, so they can't exclude one another.",
+                    )
+        return members
+
+    def add_exclusion(self, members: frozenset[str]) -> None:
+        """Add a checked exclusion set."""
+        self._exclusions[members] = None
+        self._frozen = None
+
+    def remove_group(self, path: str) -> GroupSpec:
+        """Remove a group, what is below it, and their tools (SPEC REG-5)."""
+        group = self.known(path)
+        gone = {other for other in self._groups if other == path or other.startswith(f"{path}.")}
+        self._groups = {name: spec for name, spec in self._groups.items() if name not in gone}
+        for kind, held in self._specs.items():
+            self._specs[kind] = {name: spec for name, spec in held.items() if spec.group not in gone}
+        remaining = (members - gone for members in self._exclusions)
+        self._exclusions = {members: None for members in remaining if len(members) > 1}
+        self._frozen = None
+        return group
+
+    # -- tools and the rest -------------------------------------------------------------------------------------------
+
+    def add_spec(self, spec: Spec) -> Spec:
+        """Add a checked spec; a user's tool takes the place of a generated control tool (SPEC NAM-4, REG-4)."""
+        self._check_new(spec.kind, spec.name)
+        self._specs[spec.kind][spec.name] = spec
+        self._frozen = None
+        return spec
+
+    def remove_spec(self, kind: Kind, name: str) -> Spec | None:
+        """Remove what a user registered and return it, or `None`; a generated control tool comes back in its place."""
+        spec = self._specs[kind].get(name)
+        if spec is None or spec.control is not None:
+            return None
+        del self._specs[kind][name]
+        if kind == "tool" and spec.group is not None:
+            control = self.style.specs(self._groups[spec.group]).get(name)
+            if control is not None:
+                self._specs[kind][name] = control
+        self._frozen = None
+        return spec
+
+    def add_profile(self, profile: Profile) -> None:
+        """Add a profile whose groups exist and whose starting groups can be active together (SPEC PRO-1)."""
+        check_segment(profile.name)
+        if profile.name in self._profiles:
+            raise DuplicateName("profile", profile.name)
+        for path in (*profile.active, *(path for path in profile.available if path != "*")):
+            self.known(path)
+        for path in profile.active:
+            if missing := [above for above in ancestors(path) if above not in profile.active]:
+                raise ConfigError(
+                    f"Profile {profile.name!r} starts with {path!r} active, but not {missing[0]!r} which contains it: "
+                    "name both."
+                )
+        for members in self._exclusions:
+            if len(both := sorted(members & set(profile.active))) > 1:
+                raise ExclusionConflict(
+                    both,
+                    f"Profile {profile.name!r} starts with {both[0]!r} and {both[1]!r} active, "
+                    "which exclude one another: leave one out.",
+                )
+        self._profiles[profile.name] = profile
+        self._frozen = None
+
+    def place(
+        self, name: str, group: str | None, flat: bool, rule: Visibility | None
+    ) -> tuple[str, str | None, Visibility]:
+        """Return `(full name, group, rule)` for a name given as base or in full (SPEC NAM-2, NAM-4, NAM-5, VIS-1)."""
+        if not is_text(name):
+            raise InvalidName(str(name), str(name), "a name is a text")
+        above, base = split_name(name)
+        if above:
+            check_name(name)
+            if flat or (group is not None and group != above):
+                raise InvalidName(name, name, "a dotted name is a full name, and its group must agree with it")
+            group = above
+        check_segment(base, name)
+        if rule is not None:
+            check_rule(name, rule)
+            for mentioned in sorted(groups_of(rule)):
+                self.known(mentioned)
+            if group is None and isinstance(rule, Group):
+                group, flat = rule.path, True
+        if group is None:
+            return base, None, rule or Always()
+        self.known(group)
+        if base in RESERVED and not flat:
+            return qualified_name(group, base), group, _replacement_rule(qualified_name(group, base), rule)
+        return base if flat else qualified_name(group, base), group, rule or Group(group)
+
+    def _check_new(self, kind: Kind, name: str) -> None:
+        held = self._specs[kind].get(name)
+        taken_by_loader = kind == "tool" and self.style.loader is not None and self.style.loader.name == name
+        if taken_by_loader or (held is not None and held.control is None):
+            raise DuplicateName(kind.replace("_", " "), name)
+        if kind == "tool":
+            for guard in self._guards:
+                guard(name)
+
+
+def _replacement_rule(name: str, rule: Visibility | None) -> Visibility:
+    if rule is None:
+        return Always()
+    if groups_of(rule):
+        raise InvalidDefinition(
+            name, "it takes the place of a control tool, so it must not depend on a group being active"
+        )
+    return rule
+
+
+def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts that every definition on the wire has, checked (SPEC REG-6): absent ones are left out.
+
+    `options` may hold `title`, `description`, `icons`, `meta`, `category`, `annotations` and `output_schema`.
+    """
+    made: dict[str, Any] = {"name": name}
+    for key in ("title", "description"):
+        if (text := options.get(key)) is not None:
+            if not isinstance(text, str):
+                raise InvalidDefinition(name, f"its {key} is {type(text).__name__}, and must be a text")
+            made[key] = text
+    if (schema := options.get("output_schema")) is not None:
+        made["outputSchema"] = plain_json(name, schema, "output schema")
+        compile_schema(name, made["outputSchema"], "output schema")
+    if (annotations := options.get("annotations")) is not None:
+        made["annotations"] = _annotations(name, plain_json(name, annotations, "annotations"))
+    if (icons := options.get("icons")) is not None:
+        made["icons"] = _icons(name, plain_json(name, icons, "icons"))
+    meta = plain_json(name, options.get("meta") or {}, "meta")
+    if not isinstance(meta, dict):
+        raise InvalidDefinition(name, "its meta must be a JSON object")
+    if options.get("category") is not None:
+        meta["category"] = options["category"]
+    return {**made, "_meta": meta} if meta else made
+
+
+def check_uri(uri: str) -> str:
+    """Return `uri` if it looks like one: a scheme, a colon, and no white space; else raise `InvalidName`."""
+    if not is_text(uri) or _URI.fullmatch(uri) is None:
+        raise InvalidName(str(uri), str(uri), "a resource is named by a URI with a scheme, such as file:///notes.txt")
+    return uri
+
+
+def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return a prompt's arguments in wire form and as a schema; each is given as a name or a mapping with `name`."""
+    listed: list[dict[str, Any]] = []
+    for argument in plain_json(name, list(arguments), "arguments"):
+        entry = {"name": argument, "required": True} if isinstance(argument, str) else argument
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            raise InvalidDefinition(name, f"its argument {argument!r} is neither a name nor a mapping with a name")
+        listed.append(entry)
+    schema = {
+        "type": "object",
+        "properties": {entry["name"]: {"type": "string"} for entry in listed},
+        "required": [entry["name"] for entry in listed if entry.get("required")],
+        "additionalProperties": False,
+    }
+    return listed, schema
+
+
+def _annotations(name: str, annotations: Any) -> dict[str, Any]:
+    if not isinstance(annotations, dict):
+        raise InvalidDefinition(name, "its annotations must be a JSON object")
+    renamed = {_camel(key): value for key, value in annotations.items()}
+    for hint in HINTS:
+        if not isinstance(renamed.get(hint, False), bool):
+            raise InvalidDefinition(name, f"its annotation {hint} must be true or false")
+    if not isinstance(renamed.get("title", ""), str):
+        raise InvalidDefinition(name, "its annotation title must be a text")
+    return renamed
+
+
+def _icons(name: str, icons: Any) -> list[Any]:
+    if not isinstance(icons, list) or not all(
+        isinstance(icon, dict) and isinstance(icon.get("src"), str) for icon in icons
+    ):
+        raise InvalidDefinition(name, "its icons must be a list of objects that have a src")
+    return icons
+
+
+def _camel(key: str) -> str:
+    head, *rest = key.split("_")
+    return head + "".join(part.capitalize() for part in rest)

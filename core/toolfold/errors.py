@@ -1,0 +1,226 @@
+"""Every error that Toolfold raises (SPEC ERR-1, ERR-2): one base, few leaves, data on the instance.
+
+A message says what happened, with which names, and what to do next. Nothing of a foreign exception's text is copied
+into a message: the cause stays reachable as `__cause__`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+__all__ = [
+    "ConfigError",
+    "DuplicateName",
+    "ExclusionConflict",
+    "GroupNotFound",
+    "HandleExpired",
+    "HandleInvalid",
+    "HookFailed",
+    "IllegalEvent",
+    "InvalidArguments",
+    "InvalidCursor",
+    "InvalidDefinition",
+    "InvalidName",
+    "ManifestError",
+    "ParentInactive",
+    "ProtocolError",
+    "QuotaExceeded",
+    "ReentrantTransition",
+    "SessionClosed",
+    "ToolError",
+    "ToolNotFound",
+    "ToolfoldError",
+]
+
+
+class ToolfoldError(Exception):
+    """The base of all errors of this library."""
+
+
+class InvalidName(ToolfoldError):
+    """A name, or a part of one, is not allowed (SPEC NAM-1)."""
+
+    def __init__(self, name: str, part: str, problem: str) -> None:
+        self.name = name
+        self.part = part
+        self.problem = problem
+        where = "" if part == name else f" in {name!r}"
+        super().__init__(f"{part!r}{where} is not a valid name: {problem}.")
+
+
+class DuplicateName(ToolfoldError):
+    """Something of that kind and name is registered already (SPEC REG-4)."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        self.kind = kind
+        self.name = name
+        super().__init__(f"A {kind} named {name!r} is registered already; choose another name or unregister it first.")
+
+
+class GroupNotFound(ToolfoldError):
+    """No such group, as far as the caller may see (SPEC ACT-1, ERR-2)."""
+
+    def __init__(self, group: str, known: Sequence[str] = ()) -> None:
+        self.group = group
+        self.suggestions = tuple(get_close_matches(group, known, n=3, cutoff=0.6))
+        if self.suggestions:
+            hint = f" Did you mean {_either(self.suggestions)}?"
+        elif known:
+            hint = f" The groups are {_listed(known)}."
+        else:
+            hint = " There are no groups here."
+        super().__init__(f"There is no group {group!r}.{hint}")
+
+
+class ParentInactive(ToolfoldError):
+    """A group can't be activated while an ancestor is inactive (SPEC ACT-2)."""
+
+    def __init__(self, group: str, parent: str) -> None:
+        self.group = group
+        self.parent = parent
+        super().__init__(f"Group {group!r} can't be activated yet: activate {parent!r} first.")
+
+
+class ExclusionConflict(ToolfoldError):
+    """Two groups exclude one another where both are asked for (SPEC REG-3, ACT-9)."""
+
+    def __init__(self, groups: Sequence[str], problem: str, session: str | None = None) -> None:
+        self.groups = tuple(groups)
+        self.session = session
+        super().__init__(problem)
+
+
+class QuotaExceeded(ToolfoldError):
+    """A limit on active groups or on open sessions is reached (SPEC ACT-10, SES-4)."""
+
+    def __init__(self, what: str, limit: int, remedy: str) -> None:
+        self.what = what
+        self.limit = limit
+        super().__init__(f"The limit of {limit} {what} is reached: {remedy}.")
+
+
+class HookFailed(ToolfoldError):
+    """A hook failed, so the transition did not happen (SPEC HOOK-4); the cause is `__cause__`.
+
+    `compensation` holds the failures met while undoing the hooks that had succeeded (SPEC HOOK-5).
+    """
+
+    def __init__(self, group: str, phase: str, compensation: Sequence[Exception] = ()) -> None:
+        self.group = group
+        self.phase = phase
+        self.compensation = tuple(compensation)
+        undone = f" Undoing the earlier hooks met {len(self.compensation)} more failure(s)." if compensation else ""
+        super().__init__(
+            f"The {phase} hook of group {group!r} failed, so nothing was changed; mend its cause and try again.{undone}"
+        )
+
+
+class ReentrantTransition(ToolfoldError):
+    """A hook asked its own session for a change of state (SPEC HOOK-7)."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        super().__init__(
+            f"A hook of session {session!r} asked that session for a change while its own transition is under way; "
+            "do it after the transition, or in the same step with transition(activate=[...])."
+        )
+
+
+class ToolNotFound(ToolfoldError):
+    """Unknown, unavailable and mode-hidden are one answer (SPEC CALL-1); `hint` is set by opt-in only."""
+
+    def __init__(self, name: str, hint: str | None = None, kind: str = "tool") -> None:
+        self.name = name
+        self.hint = hint
+        self.kind = kind
+        super().__init__(f"Unknown {kind}: {name}" + (f" ({hint})" if hint else ""))
+
+
+class InvalidArguments(ToolfoldError):
+    """Arguments do not fit the schema (SPEC CALL-2); `problems` maps a place to what is expected there."""
+
+    def __init__(self, name: str, problems: Mapping[str, str]) -> None:
+        self.name = name
+        self.problems = dict(problems)
+        lines = "; ".join(f"{place}: {problem}" for place, problem in problems.items())
+        super().__init__(f"Invalid arguments for {name}: {lines}. Call it again with arguments that fit its schema.")
+
+
+class InvalidCursor(ToolfoldError):
+    """A cursor is malformed or belongs to another list (SPEC LST-3)."""
+
+    def __init__(self, cursor: str) -> None:
+        self.cursor = cursor
+        super().__init__("The cursor is not one of this list; list again without a cursor.")
+
+
+class InvalidDefinition(ToolfoldError):
+    """A definition would be wrong or break a list, so it was not registered (SPEC REG-6)."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        self.problem = problem
+        super().__init__(f"{name!r} can't be registered: {problem}.")
+
+
+class SessionClosed(ToolfoldError):
+    """The session has ended or was not opened (SPEC SES-3)."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        super().__init__(f"Session {session!r} is not open; open a new one.")
+
+
+class HandleInvalid(ToolfoldError):
+    """A handle is forged, damaged, or was made for another catalog or caller (SPEC DEL-3)."""
+
+
+class HandleExpired(ToolfoldError):
+    """A handle's time is over (SPEC DEL-3)."""
+
+
+class ManifestError(ToolfoldError):
+    """A manifest file or one of its entries can't be used (SPEC GRP-2)."""
+
+    def __init__(self, file: str, position: str, problem: str) -> None:
+        self.file = file
+        self.position = position
+        self.problem = problem
+        super().__init__(f"{file}, {position}: {problem}.")
+
+
+class ConfigError(ToolfoldError):
+    """A setting, a configuration file or a combination of them is wrong."""
+
+
+class IllegalEvent(ToolfoldError):
+    """An event met a state that the transition table has no row for: a fault of the caller's driver."""
+
+    def __init__(self, state: str, event: str) -> None:
+        self.state = state
+        self.event = event
+        super().__init__(f"Event {event!r} can't happen in state {state!r}.")
+
+
+class ToolError(ToolfoldError):
+    """Raised by a handler or hook to tell the model what went wrong, in words that it may read (SPEC CALL-3)."""
+
+
+class ProtocolError(ToolfoldError):
+    """Raised by a handler to answer with an error of the protocol instead of a result; passed on unchanged."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        self.code = code
+        self.message = message
+        self.data = data
+        super().__init__(message)
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(repr(name) for name in names)
+
+
+def _listed(names: Sequence[str], limit: int = 10) -> str:
+    shown = ", ".join(repr(name) for name in names[:limit])
+    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -1,0 +1,160 @@
+"""Lists: pages of what is available, cursors, and the groups with their states (SPEC 7).
+
+What depends on the active groups alone is worked out once for each snapshot and shared by all who are in it; only
+what has a predicate is evaluated for each request.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from bisect import bisect_right
+from functools import cached_property
+
+from attrs import frozen
+
+from .catalog import Kind, Spec, bits
+from .errors import InvalidCursor
+from .machine import State, region
+from .snapshot import Snapshot
+from .visibility import View, available
+
+
+@frozen
+class Page:
+    """One page of a list, and the cursor of the next one, or `None` at the end (SPEC LST-2)."""
+
+    items: tuple[Spec, ...]
+    next_cursor: str | None = None
+
+    @property
+    def tools(self) -> tuple[Spec, ...]:
+        """The items, in ascending order of name."""
+        return self.items
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the items."""
+        return tuple(spec.name for spec in self.items)
+
+
+@frozen
+class GroupInfo:
+    """A group as a session sees it (SPEC LST-4). `tool_count` counts user tools directly in the group."""
+
+    name: str
+    description: str
+    display_name: str
+    state: State
+    active: bool
+    parent: str | None
+    tool_count: int
+
+
+@frozen(eq=False)
+class Outlook:
+    """What one snapshot offers of one kind: what is certainly listed, and what its predicates have a say in."""
+
+    certain: tuple[Spec, ...]
+    undecided: tuple[Spec, ...]
+
+    @cached_property
+    def page(self) -> Page:
+        """The certain items as the only page."""
+        return Page(self.certain)
+
+
+def outlook(view: View, kind: Kind) -> Outlook:
+    """Return what the view's snapshot offers, worked out once for each snapshot."""
+    snapshot = view.snapshot
+    found: Outlook | None = snapshot.memo.get(kind)
+    if found is None:
+        found = snapshot.memo[kind] = _outlook(view, kind)
+    return found
+
+
+def listed(view: View, kind: Kind) -> tuple[Spec, ...]:
+    """Return all that is listed: available and not hidden, in ascending order of name (SPEC LST-1, VIS-6)."""
+    offer = outlook(view, kind)
+    if not offer.undecided:
+        return offer.certain
+    decided = [spec for spec in offer.undecided if available(spec, view)]
+    return _sorted([*offer.certain, *decided]) if decided else offer.certain
+
+
+def page_of(view: View, kind: Kind, cursor: str | None = None, size: int | None = None) -> Page:
+    """Return one page of the list (SPEC LST-1, LST-2).
+
+    Args:
+        view: The snapshot to list.
+        kind: What to list.
+        cursor: Where the page before ended, or `None` for the first page.
+        size: The greatest number of items in a page, or `None` for all.
+
+    Raises:
+        InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
+    """
+    if cursor is None and size is None and not outlook(view, kind).undecided:
+        return outlook(view, kind).page
+    items = listed(view, kind)
+    issuer = f"{view.snapshot.catalog.name}/{kind}"
+    start = 0
+    if cursor is not None:
+        start = bisect_right(items, _decode(cursor, issuer), key=lambda spec: spec.name)
+    if size is None or start + size >= len(items):
+        return Page(items[start:])
+    return Page(items[start : start + size], _encode(items[start + size - 1].name, issuer))
+
+
+def group_infos(snapshot: Snapshot) -> tuple[GroupInfo, ...]:
+    """Return all groups with their states, in canonical order, without root (SPEC LST-4)."""
+    catalog = snapshot.catalog
+    infos: list[GroupInfo] = []
+    for number, group in enumerate(catalog.groups):
+        state = region(catalog, snapshot.mask, number)
+        infos.append(
+            GroupInfo(
+                name=group.path,
+                description=group.description,
+                display_name=group.display_name,
+                state=state,
+                active=state is State.ACTIVE,
+                parent=group.parent,
+                tool_count=catalog.tool_counts.get(group.path, 0),
+            )
+        )
+    return tuple(infos)
+
+
+def _outlook(view: View, kind: Kind) -> Outlook:
+    shelf = view.snapshot.catalog.shelves[kind]
+    certain: list[Spec] = []
+    undecided: list[Spec] = []
+    for spec in shelf.candidates(bits(view.snapshot.mask)):
+        if spec.hidden:
+            continue
+        if spec in shelf.changing:
+            undecided.append(spec)
+        elif available(spec, view):
+            certain.append(spec)
+    return Outlook(_sorted(certain), tuple(undecided))
+
+
+def _sorted(specs: list[Spec]) -> tuple[Spec, ...]:
+    return tuple(sorted(specs, key=lambda spec: spec.name))
+
+
+def _encode(name: str, issuer: str) -> str:
+    return base64.urlsafe_b64encode(f"{issuer}\n{name}".encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str, issuer: str) -> str:
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        text = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
+    except (UnicodeError, binascii.Error):
+        raise InvalidCursor(cursor) from None
+    origin, newline, name = text.partition("\n")
+    if origin != issuer or not newline:
+        raise InvalidCursor(cursor)
+    return name

@@ -1,0 +1,108 @@
+"""Segments, paths, qualified names, and names on the wire (SPEC NAM-1 to NAM-6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from .errors import ConfigError, InvalidName
+
+SEPARATOR = "."
+MAX_SEGMENT = 64
+MAX_NAME = 128
+_SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ALPHABET = "use 1 to 64 of the characters A-Z a-z 0-9 _ -"
+
+
+def is_text(value: object) -> bool:
+    """Return whether `value` is a text: what comes from outside may be anything, whatever its annotation says."""
+    return isinstance(value, str)
+
+
+def check_segment(segment: str, whole: str | None = None) -> str:
+    """Return `segment` if it is a valid path segment or base name, else raise `InvalidName` (SPEC NAM-1)."""
+    if not is_text(segment) or _SEGMENT.fullmatch(segment) is None:
+        raise InvalidName(str(segment if whole is None else whole), str(segment), _ALPHABET)
+    return segment
+
+
+def check_name(name: str) -> str:
+    """Return `name` if it is a valid full name: segments joined by dots, at most 128 characters (SPEC NAM-1)."""
+    if not is_text(name):
+        raise InvalidName(str(name), str(name), "a name is a text")
+    for segment in name.split(SEPARATOR):
+        check_segment(segment, name)
+    if len(name) > MAX_NAME:
+        raise InvalidName(name, name, f"it has {len(name)} characters, and at most {MAX_NAME} are allowed")
+    return name
+
+
+def qualified_name(group: str, base: str) -> str:
+    """Return the full name of a tool: `{group}.{base}`, or `base` at root, where `group` is `""` (SPEC NAM-2)."""
+    check_segment(base)
+    return check_name(f"{group}{SEPARATOR}{base}" if group else base)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return `(group path, base)` of a full name; the path is `""` for an unqualified one."""
+    group, _, base = name.rpartition(SEPARATOR)
+    return group, base
+
+
+def ancestors(path: str) -> list[str]:
+    """Return the paths above `path`, topmost first."""
+    segments = path.split(SEPARATOR)
+    return [SEPARATOR.join(segments[:depth]) for depth in range(1, len(segments))]
+
+
+def canonical_key(path: str) -> list[str]:
+    """Return the sort key of the canonical order: segment by segment, ancestors before descendants (SPEC 1)."""
+    return path.split(SEPARATOR)
+
+
+def snake_case(name: str) -> str:
+    """Return a class name as a segment: `FileOps` gives `file_ops`, `HTTPServer` gives `http_server` (SPEC NAM-3)."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+class WireNames:
+    """A bijection between the names of a catalog and the names that clients are given (SPEC NAM-6).
+
+    Args:
+        separator: What stands for the dot on the wire, of the characters `A-Z a-z 0-9 _ - .`.
+        max_length: How many characters a name on the wire may have.
+    """
+
+    def __init__(self, separator: str = SEPARATOR, max_length: int = MAX_NAME) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,8}", separator):
+            raise ConfigError(f"{separator!r} can't separate names on the wire: use 1 to 8 of A-Z a-z 0-9 _ - .")
+        self.separator = separator
+        self.max_length = max_length
+        self._names: dict[str, str] = {}
+
+    def admit(self, name: str) -> None:
+        """Take a name in, or raise `ConfigError` if its wire name is taken by another or too long."""
+        wire = self.to_wire(name)
+        holder = self._names.get(wire, name)
+        if holder != name:
+            raise ConfigError(
+                f"{holder!r} and {name!r} would both be {wire!r} on the wire: rename one, or choose another separator."
+            )
+        if len(wire) > self.max_length:
+            raise ConfigError(f"{wire!r} has {len(wire)} characters; this wire allows {self.max_length}: shorten it.")
+        self._names[wire] = name
+
+    def admit_all(self, names: Iterable[str]) -> None:
+        """Take many names in; see `admit`."""
+        for name in names:
+            self.admit(name)
+
+    def to_wire(self, name: str) -> str:
+        """Return the name that clients see."""
+        return name if self.separator == SEPARATOR else name.replace(SEPARATOR, self.separator)
+
+    def from_wire(self, wire: str) -> str:
+        """Return the catalog's name; a wire name that belongs to nothing comes back as something unknown."""
+        if self.separator == SEPARATOR:
+            return wire
+        return self._names.get(wire, f"{wire} ")

@@ -1,0 +1,495 @@
+"""The async shell around the machine: one holder's state, its queue of steps, its hooks and listeners (SPEC 5, 10, 11).
+
+Steps of a session are taken one at a time, in order of arrival. A step is planned by `machine.plan`, run over hooks as
+a `Transaction`, and committed by swapping one reference; only then are observers and listeners told. Reads take the
+reference as it is and never wait. Nothing here decides a state or an availability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import anyio
+from attrs import frozen
+
+from . import dispatch
+from .catalog import KINDS, Catalog, Kind, Profile, Spec, bits
+from .dispatch import Context, Progress, ToolResult, settled
+from .errors import (
+    InvalidDefinition,
+    ReentrantTransition,
+    SessionClosed,
+    ToolfoldError,
+    ToolNotFound,
+)
+from .listing import GroupInfo, Page, group_infos, listed, page_of
+from .machine import Plan, Step, everything_left, plan
+from .names import is_text
+from .observe import (
+    Change,
+    Committed,
+    EventRefused,
+    HooksFailed,
+    NotificationFailed,
+    RolledBack,
+    SessionEnded,
+    log,
+)
+from .resources import match
+from .snapshot import Snapshot
+from .transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
+from .visibility import View, available
+
+if TYPE_CHECKING:
+    from .toolset import ToolSet
+
+Listener = Callable[[frozenset[str]], None]
+
+_running: ContextVar[tuple[Transaction, ...]] = ContextVar("toolfold_running", default=())
+
+
+@frozen(eq=False)
+class HookContext:
+    """What a hook is given, if it takes an argument: whose session, which group, and why it runs."""
+
+    session: Session
+    group: str
+    phase: str
+    undoes: str | None = None
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The session's facts."""
+        return self.session.facts
+
+
+class Session:
+    """One holder's activation state. Made by `ToolSet.open_session`; use it with `async with`."""
+
+    __slots__ = (
+        "__weakref__",
+        "_listeners",
+        "_lock",
+        "_profile",
+        "_running",
+        "_snapshot",
+        "_start",
+        "_status",
+        "_tools",
+        "id",
+    )
+
+    def __init__(self, tools: ToolSet, identity: str, profile: Profile | None, start: Iterable[str]) -> None:
+        self.id = identity
+        self._tools = tools
+        self._profile = profile
+        self._start = tuple(start)
+        self._status: Literal["new", "open", "closed"] = "new"
+        self._snapshot = Snapshot.of(tools.catalog_under(profile))
+        self._lock: anyio.Lock | None = None
+        self._running: Transaction | None = None
+        self._listeners: tuple[Listener, ...] = ()
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> Self:
+        """Open the session, with its profile's and its own groups active, and return it.
+
+        Raises:
+            QuotaExceeded: Too many sessions are open (SPEC SES-4).
+            ToolfoldError: A group to start with can't be activated; the session is closed then.
+        """
+        if self._status == "new":
+            await self._tools.admit(self)
+            self._status = "open"
+            if self._start:
+                try:
+                    await self.transition(activate=self._start)
+                except BaseException:
+                    with anyio.CancelScope(shield=True):
+                        await self.close()
+                    raise
+        return self
+
+    def begin(self) -> None:
+        """Open the session at once, with no groups active: for the default session of a tool set."""
+        self._status = "open"
+
+    async def close(self) -> None:
+        """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
+
+        Raises:
+            ExceptionGroup: Of `HookFailed`, one for each hook that failed; the session is closed all the same.
+        """
+        self._refuse_reentry()
+        with anyio.CancelScope(shield=True):
+            await self._take_turn()
+            try:
+                if self._status == "closed":
+                    return
+                failures: tuple[Exception, ...] = ()
+                if self._status == "open":
+                    failures = (await self._carry_out(lambda: everything_left(self.snapshot), force=True)).failures
+                self._status = "closed"
+                self._listeners = ()
+                self._tools.forget(self)
+                self._tools.observers.tell(SessionEnded(self.id))
+            finally:
+                self._end_turn()
+        if failures:
+            raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the session takes requests."""
+        return self._status == "open"
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The present state, in the newest catalog (SPEC REG-7)."""
+        catalog = self._tools.catalog_under(self._profile)
+        if self._snapshot.catalog is not catalog:
+            self._snapshot = self._snapshot.moved_to(catalog)
+        return self._snapshot
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog as this session knows it."""
+        return self.snapshot.catalog
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The active groups, in canonical order."""
+        return self.snapshot.active
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The facts, read-only."""
+        return self._snapshot.facts
+
+    def is_active(self, path: str) -> bool:
+        """Return whether the group is active, or raise `GroupNotFound`."""
+        snapshot = self.snapshot
+        return bool(snapshot.mask >> snapshot.catalog.number(path) & 1)
+
+    def view(self) -> View:
+        """Return the view of one request: the present snapshot and one reading of the application state."""
+        return self._tools.view_of(self.snapshot)
+
+    def list_groups(self) -> tuple[GroupInfo, ...]:
+        """Return all groups with their states, in canonical order (SPEC LST-4)."""
+        self._check_open()
+        return group_infos(self.snapshot)
+
+    def list_tools(self, cursor: str | None = None) -> Page:
+        """Return a page of the tools that are listed now (SPEC LST-1, LST-2); raises `InvalidCursor`."""
+        return self.list("tool", cursor)
+
+    def list(self, kind: Kind, cursor: str | None = None) -> Page:
+        """Return a page of what is listed of a kind; see `list_tools` (SPEC REG-9)."""
+        self._check_open()
+        self._tools.touch(self)
+        return page_of(self.view(), kind, cursor, self._tools.page_size)
+
+    def listed_names(self) -> tuple[str, ...]:
+        """Return the names of all tools that are listed now."""
+        return tuple(spec.name for spec in listed(self.view(), "tool"))
+
+    # -- calling ------------------------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        progress: Progress | None = None,
+        request: Any = None,
+    ) -> ToolResult:
+        """Call a tool and return its result (SPEC 9).
+
+        Raises:
+            ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
+            ProtocolError: The handler asked for an error of the protocol.
+        """
+        spec, context = self._find("tool", name, progress, request)
+        result = await dispatch.run(spec, arguments, context)
+        if not result.is_error and name in context.snapshot.catalog.opened_by:
+            await self._open_on(name, context.snapshot.catalog.opened_by[name])
+        return result
+
+    async def fetch(
+        self, kind: Kind, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None
+    ) -> Any:
+        """Return what the handler of a prompt, resource or resource template answers (SPEC REG-9).
+
+        Raises:
+            ToolNotFound: It is unknown or not available.
+            InvalidArguments: The arguments do not fit.
+        """
+        spec, context = self._find(kind, name, None, request)
+        values = dict(arguments or {})
+        if spec.arguments is not None:
+            values = spec.arguments.check(spec.name, values)
+        return await spec.handler(values, context)
+
+    async def read(self, uri: str, request: Any = None) -> Any:
+        """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
+
+        Raises `ToolNotFound` if no available resource has that URI.
+        """
+        self._check_open()
+        view = self.view()
+        shelves = view.snapshot.catalog.shelves
+        spec, name, arguments = shelves["resource"].by_name.get(uri), uri, {}
+        if spec is None:
+            templates = shelves["resource_template"].by_name.values()
+            spec, arguments = match([one for one in templates if available(one, view)], uri) or (None, {})
+            name = spec.name if spec is not None else uri
+        if spec is None or not available(spec, view):
+            raise ToolNotFound(uri, None, "resource")
+        answer = await self.fetch(spec.kind, name, arguments, request)
+        return dispatch.to_contents(uri, spec.definition.get("mimeType"), answer)
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None) -> Any:
+        """Return the messages of a prompt, in the form of the MCP specification (SPEC REG-9); raises as `fetch`."""
+        return dispatch.to_prompt(await self.fetch("prompt", name, arguments, request))
+
+    # -- changing -----------------------------------------------------------------------------------------------------
+
+    async def activate(self, path: str) -> bool:
+        """Activate a group; return whether anything changed (SPEC ACT-1 to ACT-4).
+
+        Raises:
+            GroupNotFound, ParentInactive, QuotaExceeded: It can't be activated; nothing has changed.
+            HookFailed: A hook failed; nothing has changed (SPEC HOOK-4).
+            ReentrantTransition: Asked by a hook of this session (SPEC HOOK-7).
+            SessionClosed: The session has ended.
+        """
+        return bool(await self.transition(activate=(path,)))
+
+    async def deactivate(self, path: str, *, force: bool = False) -> bool:
+        """Deactivate a group and everything below it; return whether anything changed (SPEC ACT-5).
+
+        With `force` it completes although `on_deactivate` hooks fail; observers are told which (SPEC HOOK-8). Raises
+        as `activate` does.
+        """
+        return bool(await self.transition(deactivate=(path,), force=force))
+
+    async def transition(
+        self, activate: Iterable[str] = (), deactivate: Iterable[str] = (), *, force: bool = False
+    ) -> Change:
+        """Deactivate and activate groups as one atomic step; return what changed (SPEC ACT-9).
+
+        Raises as `activate` does, and `ExclusionConflict` if two groups to activate exclude one another.
+        """
+        step = Step(activate, deactivate)
+        self._refuse_reentry()
+        await self._take_turn()
+        try:
+            self._check_open()
+            self._tools.touch(self)
+            return await self._carry_out(lambda: plan(self.snapshot, step), force)
+        finally:
+            self._end_turn()
+
+    def set_fact(self, name: str, value: Any) -> None:
+        """Set a fact: JSON's scalars, or tuples of them (SPEC SES-5). Predicates see it from the next request on.
+
+        Raises:
+            InvalidDefinition: The value is not an immutable JSON value.
+            ReentrantTransition: Asked by a hook of this session.
+        """
+        self._check_open()
+        self._refuse_reentry()
+        if not is_text(name) or not _is_fact(value):
+            raise InvalidDefinition(str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such")
+        before = self.view()
+        self._snapshot = before.snapshot.with_facts({**before.snapshot.facts, name: value})
+        self._tell_listeners(self._lists_changed(before, before.of(self._snapshot)))
+
+    def on_list_changed(self, listener: Listener) -> Callable[[], None]:
+        """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
+
+        It is a plain function that returns at once; `kinds` names the lists, such as `{"tool"}`. What it raises is
+        logged. Returns a function that takes the listener away.
+        """
+        self._listeners = (*self._listeners, listener)
+
+        def remove() -> None:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
+
+        return remove
+
+    def notify(self, kinds: Iterable[str] = ("tool",)) -> None:
+        """Tell this session's listeners that lists changed, for changes of the catalog (SPEC NTF-3)."""
+        self._tell_listeners(frozenset(kinds))
+
+    # -- within -------------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._status != "open":
+            raise SessionClosed(self.id)
+
+    def _refuse_reentry(self) -> None:
+        if self._running is not None and self._running in _running.get():
+            raise ReentrantTransition(self.id)
+
+    def _find(self, kind: Kind, name: str, progress: Progress | None, request: Any) -> tuple[Spec, Context]:
+        self._check_open()
+        self._tools.touch(self)
+        view = self.view()
+        spec = view.snapshot.catalog.shelves[kind].by_name.get(name)
+        if spec is None or not available(spec, view):
+            raise ToolNotFound(name, self._tools.hint(spec, view), kind.replace("_", " "))
+        context = Context(self, name, view.snapshot, request)
+        return spec, context if progress is None else Context(self, name, view.snapshot, request, progress)
+
+    async def _take_turn(self) -> None:
+        if self._lock is None:
+            self._lock = anyio.Lock(fast_acquire=True)
+        await self._lock.acquire()
+
+    def _end_turn(self) -> None:
+        lock = self._lock
+        assert lock is not None
+        if lock.statistics().tasks_waiting == 0:
+            self._lock = None
+        lock.release()
+
+    async def _carry_out(self, make_plan: Callable[[], Plan], force: bool) -> Change:
+        """Plan and run until a plan could be committed: one whose hooks ran, but which a newer catalog no longer
+        means the same, is undone and made again.
+        """
+        while True:
+            planned = make_plan()
+            if not planned.changes:
+                return Change()
+            transaction = self._transaction(planned, force)
+            interrupted = await self._run_hooks(transaction)
+            if transaction.state == ABORTED:
+                self._tools.observers.tell(RolledBack(self.id, transaction.cause or RuntimeError()))
+                error = transaction.error()
+                if interrupted is not None:
+                    for failure in error.compensation:
+                        interrupted.add_note(f"while undoing the hooks that had run: {failure!r}")
+                    raise interrupted
+                raise error from transaction.cause
+            again, refused = self._again(make_plan, planned)
+            if again is not None and _paths(again) == _paths(planned):
+                change = self._commit(again, transaction)
+                if interrupted is not None:
+                    raise interrupted
+                return change
+            transaction.give_up(refused or RuntimeError("the catalog changed while hooks ran"))
+            await self._run_hooks(transaction)
+            if refused is not None:
+                raise refused
+
+    def _again(self, make_plan: Callable[[], Plan], planned: Plan) -> tuple[Plan | None, ToolfoldError | None]:
+        """Return the plan as it is now that the hooks have run, or why it is refused by now."""
+        if planned.before is self.snapshot:
+            return planned, None
+        try:
+            return make_plan(), None
+        except ToolfoldError as error:
+            return None, error
+
+    def _transaction(self, planned: Plan, force: bool) -> Transaction:
+        leaving = [planned.before.catalog.groups[number] for number in bits(planned.leaving)]
+        entering = [planned.after.catalog.groups[number] for number in bits(planned.entering)]
+        return Transaction(reversed(leaving), entering, force=force)
+
+    async def _run_hooks(self, transaction: Transaction) -> BaseException | None:
+        """Run the hooks that the transaction asks for; return the cancellation that met it, to be raised at its end."""
+        interrupted: BaseException | None = None
+        token = None
+        self._running = transaction
+        try:
+            while (call := transaction.next()) is not None:
+                if token is None:
+                    token = _running.set((*_running.get(), transaction))
+                try:
+                    with anyio.CancelScope(shield=transaction.state == ROLLING_BACK or interrupted is not None):
+                        await self._run_hook(call)
+                except Exception as error:
+                    transaction.failed(call, error)
+                except BaseException as error:
+                    interrupted = interrupted or error
+                    transaction.failed(call, error)
+                else:
+                    transaction.succeeded(call)
+        finally:
+            self._running = None
+            if token is not None:
+                _running.reset(token)
+        return interrupted
+
+    async def _run_hook(self, call: HookCall) -> None:
+        timeout = self._tools.hook_timeout
+        with nullcontext() if timeout is None else anyio.fail_after(timeout):
+            await settled(call.hook(HookContext(self, call.group.path, call.phase, call.undoes)))
+
+    def _commit(self, planned: Plan, transaction: Transaction) -> Change:
+        before = self.view()
+        transaction.commit()
+        self._snapshot = (
+            planned.after.with_facts(before.facts) if planned.after.facts != before.facts else planned.after
+        )
+        after = before.of(self._snapshot)
+        entered, left = _paths(planned)
+        change = Change(entered, left, self._lists_changed(before, after), tuple(transaction.failures))
+        self._tools.observers.tell(Committed(self.id, change))
+        if change.failures:
+            log.warning("session %s: %d hooks failed and were passed over", self.id, len(change.failures))
+            self._tools.observers.tell(HooksFailed(self.id, change.failures))
+        self._tell_listeners(change.lists)
+        return change
+
+    def _lists_changed(self, before: View, after: View) -> frozenset[str]:
+        return frozenset(kind for kind in KINDS if listed(before, kind) != listed(after, kind))
+
+    def _tell_listeners(self, kinds: frozenset[str]) -> None:
+        if not kinds:
+            return
+        for listener in self._listeners:
+            try:
+                listener(kinds)
+            except Exception as error:
+                log.exception("session %s: a listener could not be told of a change", self.id)
+                self._tools.observers.tell(NotificationFailed(self.id, error))
+
+    async def _open_on(self, tool: str, groups: tuple[str, ...]) -> None:
+        for path in groups:
+            try:
+                await self.transition(activate=(path,))
+            except ToolfoldError as error:
+                log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
+                self._tools.observers.tell(EventRefused(self.id, tool, error))
+
+
+def _paths(planned: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    entering = tuple(planned.after.catalog.groups[number].path for number in bits(planned.entering))
+    return entering, tuple(planned.before.catalog.groups[number].path for number in bits(planned.leaving))
+
+
+def _is_fact(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_fact(item) for item in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool | int | str)

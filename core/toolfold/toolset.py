@@ -1,0 +1,549 @@
+"""`ToolSet`: registration and dispatch, the face that most users see (SPEC 3, 11).
+
+It owns the draft of the catalog and the live sessions, and decides nothing about state or availability.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Any, Literal, TypeVar
+
+from . import declare
+from .catalog import Catalog, GroupSpec, Hook, Kind, Profile, Spec
+from .control import ControlStyle, Loader
+from .dispatch import ToolResult, adapted, raw_handler
+from .draft import Draft, check_uri, definition, prompt_schema
+from .errors import ConfigError, ExclusionConflict, QuotaExceeded
+from .listing import GroupInfo, Page
+from .names import qualified_name
+from .observe import Observer, Observers, PredicateFailed, SessionOpened, log
+from .resources import template_variables
+from .schema import Arguments
+from .session import Session
+from .snapshot import Snapshot
+from .visibility import StateReader, View, Visibility
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ToolSet:
+    """The tools, groups and sessions of one server.
+
+    Args:
+        name: What it is called; cursors of another tool set are told apart by it.
+        control: How groups are opened: `"per_group"`, `"none"`, `"load_tool_group"`, `"expand_tools"`, or a `Loader`.
+        control_visibility: `"always"`, or `"relevant"` to list a control tool only while it can do something.
+        page_size: The greatest number of items in a page of a list; `None` for one page.
+        on_hidden: `"opaque"`, or `"hint"` to name the group to activate when a tool of an inactive group is called.
+        state: Supplies `view.state` to predicates; called at most once for each request.
+        max_active: The greatest number of active groups in a session (SPEC ACT-10).
+        evict: `"oldest"` to make room for a new group by closing the longest-active one; `None` to refuse.
+        hook_timeout: Seconds that a hook may take (SPEC HOOK-6); `None` for ever.
+        max_sessions: The greatest number of open sessions (SPEC SES-4).
+        when_full: `"refuse"` a new session, or `"end_idlest"` to end the one that was used least recently.
+        idle_timeout: Seconds without a request after which `end_idle_sessions` ends a session (SPEC SES-3).
+        clock: Tells the time in seconds, such as `time.monotonic`; needed for `idle_timeout`.
+
+    Raises:
+        ConfigError: A setting is wrong.
+    """
+
+    qualified_name = staticmethod(qualified_name)
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        control: str | Loader = "per_group",
+        control_visibility: str = "always",
+        page_size: int | None = None,
+        on_hidden: str = "opaque",
+        state: StateReader | None = None,
+        max_active: int | None = None,
+        evict: Literal["oldest"] | None = None,
+        hook_timeout: float | None = None,
+        max_sessions: int | None = None,
+        when_full: str = "refuse",
+        idle_timeout: float | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        _check_choice("on_hidden", on_hidden, ("opaque", "hint"))
+        _check_choice("when_full", when_full, ("refuse", "end_idlest"))
+        _check_choice("evict", evict, (None, "oldest"))
+        for setting, value in {"page_size": page_size, "max_active": max_active, "max_sessions": max_sessions}.items():
+            if value is not None and value < 1:
+                raise ConfigError(f"{setting} must be at least 1, not {value}.")
+        if idle_timeout is not None and clock is None:
+            raise ConfigError("idle_timeout needs a clock that tells the time in seconds, such as time.monotonic.")
+        self.name = name
+        self.page_size = page_size
+        self.hook_timeout = hook_timeout
+        self.idle_timeout = idle_timeout
+        self.observers = Observers()
+        self._on_hidden = on_hidden
+        self._state = state
+        self._max_sessions = max_sessions
+        self._when_full = when_full
+        self._clock = clock or (lambda: 0.0)
+        self._draft = Draft(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest")
+        self._restricted: dict[str, tuple[Catalog, Catalog]] = {}
+        self._sessions: OrderedDict[Session, float] = OrderedDict()
+        self._identities = count(1)
+        self._default: Session | None = None
+        self._reported: set[tuple[str, str]] = set()
+
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    def register_group(
+        self,
+        name: str,
+        description: str = "",
+        *,
+        parent: str | None = None,
+        title: str | None = None,
+        on_activate: Hook | None = None,
+        on_deactivate: Hook | None = None,
+        on_rollback: Hook | Literal[False] | None = None,
+        show_deactivator: bool = True,
+        controls: bool | None = None,
+        pinned: bool = False,
+        opens_on: str | None = None,
+        transient: bool = False,
+    ) -> GroupSpec:
+        """Register a group and return it (SPEC REG-2).
+
+        Args:
+            name: A segment, with `parent` as its place, or a full path.
+            description: What the model is told about the group.
+            parent: The path of an existing group.
+            title: The name that people see; the segment otherwise.
+            on_activate: Runs before the group is activated; sync or async, with no argument or a `HookContext`.
+            on_deactivate: Runs before it is deactivated.
+            on_rollback: Undoes one of the two in place of the other; `False` for nothing to undo (SPEC HOOK-5).
+            show_deactivator: Whether there is a tool that closes the group (SPEC CTL-1).
+            controls: Whether clients can open and close it; by default, unless it `opens_on` an event.
+            pinned: Whether a quota spares it (SPEC ACT-10).
+            opens_on: A tool whose success opens the group: `success_of("observe")` (SPEC SES-6).
+            transient: Whether its state is left out when a session is stored (SPEC PER-4).
+
+        Raises:
+            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
+        """
+        options = {
+            "description": description,
+            "title": title,
+            "on_activate": declare.hook(on_activate),
+            "on_deactivate": declare.hook(on_deactivate),
+            "on_rollback": declare.hook(on_rollback) if on_rollback else on_rollback,
+            "show_deactivator": show_deactivator,
+            "controls": opens_on is None if controls is None else controls,
+            "pinned": pinned,
+            "opens_on": opens_on,
+            "transient": transient,
+        }
+        return self._draft.add_group(name, parent, options)
+
+    def register_exclusion(self, *groups: str) -> None:
+        """Register groups of which at most one may be active (SPEC REG-3).
+
+        Raises:
+            GroupNotFound: A group does not exist.
+            ExclusionConflict: Fewer than two groups, one contains another, or an open session has two of them active.
+        """
+        members = self._draft.exclusion(groups)
+        for session in self._sessions:
+            active = [path for path in session.active if path in members]
+            if len(active) > 1:
+                raise ExclusionConflict(
+                    active,
+                    f"Session {session.id!r} has {active[0]!r} and {active[1]!r} active; deactivate one of them first.",
+                    session.id,
+                )
+        self._draft.add_exclusion(members)
+
+    def register_profile(self, profile: Profile) -> Profile:
+        """Register a profile for sessions to be opened under (SPEC PRO-1)."""
+        self._draft.add_profile(profile)
+        return profile
+
+    async def unregister_group(self, path: str) -> GroupSpec:
+        """Close a group in every session, then remove it with everything below it; return it (SPEC REG-5).
+
+        Raises:
+            GroupNotFound: There is no such group.
+            HookFailed: A session could not close the group; nothing was removed.
+        """
+        self._draft.known(path)
+        while holders := [session for session in self._sessions if session.snapshot.is_active(path)]:
+            for session in holders:
+                await session.deactivate(path)
+        return self._draft.remove_group(path)
+
+    # -- tools and the rest -------------------------------------------------------------------------------------------
+
+    def register(
+        self,
+        name: str,
+        handler: Callable[..., Any],
+        *,
+        description: str | None = None,
+        input_schema: Any = None,
+        output_schema: Any = None,
+        title: str | None = None,
+        group: str | None = None,
+        flat: bool = False,
+        visibility: Visibility | None = None,
+        hidden: bool = False,
+        category: str | None = None,
+        tags: Iterable[str] = (),
+        annotations: Mapping[str, Any] | None = None,
+        icons: Iterable[Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Spec:
+        """Register a tool and return its spec (SPEC NAM-2, REG-6).
+
+        Args:
+            name: The base name, or the full name of a tool in a group.
+            handler: With `input_schema`, a function of nothing, the arguments, or arguments and `Context`; without, a
+                function whose annotated parameters describe the arguments. Sync or async.
+            description: What the model is told; the handler's docstring otherwise (SPEC KIT-1).
+            input_schema: A JSON Schema mapping whose root is an object.
+            output_schema: A JSON Schema mapping of the structured result.
+            title: The name that people see.
+            group: The group that the tool belongs to; root otherwise.
+            flat: Keep the name unqualified although the tool is in a group (SPEC NAM-5).
+            visibility: A rule in place of the group's (SPEC VIS-2).
+            hidden: Never list it; it can be called while available (SPEC VIS-6).
+            category: A label, shown as `_meta.category` (SPEC KIT-5).
+            tags: Labels for programs; not shown to clients.
+            annotations: Hints such as `{"readOnlyHint": True}`.
+            icons: Icons in the form of the MCP specification.
+            meta: More for `_meta`.
+
+        Raises:
+            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
+        """
+        full, owner, rule = self._draft.place(name, group, flat, visibility)
+        options = {
+            "title": title,
+            "description": declare.docstring(handler) if description is None else description,
+            "annotations": annotations,
+            "icons": None if icons is None else list(icons),
+            "meta": meta,
+            "category": category,
+            "output_schema": output_schema,
+        }
+        wire = definition(full, options)
+        handle, arguments = adapted(full, handler, input_schema)
+        wire["inputSchema"] = arguments.schema
+        return self._draft.add_spec(
+            Spec(
+                kind="tool",
+                name=full,
+                rule=rule,
+                definition=wire,
+                handler=handle,
+                arguments=arguments,
+                group=owner,
+                hidden=hidden,
+                category=category,
+                tags=tuple(tags),
+            )
+        )
+
+    def tool(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
+        """Return a decorator that registers a function as a tool and returns it as it is (SPEC KIT-1).
+
+        `name` is the function's name unless given; `options` are those of `register`, and `always=True` for a tool of
+        a group that is always visible (SPEC KIT-7).
+        """
+
+        def decorate(function: F) -> F:
+            self.register(name or declare.name_of(function), function, **declare.tool_options(options))
+            return function
+
+        return decorate
+
+    def include(self, declared: Any, *, group: str | None = None, **options: Any) -> None:
+        """Register all that an object declares with `@tool` and `@group`, or nothing of it (SPEC KIT-7, REG-1).
+
+        An instance of a class decorated with `@group` becomes a group; the tools of any other object are registered at
+        root. `group` puts everything below that group; `category` and `hidden` override what the tools say.
+        """
+        with self._draft.all_or_nothing():
+            declare.include(self, declared, group, options)
+
+    def register_prompt(
+        self,
+        name: str,
+        handler: Callable[..., Any],
+        *,
+        description: str | None = None,
+        title: str | None = None,
+        arguments: Iterable[Any] = (),
+        group: str | None = None,
+        flat: bool = False,
+        visibility: Visibility | None = None,
+        hidden: bool = False,
+        icons: Iterable[Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Spec:
+        """Register a prompt and return its spec (SPEC REG-9).
+
+        `arguments` are names, or mappings with `name`, `description` and `required`. The handler takes nothing, the
+        arguments, or arguments and `Context`, and answers with a text or a list of messages. The rest, and what is
+        raised, is as in `register`.
+        """
+        full, owner, rule = self._draft.place(name, group, flat, visibility)
+        described = declare.docstring(handler) if description is None else description
+        options = {"title": title, "description": described, "icons": icons, "meta": meta}
+        wire = definition(full, {**options, "icons": None if icons is None else list(icons)})
+        listed, schema = prompt_schema(full, arguments)
+        return self._draft.add_spec(
+            Spec(
+                kind="prompt",
+                name=full,
+                rule=rule,
+                definition={**wire, "arguments": listed},
+                handler=raw_handler(full, handler),
+                arguments=Arguments.from_schema(full, schema),
+                group=owner,
+                hidden=hidden,
+            )
+        )
+
+    def register_resource(self, uri: str, handler: Callable[..., Any], **options: Any) -> Spec:
+        """Register a resource and return its spec (SPEC REG-9).
+
+        The handler takes nothing, or nothing of interest and a `Context`, and answers with a text, bytes, or contents
+        in the form of the MCP specification. `options`: `name`, `description`, `title`, `mime_type`, `group`,
+        `visibility`, `hidden`, `icons`, `meta`.
+        """
+        check_uri(uri)
+        return self._add_resource("resource", uri, "uri", handler, None, **options)
+
+    def register_resource_template(self, uri_template: str, handler: Callable[..., Any], **options: Any) -> Spec:
+        """Register a resource template such as `file:///{path}` and return its spec; see `register_resource`.
+
+        The handler is given the variables of the template as its arguments.
+        """
+        check_uri(uri_template)
+        names = template_variables(uri_template)
+        schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
+        arguments = Arguments.from_schema(uri_template, schema)
+        return self._add_resource("resource_template", uri_template, "uriTemplate", handler, arguments, **options)
+
+    def _add_resource(
+        self,
+        kind: Kind,
+        uri: str,
+        key: str,
+        handler: Callable[..., Any],
+        arguments: Arguments | None,
+        *,
+        name: str | None = None,
+        group: str | None = None,
+        visibility: Visibility | None = None,
+        hidden: bool = False,
+        mime_type: str | None = None,
+        **options: Any,
+    ) -> Spec:
+        unknown = set(options) - {"description", "title", "icons", "meta"}
+        if unknown:
+            raise TypeError(f"unknown option {min(unknown)!r}")
+        _, owner, rule = self._draft.place("resource", group, True, visibility)
+        options.setdefault("description", declare.docstring(handler))
+        wire = {**definition(uri, options), key: uri, "name": name or uri}
+        if mime_type is not None:
+            wire["mimeType"] = mime_type
+        return self._draft.add_spec(
+            Spec(
+                kind=kind,
+                name=uri,
+                rule=rule,
+                definition=wire,
+                handler=raw_handler(uri, handler),
+                arguments=arguments,
+                group=owner,
+                hidden=hidden,
+            )
+        )
+
+    def unregister(self, name: str, kind: Kind = "tool") -> Spec | None:
+        """Remove a tool, or something of another kind, and return its spec; `None` if there was none (SPEC REG-5)."""
+        self._reported.discard((kind, name))
+        return self._draft.remove_spec(kind, name)
+
+    def guard_names(self, guard: Callable[[str], None]) -> None:
+        """Have `guard(name)` called with the name of every tool, now and before each registration (SPEC NAM-6).
+
+        What it raises refuses the registration.
+        """
+        self._draft.guard_names(guard)
+
+    # -- the catalog --------------------------------------------------------------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog as it is now."""
+        return self._draft.freeze()
+
+    def catalog_under(self, profile: Profile | None) -> Catalog:
+        """Return the catalog as a session under `profile` knows it (SPEC PRO-1)."""
+        catalog = self._draft.freeze()
+        if profile is None:
+            return catalog
+        source, restricted = self._restricted.get(profile.name, (None, None))
+        if source is not catalog or restricted is None:
+            restricted = catalog.under(profile)
+            self._restricted[profile.name] = (catalog, restricted)
+        return restricted
+
+    def view_of(self, snapshot: Snapshot) -> View:
+        """Return a view of a snapshot for one request (SPEC VIS-3)."""
+        return View(snapshot, self._state, self._report)
+
+    def hint(self, spec: Spec | None, view: View) -> str | None:
+        """Return what to activate for a tool that is not available, where hints are on (SPEC CALL-1)."""
+        if self._on_hidden != "hint" or spec is None or spec.group is None or view.is_group_active(spec.group):
+            return None
+        return f"activate the group {spec.group} first"
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""
+        return self.observers.add(observer)
+
+    def _report(self, spec: Spec, error: Exception) -> None:
+        if (spec.kind, spec.name) not in self._reported:
+            self._reported.add((spec.kind, spec.name))
+            log.error("the visibility predicate of %s %r failed", spec.kind, spec.name, exc_info=error)
+            self.observers.tell(PredicateFailed(spec.kind, spec.name, error))
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def open_session(
+        self, profile: str | Profile | None = None, active: Iterable[str] = (), *, identity: str | None = None
+    ) -> Session:
+        """Return a new session, to be opened by `async with` or by `await session.start()`.
+
+        Args:
+            profile: A registered profile's name, or a profile; its active groups are opened first (SPEC PRO-1).
+            active: More groups to open at the start, in one step with the profile's.
+            identity: What the session is called in logs and events; numbered otherwise.
+
+        Raises:
+            ConfigError: There is no such profile.
+        """
+        chosen = self._profile(profile)
+        start = (*(chosen.active if chosen else ()), *active)
+        return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, dict.fromkeys(start))
+
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """The open sessions, the least recently used first where sessions are bounded or time out."""
+        return tuple(self._sessions)
+
+    def notify_list_changed(self, kinds: Iterable[str] = ("tool",)) -> None:
+        """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3)."""
+        for session in self.sessions:
+            session.notify(kinds)
+
+    async def end_idle_sessions(self) -> int:
+        """End the sessions without a request for `idle_timeout` seconds; return how many (SPEC SES-3)."""
+        if self.idle_timeout is None:
+            return 0
+        limit = self._clock() - self.idle_timeout
+        idle = [session for session, used in self._sessions.items() if used <= limit and session is not self._default]
+        for session in idle:
+            await self._end(session)
+        return len(idle)
+
+    async def admit(self, session: Session) -> None:
+        """Take a session in, making room or refusing where sessions are bounded (SPEC SES-4)."""
+        while self._max_sessions is not None and self._counted() >= self._max_sessions:
+            idlest = next((other for other in self._sessions if other is not self._default), None)
+            if self._when_full == "refuse" or idlest is None:
+                raise QuotaExceeded("open sessions", self._max_sessions, "close one before you open another")
+            await self._end(idlest)
+        self._take_in(session)
+
+    def touch(self, session: Session) -> None:
+        """Take note that a session was used."""
+        if self.idle_timeout is not None or self._when_full == "end_idlest":
+            self._sessions[session] = self._clock()
+            self._sessions.move_to_end(session)
+
+    def forget(self, session: Session) -> None:
+        """Drop a session that has ended."""
+        self._sessions.pop(session, None)
+        if session is self._default:
+            self._default = None
+
+    def _take_in(self, session: Session) -> None:
+        self._sessions[session] = self._clock()
+        self.observers.tell(SessionOpened(session.id))
+
+    def _counted(self) -> int:
+        return len(self._sessions) - (self._default is not None)
+
+    async def _end(self, session: Session) -> None:
+        try:
+            await session.close()
+        except ExceptionGroup:
+            log.exception("session %s ended with failing hooks", session.id)
+
+    def _profile(self, profile: str | Profile | None) -> Profile | None:
+        if not isinstance(profile, str):
+            return profile
+        profiles = self.catalog.profiles
+        if profile not in profiles:
+            known = ", ".join(sorted(profiles)) or "none"
+            raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")
+        return profiles[profile]
+
+    # -- the default session ------------------------------------------------------------------------------------------
+
+    @property
+    def default_session(self) -> Session:
+        """The session that the methods below work on, opened when it is first needed."""
+        if self._default is None:
+            self._default = Session(self, f"{self.name}-default", None, ())
+            self._default.begin()
+            self._take_in(self._default)
+        return self._default
+
+    async def activate_group(self, path: str) -> bool:
+        """Activate a group of the default session; see `Session.activate`."""
+        return await self.default_session.activate(path)
+
+    async def deactivate_group(self, path: str, *, force: bool = False) -> bool:
+        """Deactivate a group of the default session; see `Session.deactivate`."""
+        return await self.default_session.deactivate(path, force=force)
+
+    def is_group_active(self, path: str) -> bool:
+        """Return whether a group is active in the default session."""
+        return self.default_session.is_active(path)
+
+    def list_groups(self) -> tuple[GroupInfo, ...]:
+        """Return the groups of the default session; see `Session.list_groups`."""
+        return self.default_session.list_groups()
+
+    def list_tools(self, cursor: str | None = None) -> Page:
+        """Return a page of the default session's tools; see `Session.list_tools`."""
+        return self.default_session.list_tools(cursor)
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
+        """Call a tool in the default session; see `Session.call`."""
+        return await self.default_session.call(name, arguments)
+
+
+def success_of(tool: str) -> str:
+    """Return the event that a group can open on: a call of `tool` that was no error (SPEC SES-6)."""
+    return tool
+
+
+def _check_choice(setting: str, value: Any, choices: tuple[Any, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{setting} must be one of {', '.join(map(repr, choices))}, not {value!r}.")

@@ -1,0 +1,176 @@
+"""The life of one transaction over hooks, sans I/O (SPEC HOOK-2 to HOOK-10).
+
+`Transaction` is a model of one flat, synchronous state machine without callbacks:
+
+    planned ── begin ──► running.tearing_down ── torn_down ──► running.setting_up ── commit ──► committed
+                                 │ fail                              │ fail
+                                 └───────────► rolling_back ◄────────┘
+                                                    │ abort
+                                                    └──────► aborted
+
+It never runs a hook. It says which one is next (`next`) and is told how that went (`succeeded`, `failed`); the caller
+awaits hooks between those calls. That nothing is rolled back once the commit has begun is a fact of the table: the
+machine has no such transition and raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from attrs import evolve, frozen
+from transitions import Machine
+
+from .catalog import GroupSpec, Hook
+from .errors import HookFailed
+
+PLANNED = "planned"
+TEARING_DOWN = "running.tearing_down"
+SETTING_UP = "running.setting_up"
+COMMITTED = "committed"
+ROLLING_BACK = "rolling_back"
+ABORTED = "aborted"
+
+STATES = (PLANNED, TEARING_DOWN, SETTING_UP, COMMITTED, ROLLING_BACK, ABORTED)
+TRANSITIONS = (
+    ("begin", PLANNED, TEARING_DOWN),
+    ("torn_down", TEARING_DOWN, SETTING_UP),
+    ("commit", SETTING_UP, COMMITTED),
+    ("fail", TEARING_DOWN, ROLLING_BACK),
+    ("fail", SETTING_UP, ROLLING_BACK),
+    ("abort", ROLLING_BACK, ABORTED),
+)
+_MACHINE: Machine = Machine(
+    model=None,
+    states=list(STATES),
+    transitions=[list(row) for row in TRANSITIONS],
+    initial=None,
+    auto_transitions=False,
+)
+_EVENTS: dict[str, Any] = dict(_MACHINE.events)
+
+Phase = Literal["on_activate", "on_deactivate", "on_rollback"]
+
+
+@frozen
+class HookCall:
+    """A hook to run: whose, why, and what. `undoes` names the phase that a compensation undoes."""
+
+    group: GroupSpec
+    phase: Phase
+    hook: Hook
+    undoes: Phase | None = None
+
+
+class Transaction:
+    """One transaction: hooks of leaving groups, then of entering ones, then the commit; or all of it undone.
+
+    Args:
+        leaving: The groups that leave, in the order in which their hooks run (SPEC HOOK-3).
+        entering: The groups that enter, likewise.
+        force: Whether a failing `on_deactivate` is only noted (SPEC HOOK-8).
+    """
+
+    __slots__ = (
+        "_current",
+        "_done",
+        "_force",
+        "_queue",
+        "_setup",
+        "cause",
+        "compensation_failures",
+        "failures",
+        "state",
+    )
+
+    def __init__(self, leaving: Iterable[GroupSpec], entering: Iterable[GroupSpec], *, force: bool = False) -> None:
+        self.state: str = PLANNED
+        self.cause: BaseException | None = None
+        self.failures: list[HookFailed] = []
+        self.compensation_failures: list[Exception] = []
+        self._queue = [
+            HookCall(group, "on_deactivate", group.on_deactivate)
+            for group in leaving
+            if group.on_deactivate is not None
+        ]
+        self._setup = [
+            HookCall(group, "on_activate", group.on_activate) for group in entering if group.on_activate is not None
+        ]
+        self._done: list[HookCall] = []
+        self._current: HookCall | None = None
+        self._force = force
+
+    @property
+    def failed_call(self) -> HookCall | None:
+        """The hook whose failure ended the run."""
+        return self._current if self.cause is not None else None
+
+    def trigger(self, event: str) -> None:
+        """Move the machine; raises `transitions.MachineError` for what its table does not allow."""
+        _EVENTS[event].trigger(self)
+
+    def next(self) -> HookCall | None:
+        """Return the hook to run now, or `None`: then commit, unless the transaction is aborted."""
+        if self.state == PLANNED:
+            self.trigger("begin")
+        if self.state == TEARING_DOWN and not self._queue:
+            self.trigger("torn_down")
+            self._queue = self._setup
+        if self.state == ROLLING_BACK and not self._queue:
+            self.trigger("abort")
+        if not self._queue:
+            return None
+        call = self._queue.pop(0)
+        if self.state != ROLLING_BACK:
+            self._current = call
+        return call
+
+    def succeeded(self, call: HookCall) -> None:
+        """Take note that `call` went well."""
+        if self.state != ROLLING_BACK:
+            self._done.append(call)
+
+    def failed(self, call: HookCall, error: BaseException) -> None:
+        """Take note that `call` failed: undo what had succeeded, or go on where the failure is only to be noted."""
+        if self.state == ROLLING_BACK:
+            if isinstance(error, Exception):
+                self.compensation_failures.append(error)
+        elif self._force and call.phase == "on_deactivate":
+            self.failures.append(hook_failed(call, error))
+        else:
+            self.give_up(error)
+
+    def give_up(self, error: BaseException) -> None:
+        """Undo what had succeeded, in reverse order (SPEC HOOK-5)."""
+        self.cause = error
+        self.trigger("fail")
+        self._queue = [undo for call in reversed(self._done) if (undo := _compensation(call)) is not None]
+
+    def commit(self) -> None:
+        """Take note that the state has changed."""
+        self.trigger("commit")
+
+    def error(self) -> HookFailed:
+        """Return the error of an aborted transaction, with what failed while compensating attached."""
+        assert self._current is not None
+        return hook_failed(self._current, self.cause, self.compensation_failures)
+
+
+def hook_failed(call: HookCall, cause: BaseException | None, compensation: Iterable[Exception] = ()) -> HookFailed:
+    """Return the error that tells of a failed hook, raised from its cause (SPEC HOOK-4)."""
+    error = HookFailed(call.group.path, call.phase, tuple(compensation))
+    error.__cause__ = cause
+    return error
+
+
+def _compensation(call: HookCall) -> HookCall | None:
+    group = call.group
+    if group.on_rollback is False:
+        return None
+    if group.on_rollback is not None:
+        return HookCall(group, "on_rollback", group.on_rollback, undoes=call.phase)
+    opposite = group.on_deactivate if call.phase == "on_activate" else group.on_activate
+    if opposite is None:
+        return None
+    phase: Phase = "on_deactivate" if call.phase == "on_activate" else "on_activate"
+    return evolve(call, phase=phase, hook=opposite, undoes=call.phase)

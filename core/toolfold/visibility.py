@@ -1,0 +1,254 @@
+"""Visibility rules, their algebra, and the read-only view: the only place where availability is decided (SPEC VIS).
+
+A rule is a value. `holds(rule, view)` says whether it is true of one snapshot; `available(spec, view)` adds what
+happens when a predicate raises. Listing and calling both ask `available` and nothing else (SPEC VIS-7).
+
+Two facts about a rule are worked out once, when a catalog is compiled, so that a list costs what it returns (SPEC LST-5):
+`anchors(rule)`, groups without which the rule can't hold, and `is_static(rule)`, whether it depends on the active
+groups alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from .errors import InvalidDefinition
+
+if TYPE_CHECKING:
+    from .catalog import Spec
+    from .snapshot import Snapshot
+
+Predicate = Callable[["View"], bool]
+StateReader = Callable[[], Any]
+FailureReport = Callable[["Spec", Exception], None]
+
+
+class View:
+    """What predicates see: one snapshot, and one reading of the application state (SPEC VIS-3, MOD-3)."""
+
+    __slots__ = ("_read", "_reading", "_report", "_snapshot")
+
+    def __init__(
+        self, snapshot: Snapshot, read_state: StateReader | None = None, report: FailureReport | None = None
+    ) -> None:
+        self._snapshot = snapshot
+        self._read = read_state
+        self._reading: tuple[Any, Exception | None] | None = None
+        self._report = report
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot that everything in this request is a function of."""
+        return self._snapshot
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The active groups, in canonical order."""
+        return self._snapshot.active
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The session's facts (SPEC SES-5)."""
+        return self._snapshot.facts
+
+    def is_group_active(self, name: str) -> bool:
+        """Return whether the group is active; an unknown one is not."""
+        return self._snapshot.is_active(name)
+
+    @property
+    def state(self) -> Any:
+        """The application state, read at most once for this request; `None` without a supplier."""
+        if self._reading is None:
+            try:
+                self._reading = (self._read() if self._read is not None else None, None)
+            except Exception as error:
+                self._reading = (None, error)
+        value, failure = self._reading
+        if failure is not None:
+            raise failure
+        return value
+
+    def of(self, snapshot: Snapshot) -> View:
+        """Return a view of another snapshot that shares this one's reading of the application state."""
+        return View(snapshot, lambda: self.state, self._report)
+
+    def predicate_failed(self, spec: Spec, error: Exception) -> None:
+        """Report that a predicate of `spec` raised."""
+        if self._report is not None:
+            self._report(spec, error)
+
+
+class Visibility:
+    """A rule that says when something is available; combine rules with `&`, `|` and `~` (SPEC VIS-1)."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def always() -> Visibility:
+        """Return the rule that always holds."""
+        return Always()
+
+    @staticmethod
+    def group(path: str) -> Visibility:
+        """Return the rule that holds while the group is active (SPEC VIS-2)."""
+        return Group(path)
+
+    @staticmethod
+    def when(predicate: Predicate) -> Visibility:
+        """Return the rule that holds while `predicate(view)` is true.
+
+        The predicate must be fast, free of side effects, and not async (`InvalidDefinition`, SPEC VIS-4).
+        """
+        return When(predicate)
+
+    def __and__(self, other: Visibility) -> Visibility:
+        return Both(self, other)
+
+    def __or__(self, other: Visibility) -> Visibility:
+        return Either(self, other)
+
+    def __invert__(self) -> Visibility:
+        return Not(self)
+
+
+@frozen
+class Always(Visibility):
+    """Holds in every snapshot."""
+
+
+@frozen
+class Group(Visibility):
+    """Holds while the group is active."""
+
+    path: str
+
+
+@frozen
+class When(Visibility):
+    """Holds while the predicate is true of the view."""
+
+    predicate: Predicate
+
+
+@frozen
+class Both(Visibility):
+    """Holds if both rules do."""
+
+    left: Visibility
+    right: Visibility
+
+
+@frozen
+class Either(Visibility):
+    """Holds if one of the rules does."""
+
+    left: Visibility
+    right: Visibility
+
+
+@frozen
+class Not(Visibility):
+    """Holds if the rule does not."""
+
+    rule: Visibility
+
+
+def available(spec: Spec, view: View) -> bool:
+    """Return whether `spec` is available in the view's snapshot: listed unless hidden, and callable (SPEC VIS-5)."""
+    try:
+        return holds(spec.rule, view)
+    except Exception as error:
+        view.predicate_failed(spec, error)
+        return False
+
+
+def holds(rule: Visibility, view: View) -> bool:
+    """Return whether `rule` is true of `view`; whatever a predicate raises comes out (SPEC VIS-2)."""
+    match rule:
+        case Always():
+            return True
+        case Group(path):
+            return view.is_group_active(path)
+        case When(predicate):
+            return _truth(predicate(view))
+        case Both(left, right):
+            return holds(left, view) and holds(right, view)
+        case Either(left, right):
+            return holds(left, view) or holds(right, view)
+        case Not(inner):
+            return not holds(inner, view)
+        case _:
+            raise TypeError(f"{rule!r} is not a visibility rule")
+
+
+def _truth(answer: Any) -> bool:
+    if answer is True or answer is False:
+        return answer
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise TypeError("the predicate answered with an awaitable; predicates must answer at once")
+    return bool(answer)
+
+
+def leaves(rule: Visibility) -> Iterator[Visibility]:
+    """Yield the `Always`, `Group` and `When` rules that `rule` is made of."""
+    match rule:
+        case Both(left, right) | Either(left, right):
+            yield from leaves(left)
+            yield from leaves(right)
+        case Not(inner):
+            yield from leaves(inner)
+        case _:
+            yield rule
+
+
+def groups_of(rule: Visibility) -> set[str]:
+    """Return the groups that `rule` mentions."""
+    return {leaf.path for leaf in leaves(rule) if isinstance(leaf, Group)}
+
+
+def is_static(rule: Visibility) -> bool:
+    """Return whether `rule` depends on the active groups alone."""
+    return not any(isinstance(leaf, When) for leaf in leaves(rule))
+
+
+def anchors(rule: Visibility) -> frozenset[str]:
+    """Return groups each of which must be active for `rule` to hold; empty if none is necessary."""
+    match rule:
+        case Group(path):
+            return frozenset({path})
+        case Both(left, right):
+            return anchors(left) | anchors(right)
+        case Either(left, right):
+            return anchors(left) & anchors(right)
+        case _:
+            return frozenset()
+
+
+def check_rule(name: str, rule: Visibility) -> None:
+    """Raise `InvalidDefinition` if `rule` is no rule or has an async predicate (SPEC VIS-4)."""
+    for leaf in leaves(rule):
+        if isinstance(leaf, When):
+            if not callable(leaf.predicate):
+                raise InvalidDefinition(name, "its visibility predicate is not callable")
+            if _is_async(leaf.predicate):
+                raise InvalidDefinition(name, "its visibility predicate is async; predicates must answer at once")
+        elif not isinstance(leaf, Always | Group):
+            raise InvalidDefinition(name, f"{leaf!r} is not a visibility rule; use Visibility.always, group or when")
+
+
+def _is_async(function: Any) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async counts too
+    return any(
+        test(candidate)
+        for test in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        for candidate in (function, call)
+    )

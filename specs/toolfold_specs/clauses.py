@@ -1,0 +1,72 @@
+"""The clauses of the specification as values; ``clauses.toml`` beside this file holds the data."""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import Any, Literal
+
+from attrs import field, frozen
+from attrs.validators import deep_iterable, in_, instance_of, matches_re, min_len
+
+Level = Literal["MUST", "SHOULD", "MAY"]
+
+SUMMARY_LENGTH = 100  # characters
+
+
+def _normalised(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _strings(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+@frozen
+class Clause:
+    """One clause of the specification."""
+
+    id: str = field(validator=matches_re(r"[A-Z]+-[0-9]+"))
+    section: str = field(validator=min_len(1))
+    level: Level = field(validator=in_(("MUST", "SHOULD", "MAY")))
+    text: str = field(converter=_normalised, validator=min_len(1))
+    sources: tuple[str, ...] = field(default=(), converter=_strings, validator=deep_iterable(in_(tuple("ABCDEMT"))))
+    open: bool = field(default=False, validator=instance_of(bool))
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the text, cut at a word if it is longer than ``SUMMARY_LENGTH``."""
+        sentence = re.split(r"(?<=\.) ", self.text, maxsplit=1)[0]
+        if len(sentence) <= SUMMARY_LENGTH:
+            return sentence
+        cut = sentence[:SUMMARY_LENGTH].rpartition(" ")[0]
+        if cut.count("`") % 2:  # never cut inside code
+            cut = cut.rpartition("`")[0]
+        return f"{cut.rstrip(' ,;(')} …"
+
+
+def parse_clauses(text: str) -> tuple[Clause, ...]:
+    """Return the clauses of a TOML text, in its order.
+
+    Raises:
+        ValueError: a clause is malformed or its id occurs twice; the message names it.
+    """
+    clauses: dict[str, Clause] = {}
+    for position, entry in enumerate(tomllib.loads(text)["clause"], 1):
+        clause = _clause(entry, position)
+        if clause.id in clauses:
+            raise ValueError(f"clause {clause.id} occurs twice: give the second one another id")
+        clauses[clause.id] = clause
+    return tuple(clauses.values())
+
+
+def load_clauses() -> tuple[Clause, ...]:
+    """Return every clause of the specification, in its order."""
+    return parse_clauses(files("toolfold_specs").joinpath("clauses.toml").read_text(encoding="utf-8"))
+
+
+def _clause(entry: dict[str, Any], position: int) -> Clause:
+    try:
+        return Clause(**entry)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"clause {entry.get('id', f'number {position}')} is malformed: {error.args[0]}") from error

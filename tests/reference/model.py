@@ -1,0 +1,189 @@
+"""The activation rules in sets, straight from the words of the specification, with no thought of speed.
+
+Groups are the numbers 0..n-1 and every function is total on them; the identifiers ACT-n and INV-n name the rule a line
+stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+Parents: TypeAlias = tuple[int | None, ...]
+State: TypeAlias = frozenset[int]
+Order: TypeAlias = tuple[int, ...]
+Kind: TypeAlias = Literal["changed", "unchanged", "refused"]
+Error: TypeAlias = Literal["ParentInactive", "ExclusionConflict", "QuotaExceeded"]
+Region: TypeAlias = Literal["locked", "inactive", "active"]
+
+S = TypeVar("S", bound=Hashable)
+
+
+def ancestors_of(parents: Parents, group: int) -> tuple[int, ...]:
+    """The proper ancestors of a group, the topmost first."""
+    parent = parents[group]
+    return () if parent is None else (*ancestors_of(parents, parent), parent)
+
+
+def legal_exclusion(parents: Parents, members: frozenset[int]) -> bool:
+    """Whether an exclusion set may be registered: two members or more, none an ancestor of another."""
+    return len(members) >= 2 and not any(members & set(ancestors_of(parents, member)) for member in members)
+
+
+@dataclass(frozen=True)
+class System:
+    """A forest of groups, each with a parent of a smaller number or none, and its exclusion sets."""
+
+    parents: Parents
+    exclusions: tuple[frozenset[int], ...] = ()
+
+    def __post_init__(self) -> None:
+        for group, parent in enumerate(self.parents):
+            if parent is not None and not 0 <= parent < group:
+                raise ValueError(f"the parent of group {group} must have a smaller number, not {parent}")
+        for members in self.exclusions:
+            if not members <= set(self.groups) or not legal_exclusion(self.parents, members):
+                raise ValueError(f"not a legal exclusion set: {sorted(members)}")
+
+    @property
+    def groups(self) -> range:
+        return range(len(self.parents))
+
+    def ancestors(self, group: int) -> tuple[int, ...]:
+        """anc*(g): the proper ancestors, the topmost first."""
+        return ancestors_of(self.parents, group)
+
+    def subtree(self, group: int) -> frozenset[int]:
+        """sub*(g): the group with its descendants."""
+        return frozenset(other for other in self.groups if other == group or group in self.ancestors(other))
+
+    def excluded(self, group: int) -> frozenset[int]:
+        """excl(g): the groups that share an exclusion set with it."""
+        return frozenset(
+            other for members in self.exclusions if group in members for other in members if other != group
+        )
+
+    def paths(self) -> tuple[str, ...]:
+        """The dotted path of every group, by number."""
+        return tuple(".".join(f"g{step}" for step in (*self.ancestors(group), group)) for group in self.groups)
+
+    def canonical(self, groups: Iterable[int]) -> tuple[int, ...]:
+        """The distinct groups in canonical order: by path, compared segment by segment."""
+        paths = self.paths()
+        return tuple(sorted(set(groups), key=lambda group: paths[group].split(".")))
+
+
+@dataclass(frozen=True)
+class Answer(Generic[S]):
+    """What a request came to; the state after it, which is the state before it unless the kind is "changed"."""
+
+    kind: Kind
+    state: S
+    error: Error | None = None
+    detail: int | None = None
+    """For ParentInactive the topmost inactive ancestor."""
+
+
+def _settled(before: S, after: S) -> Answer[S]:
+    return Answer("unchanged" if after == before else "changed", after)
+
+
+def region(system: System, state: State, group: int) -> Region:
+    """The state of the group's own region of the machine."""
+    if not state.issuperset(system.ancestors(group)):
+        return "locked"
+    return "active" if group in state else "inactive"
+
+
+def legal(system: System, state: State) -> bool:
+    """INV-1: parents of active groups are active; INV-2: no exclusion set has two active members."""
+    inv_1 = all(parent in state for parent in (system.parents[group] for group in state) if parent is not None)
+    inv_2 = all(len(members & state) <= 1 for members in system.exclusions)
+    return inv_1 and inv_2
+
+
+def activate(system: System, state: State, group: int) -> Answer[State]:
+    """ACT-2, ACT-3, ACT-4."""
+    if group in state:
+        return Answer("unchanged", state)
+    for ancestor in system.ancestors(group):
+        if ancestor not in state:
+            return Answer("refused", state, "ParentInactive", ancestor)
+    displaced: State = frozenset().union(*(system.subtree(other) for other in system.excluded(group)))
+    return Answer("changed", (state - displaced) | {group})
+
+
+def deactivate(system: System, state: State, group: int) -> Answer[State]:
+    """ACT-3, ACT-5."""
+    if group not in state:
+        return Answer("unchanged", state)
+    return Answer("changed", state - system.subtree(group))
+
+
+_activate_one, _deactivate_one = activate, deactivate
+
+
+def step(system: System, state: State, activate: Sequence[int] = (), deactivate: Sequence[int] = ()) -> Answer[State]:
+    """ACT-9: one atomic step; the first refusal on the way refuses all of it.
+
+    A requested group that was active already is refused too when a later activation displaces it. A step that comes
+    back to where it began is unchanged.
+    """
+    now = state
+    for group in deactivate:
+        now = _deactivate_one(system, now, group).state
+    satisfied: set[int] = set()
+    for group in system.canonical(activate):
+        answer = _activate_one(system, now, group)
+        if answer.kind == "refused":
+            return Answer("refused", state, answer.error, answer.detail)
+        if not satisfied <= answer.state:
+            return Answer("refused", state, "ExclusionConflict")
+        satisfied.add(group)
+        now = answer.state
+    return _settled(state, now)
+
+
+def step_within(
+    system: System,
+    order: Order,
+    activate: Sequence[int] = (),
+    deactivate: Sequence[int] = (),
+    *,
+    limit: int | None = None,
+    evict_oldest: bool = False,
+    pinned: frozenset[int] = frozenset(),
+) -> Answer[Order]:
+    """ACT-10: a step under a limit, on the active groups in the order of their activation, the oldest first.
+
+    The limit is judged once, on the result of the whole step, and only when some group enters. A group that stays, or
+    leaves and comes back within the step, keeps its place; those that enter follow in canonical order.
+    """
+    before = frozenset(order)
+    answer = step(system, before, activate, deactivate)
+    if answer.kind == "refused":
+        return Answer("refused", order, answer.error, answer.detail)
+    after = answer.state
+    if limit is not None and after - before:
+        kept = set(activate) | (pinned & after)
+        kept |= {ancestor for group in kept for ancestor in system.ancestors(group)}
+        while len(after) > limit:
+            evictable = [group for group in order if group in after and group not in kept]
+            if not evict_oldest or not evictable:
+                return Answer("refused", order, "QuotaExceeded")
+            after -= system.subtree(evictable[0])
+    stayed = tuple(group for group in order if group in after)
+    return _settled(order, stayed + system.canonical(after - before))
+
+
+def greatest_consistent_after(system: System, state: State, group: int) -> State | None:
+    """The greatest legal subset of the state and the group that has the group in it; None when there is none.
+
+    This says what an activation is for, not how it is done: a second definition, to check the first one with.
+    """
+    pool = state | {group}
+    subsets = (frozenset(chosen) for size in range(len(pool) + 1) for chosen in combinations(sorted(pool), size))
+    consistent = [subset for subset in subsets if group in subset and legal(system, subset)]
+    return next((subset for subset in consistent if all(other <= subset for other in consistent)), None)

@@ -1,0 +1,456 @@
+"""The reference is itself checked: its counts are pinned and its two definitions agree on every small system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations, permutations, product
+
+import pytest
+
+from .enumerate import (
+    as_pairs,
+    distinct_systems,
+    forests,
+    legal_states,
+    numbered_forests,
+    reachable,
+    shape,
+    systems,
+    wide_systems,
+)
+from .linearize import Operation, linearizable, witness
+from .model import (
+    Answer,
+    State,
+    System,
+    activate,
+    deactivate,
+    greatest_consistent_after,
+    legal,
+    region,
+    step,
+    step_within,
+)
+
+SIZES = (1, 2, 3, 4)
+
+
+def states(*members: int) -> State:
+    return frozenset(members)
+
+
+@cache
+def worlds(n: int) -> tuple[tuple[System, tuple[State, ...]], ...]:
+    return tuple((system, reachable(system)) for system in systems(n))
+
+
+def positions(n: int) -> Iterator[tuple[System, State, int]]:
+    for system, found in worlds(n):
+        for state, group in product(found, system.groups):
+            yield system, state, group
+
+
+# The enumeration
+
+
+@pytest.mark.parametrize(("n", "count"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 9), (5, 20), (6, 48)])
+def test_forests_are_counted_once_per_isomorphism_class(n: int, count: int) -> None:
+    found = list(forests(n))
+    assert len(found) == count
+    assert {shape(parents) for parents in found} == {shape(parents) for parents in numbered_forests(n)}
+
+
+@pytest.mark.parametrize(("n", "count", "total"), [(1, 1, 2), (2, 3, 10), (3, 15, 77), (4, 151, 1115)])
+def test_systems_and_their_reachable_states_have_the_known_counts(n: int, count: int, total: int) -> None:
+    assert len(worlds(n)) == len({system for system, _ in worlds(n)}) == count
+    assert sum(len(found) for _, found in worlds(n)) == total
+
+
+@pytest.mark.parametrize(
+    ("n", "count", "total", "refused"),
+    [(1, 1, 2, 0), (2, 3, 10, 1), (3, 11, 55, 15), (4, 74, 506, 282), (5, 828, 7323, 6728)],
+)
+def test_distinct_systems_their_states_and_their_refusals_have_the_known_counts(
+    n: int, count: int, total: int, refused: int
+) -> None:
+    found = [(system, reachable(system)) for system in distinct_systems(n)]
+    assert len(found) == count
+    assert sum(len(reached) for _, reached in found) == total
+    answers = [activate(system, state, group) for system, reached in found for state in reached for group in range(n)]
+    assert sum(answer.kind == "refused" for answer in answers) == refused
+
+
+def test_enumeration_is_the_same_every_time() -> None:
+    assert list(systems(3)) == list(systems(3))
+    assert [reachable(system) for system in systems(3)] == [reachable(system) for system in systems(3)]
+
+
+@pytest.mark.parametrize(("n", "count"), [(1, 0), (2, 0), (3, 8), (4, 2104)])
+def test_exclusion_sets_of_three_or_more_act_as_their_pairs(n: int, count: int) -> None:
+    found = list(wide_systems(n))
+    assert len(found) == count
+    for system in found:
+        assert any(len(members) > 2 for members in system.exclusions)
+        pairs = as_pairs(system)
+        assert [system.excluded(group) for group in system.groups] == [pairs.excluded(group) for group in pairs.groups]
+        assert legal_states(system) == legal_states(pairs)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_the_reachable_states_are_exactly_the_legal_ones(n: int) -> None:
+    for system, found in worlds(n):
+        assert len(found) == len(set(found))
+        assert frozenset(found) == legal_states(system)
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("parents", "exclusions"),
+    [
+        ((0,), ()),
+        ((None, 2, None), ()),
+        ((None, -1), ()),
+        ((None, None), (states(0),)),
+        ((None, None), (states(0, 2),)),
+        ((None, 0), (states(0, 1),)),
+        ((None, 0, 1, None), (states(0, 2, 3),)),
+    ],
+)
+def test_an_ill_formed_system_is_refused(parents: tuple[int | None, ...], exclusions: tuple[State, ...]) -> None:
+    with pytest.raises(ValueError, match=r"parent of group|exclusion set"):
+        System(parents, exclusions)
+
+
+def test_paths_and_canonical_order_follow_the_segments() -> None:
+    system = System((None, None, 0, 2, 1))
+    assert system.paths() == ("g0", "g1", "g0.g2", "g0.g2.g3", "g1.g4")
+    assert system.canonical([4, 3, 2, 1, 0, 4]) == (0, 2, 3, 1, 4)
+    assert System((None,) * 11).canonical([10, 2, 1]) == (1, 10, 2)
+
+
+def test_a_region_is_locked_inactive_or_active() -> None:
+    system = System((None, 0, 1))
+    assert [region(system, states(), group) for group in system.groups] == ["inactive", "locked", "locked"]
+    assert [region(system, states(0), group) for group in system.groups] == ["active", "inactive", "locked"]
+    assert [region(system, states(0, 1), group) for group in system.groups] == ["active", "active", "inactive"]
+
+
+# Activation and deactivation
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_activate_gives_the_greatest_consistent_state_everywhere(n: int) -> None:
+    for system, state, group in positions(n):
+        answer = activate(system, state, group)
+        expected = greatest_consistent_after(system, state, group)
+        assert (answer.kind == "refused") is (expected is None)
+        assert answer.state == (state if expected is None else expected)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_deactivate_gives_the_greatest_legal_state_without_the_group(n: int) -> None:
+    for system, state, group in positions(n):
+        below = [other for other in legal_states(system) if other <= state - {group}]
+        assert deactivate(system, state, group).state == max(below, key=len)
+        assert all(other <= deactivate(system, state, group).state for other in below)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_answers_stay_legal_and_say_what_happened(n: int) -> None:
+    for system, state, group in positions(n):
+        entered, left = activate(system, state, group), deactivate(system, state, group)
+        for answer in (entered, left):
+            assert legal(system, answer.state)
+            assert (answer.kind == "changed") is (answer.state != state)
+            assert (answer.kind == "refused") is (answer.error is not None)
+        before = region(system, state, group)
+        assert entered.kind == {"locked": "refused", "inactive": "changed", "active": "unchanged"}[before]
+        assert left.kind == ("changed" if before == "active" else "unchanged")
+        if entered.kind == "refused":
+            missing = [ancestor for ancestor in system.ancestors(group) if ancestor not in state]
+            assert (entered.error, entered.detail) == ("ParentInactive", missing[0])
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_every_function_answers_on_every_set_of_groups_legal_or_not(n: int) -> None:
+    for system in systems(n):
+        for size in range(n + 1):
+            for members in combinations(system.groups, size):
+                state = frozenset(members)
+                assert isinstance(legal(system, state), bool)
+                for group in system.groups:
+                    assert region(system, state, group) in {"locked", "inactive", "active"}
+                    greatest = greatest_consistent_after(system, state, group)
+                    assert greatest is None or legal(system, greatest)
+                    for answer in (activate(system, state, group), deactivate(system, state, group)):
+                        assert answer.kind in {"changed", "unchanged", "refused"}
+                        assert answer.state <= state | {group}
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_activating_the_ancestors_in_turn_opens_any_group_from_any_state(n: int) -> None:
+    for system, state, group in positions(n):
+        now = state
+        for target in (*system.ancestors(group), group):
+            answer = activate(system, now, target)
+            assert answer.kind != "refused"
+            now = answer.state
+        assert group in now
+
+
+def test_exclusion_is_neither_transitive_nor_inherited() -> None:
+    system = System((None, 0, None, 2, None), (states(0, 4), states(1, 3)))
+    assert activate(system, states(0, 1, 2), 3).state == states(0, 2, 3)
+    assert activate(system, states(0, 1, 2), 4).state == states(2, 4)
+    chain = System((None, None, None), (states(0, 1), states(1, 2)))
+    assert activate(chain, states(0), 2).state == states(0, 2)
+
+
+def test_a_group_that_comes_back_comes_back_without_its_children() -> None:
+    system = System((None, 0))
+    away = deactivate(system, states(0, 1), 0).state
+    assert activate(system, away, 0).state == states(0)
+
+
+# Steps
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_a_step_of_one_request_is_that_request(n: int) -> None:
+    for system, state, group in positions(n):
+        assert step(system, state, [group]) == activate(system, state, group)
+        assert step(system, state, (), [group]) == deactivate(system, state, group)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_a_granted_step_has_all_it_asked_for_and_a_refused_one_changes_nothing(n: int) -> None:
+    for system, found in worlds(n):
+        pairs = [pair for size in range(3) for pair in combinations(system.groups, size)]
+        for state, entering, leaving in product(found, pairs, pairs):
+            answer = step(system, state, entering, leaving)
+            assert legal(system, answer.state)
+            if answer.kind == "refused":
+                assert answer.state == state
+                assert answer.error in {"ParentInactive", "ExclusionConflict"}
+            else:
+                assert answer.state >= frozenset(entering)
+                assert answer.state.isdisjoint(frozenset(leaving) - frozenset(entering))
+                assert (answer.kind == "changed") is (answer.state != state)
+
+
+def test_the_order_and_repetition_of_the_requests_do_not_matter() -> None:
+    for system, found in worlds(3):
+        for state, asked in product(found, permutations(system.groups)):
+            expected = step(system, state, sorted(asked))
+            assert step(system, state, asked) == step(system, state, asked * 2) == expected
+            assert step(system, state, (), asked) == step(system, state, (), sorted(asked))
+
+
+def test_a_step_opens_ancestors_before_descendants() -> None:
+    system = System((None, 0, 1))
+    assert step(system, states(), [2, 1, 0]) == Answer("changed", states(0, 1, 2))
+    assert step(system, states(), [2, 1]) == Answer("refused", states(), "ParentInactive", 0)
+
+
+def test_a_step_deactivates_before_it_activates() -> None:
+    system = System((None, 0))
+    assert step(system, states(0, 1), [0], [0]) == Answer("changed", states(0))
+    assert step(system, states(0), [0], [0]) == Answer("unchanged", states(0))
+    assert step(system, states(0), [1], [0]) == Answer("refused", states(0), "ParentInactive", 0)
+
+
+def test_a_step_that_displaces_what_it_asks_for_is_refused() -> None:
+    flat = System((None, None), (states(0, 1),))
+    for state in (states(), states(0), states(1)):
+        assert step(flat, state, [0, 1]) == Answer("refused", state, "ExclusionConflict")
+
+
+def test_a_step_that_displaces_a_requested_descendant_is_refused() -> None:
+    system = System((None, None, 0), (states(0, 1),))
+    for state in (states(0), states(0, 2)):
+        assert step(system, state, [1, 2]) == Answer("refused", state, "ExclusionConflict")
+
+
+def test_a_step_that_displaces_the_ancestor_of_a_later_request_is_refused_for_the_ancestor() -> None:
+    system = System((None, None, 1), (states(0, 1),))
+    assert step(system, states(1), [0, 2]) == Answer("refused", states(1), "ParentInactive", 1)
+
+
+# Limits
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_without_a_limit_only_the_order_is_added(n: int) -> None:
+    for system, found in worlds(n):
+        asked = [some for size in range(n + 1) for some in combinations(system.groups, size)]
+        for state, entering, leaving in product(found, asked, asked):
+            order = system.canonical(state)
+            plain = step(system, state, entering, leaving)
+            answer = step_within(system, order, entering, leaving)
+            assert (answer.kind, answer.error, answer.detail) == (plain.kind, plain.error, plain.detail)
+            assert frozenset(answer.state) == plain.state
+            assert len(answer.state) == len(plain.state)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("evict_oldest", [False, True])
+def test_a_limited_step_ends_legal_within_the_limit_and_with_all_it_asked_for(n: int, evict_oldest: bool) -> None:
+    for system, found in worlds(n):
+        for state, entering, pinned, limit in product(found, found, found, range(n + 1)):
+            if len(state) > limit:
+                continue
+            order = system.canonical(state)
+            plain = step(system, state, sorted(entering))
+            answer = step_within(system, order, sorted(entering), limit=limit, evict_oldest=evict_oldest, pinned=pinned)
+            after = frozenset(answer.state)
+            assert len(after) <= limit
+            assert legal(system, after)
+            if plain.kind == "refused" or len(plain.state) <= limit:
+                assert (answer.kind, answer.error, after) == (plain.kind, plain.error, plain.state)
+            elif answer.kind == "refused":
+                assert (answer.error, answer.state) == ("QuotaExceeded", order)
+            else:
+                assert evict_oldest
+                assert entering | (pinned & plain.state) <= after < plain.state
+
+
+def test_over_the_limit_is_refused_or_evicts_the_oldest_one_at_a_time() -> None:
+    flat = System((None,) * 4)
+    order = (2, 0, 1)
+    assert step_within(flat, order, [3], limit=3) == Answer("refused", order, "QuotaExceeded")
+    assert step_within(flat, order, [3], limit=3, evict_oldest=True) == Answer("changed", (0, 1, 3))
+    assert step_within(flat, order, [3], limit=3, evict_oldest=True, pinned=states(2)) == Answer("changed", (2, 1, 3))
+    assert step_within(flat, order, [3], limit=1, evict_oldest=True) == Answer("changed", (3,))
+
+
+def test_eviction_takes_descendants_and_spares_ancestors_of_the_target_and_of_the_pinned() -> None:
+    system = System((None, 0, None, 2, None))
+    order = (0, 1, 2)
+    assert step_within(system, order, [4], limit=3, evict_oldest=True) == Answer("changed", (2, 4))
+    assert step_within(system, order, [3], limit=2, evict_oldest=True) == Answer("changed", (2, 3))
+    assert step_within(system, order, [4], limit=3, evict_oldest=True, pinned=states(1)) == Answer("changed", (0, 1, 4))
+    assert step_within(system, (0,), [4], limit=1, evict_oldest=True, pinned=states(1)) == Answer("changed", (4,))
+    assert step_within(system, (0,), [1], limit=1, evict_oldest=True) == Answer("refused", (0,), "QuotaExceeded")
+
+
+def test_eviction_spares_what_the_same_step_asks_for() -> None:
+    flat = System((None,) * 3)
+    assert step_within(flat, (0, 1), [0, 2], limit=2, evict_oldest=True) == Answer("changed", (0, 2))
+    assert step_within(flat, (), [0, 1, 2], limit=2, evict_oldest=True) == Answer("refused", (), "QuotaExceeded")
+
+
+def test_the_limit_counts_the_result_of_the_step_and_only_when_a_group_enters() -> None:
+    system = System((None, None, None, None), (states(1, 2), states(1, 3)))
+    assert step_within(system, (2, 3), [0, 1], limit=2) == Answer("changed", (0, 1))
+    assert step_within(system, (2,), [0], [2], limit=1) == Answer("changed", (0,))
+    assert step_within(system, (0, 2, 3), [0], [2], limit=1) == Answer("changed", (0, 3))
+
+
+def test_a_group_that_stays_keeps_its_place_and_the_entering_follow_in_canonical_order() -> None:
+    system = System((None, None, 0, None))
+    assert step_within(system, (3,), [2, 1, 0]).state == (3, 0, 2, 1)
+    assert step_within(system, (3, 1), [3], [3]) == Answer("unchanged", (3, 1))
+    assert step_within(system, (3, 1), [3, 0], [3]).state == (3, 1, 0)
+
+
+# Histories
+
+
+def counter(value: int, request: str) -> tuple[int, int]:
+    return (value + 1, value + 1) if request == "increment" else (value, value)
+
+
+def did(client: str, call: int, ret: int | None, request: str, answer: int | None) -> Operation:
+    return Operation(client, call, ret, request, answer)
+
+
+def test_an_empty_history_is_linearizable() -> None:
+    assert witness(0, counter, []) == ()
+    assert linearizable(0, counter, [])
+
+
+def test_overlapping_operations_may_take_effect_in_either_order() -> None:
+    slow = did("a", 1, 4, "increment", 2)
+    quick = did("b", 2, 3, "increment", 1)
+    assert witness(0, counter, [slow, quick]) == (quick, slow)
+
+
+def test_a_lost_update_is_not_linearizable() -> None:
+    history = [did("a", 1, 3, "increment", 1), did("b", 2, 4, "increment", 1)]
+    assert witness(0, counter, history) is None
+    assert not linearizable(0, counter, history)
+
+
+def test_a_lost_update_that_only_a_later_read_reveals_is_not_linearizable() -> None:
+    writes = [did("a", 1, 3, "increment", 1), did("b", 2, 4, "increment", 2)]
+    assert linearizable(0, counter, [*writes, did("a", 5, 6, "read", 2)])
+    assert not linearizable(0, counter, [*writes, did("a", 5, 6, "read", 1)])
+
+
+def test_a_stale_read_after_the_answer_is_not_linearizable() -> None:
+    assert linearizable(0, counter, [did("a", 1, 3, "increment", 1), did("b", 2, 4, "read", 0)])
+    assert not linearizable(0, counter, [did("a", 1, 2, "increment", 1), did("b", 3, 4, "read", 0)])
+
+
+def test_an_unanswered_operation_may_take_effect_or_not_but_only_once() -> None:
+    pending = did("a", 1, None, "increment", None)
+    assert witness(0, counter, [pending]) == ()
+    for seen in ((0, 0), (0, 1), (1, 1)):
+        reads = [did("b", 2 + 2 * index, 3 + 2 * index, "read", value) for index, value in enumerate(seen)]
+        assert linearizable(0, counter, [pending, *reads])
+    for seen in ((1, 0), (2, 2), (1, 2)):
+        reads = [did("b", 2 + 2 * index, 3 + 2 * index, "read", value) for index, value in enumerate(seen)]
+        assert not linearizable(0, counter, [pending, *reads])
+
+
+def test_an_unanswered_operation_takes_no_effect_before_it_is_made() -> None:
+    read = did("b", 1, 2, "read", 1)
+    assert not linearizable(0, counter, [read, did("a", 3, None, "increment", None)])
+
+
+def fits(order: tuple[Operation, ...]) -> bool:
+    """Whether an order respects real time and the answers, by the definition."""
+    for earlier, later in combinations(order, 2):
+        if later.ret is not None and later.ret < earlier.call:
+            return False
+    value = 0
+    for operation in order:
+        value, answer = counter(value, operation.request)
+        if operation.ret is not None and answer != operation.answer:
+            return False
+    return True
+
+
+def test_the_search_agrees_with_trying_every_order() -> None:
+    spans = [((1, 4), (2, 3), (5, 6)), ((1, 3), (2, 5), (4, 6)), ((1, 6), (2, 3), (4, 5)), ((1, 2), (3, 6), (4, 5))]
+    verdicts: set[bool] = set()
+    kinds, values = product(("increment", "read"), repeat=3), product(range(4), repeat=3)
+    for times, requests, answers in product(spans, kinds, values):
+        for lost in (None, 0, 1, 2):
+            history = [
+                did(str(index), call, None if index == lost else ret, requests[index], answers[index])
+                for index, (call, ret) in enumerate(times)
+            ]
+            needed = [operation for operation in history if operation.ret is not None]
+            expected = any(fits(order) for pool in (history, needed) for order in permutations(pool))
+            found = witness(0, counter, history)
+            assert (found is not None) is expected
+            assert found is None or fits(found)
+            verdicts.add(expected)
+    assert verdicts == {True, False}
+
+
+def test_a_long_history_is_checked_without_recursion() -> None:
+    rounds, clients = 60, 6
+    history: list[Operation] = []
+    for turn in range(rounds):
+        start = turn * 2 * clients
+        for client in range(clients):
+            answer = turn * clients + (client + 3) % clients + 1
+            history.append(did(str(client), start + client, start + 2 * clients - 1 - client, "increment", answer))
+    order = witness(0, counter, history)
+    assert order is not None
+    assert [operation.answer for operation in order] == list(range(1, rounds * clients + 1))

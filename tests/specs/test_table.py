@@ -1,0 +1,176 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolfold_specs.clauses import Clause, load_clauses
+from toolfold_specs.table import TABLE, check, main, render, scan
+
+CLAUSES = (
+    Clause(id="ACT-1", section="4 Transitions", level="MUST", text="One | two.", sources=["A", "T"]),
+    Clause(id="ACT-2", section="4 Transitions", level="MUST", text="Two.", sources=["A"]),
+    Clause(id="GWY-1", section="20 Gateway", level="SHOULD", text="Three.", sources=["T"], open=True),
+)
+TEST_FILE = """
+import pytest
+
+@pytest.mark.spec("ACT-1")
+def test_one(): ...
+
+@pytest.mark.spec("ACT-2", "ACT-1")
+async def test_two(): ...
+"""
+EVERY_CLAUSE = "import pytest\npytestmark = pytest.mark.spec({})\ndef test_all(): ...\n".format(
+    ", ".join(f'"{clause.id}"' for clause in load_clauses())
+)
+
+Project = Callable[[str], Path]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A function that makes, or changes, a project of one test file with a fresh table and returns its folder."""
+
+    def make(source: str) -> Path:
+        for path in (tmp_path / "tests" / "test_it.py", tmp_path / TABLE):
+            path.parent.mkdir(exist_ok=True)
+        (tmp_path / "tests" / "test_it.py").write_text(source)
+        (tmp_path / TABLE).write_text(render(CLAUSES, scan(tmp_path).tests))
+        return tmp_path
+
+    return make
+
+
+def change(root: Path, old: str, new: str) -> None:
+    path = root / "tests" / "test_it.py"
+    path.write_text(path.read_text().replace(old, new))
+
+
+def test_marks_of_functions_classes_methods_and_modules_are_found(project: Project) -> None:
+    root = project(
+        """
+import pytest
+from pytest import mark
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.spec("ACT-1")]
+
+@mark.spec("ACT-2")
+class TestGroup:
+    pytestmark = pytest.mark.spec("ACT-3")
+
+    @pytest.mark.spec("ACT-4")
+    async def test_it(self): ...
+
+@pytest.mark.parametrize("n", [1])
+@pytest.mark.spec("ACT-2", "ACT-4")
+def test_function(n): ...
+
+def test_without_a_mark(): ...
+"""
+    )
+    scanned = scan(root)
+    assert scanned.problems == []
+    assert scanned.tests == {
+        "ACT-1": ["tests/test_it.py"],
+        "ACT-2": ["tests/test_it.py::TestGroup", "tests/test_it.py::test_function"],
+        "ACT-3": ["tests/test_it.py::TestGroup"],
+        "ACT-4": ["tests/test_it.py::TestGroup::test_it", "tests/test_it.py::test_function"],
+    }
+
+
+def test_a_table_has_a_row_per_clause_with_status_and_links(project: Project) -> None:
+    table = (project(TEST_FILE) / TABLE).read_text()
+    assert "3 clauses: 2 covered; 1 open." in table
+    assert "## 20 Gateway" in table
+    assert (
+        r"| ACT-1 | MUST | A T | covered | One \| two. | [`tests/test_it.py::test_one`](../tests/test_it.py)"
+        "<br>[`tests/test_it.py::test_two`](../tests/test_it.py) |"
+    ) in table
+    assert "| GWY-1 | SHOULD | T | open | Three. |  |" in table
+
+
+def test_an_open_clause_with_a_test_is_partly_covered(project: Project) -> None:
+    root = project(TEST_FILE.replace('"ACT-2"', '"ACT-2", "GWY-1"'))
+    assert "| GWY-1 | SHOULD | T | open, partly covered |" in (root / TABLE).read_text()
+    assert check(root, CLAUSES) == []
+
+
+def test_a_fresh_table_passes(project: Project) -> None:
+    assert check(project(TEST_FILE), CLAUSES) == []
+
+
+def test_an_unknown_clause_is_reported_with_its_test(project: Project) -> None:
+    problems = check(project(TEST_FILE.replace('"ACT-2"', '"ACT-2", "ACT-99"')), CLAUSES)
+    assert len(problems) == 1
+    assert problems[0].startswith("tests/test_it.py::test_two names the unknown clause ACT-99")
+
+
+def test_a_clause_without_a_test_is_reported(project: Project) -> None:
+    problems = check(project(TEST_FILE.replace('"ACT-2", ', "")), CLAUSES)
+    assert problems == ['ACT-2 has no test: mark one with @pytest.mark.spec("ACT-2") (Two.)']
+
+
+def test_a_test_lost_is_reported_although_the_clause_has_another_one(project: Project) -> None:
+    root = project(TEST_FILE)
+    change(root, '"ACT-2", "ACT-1"', '"ACT-2"')
+    lost, stale = check(root, CLAUSES)
+    assert lost.startswith("ACT-1 lost its test tests/test_it.py::test_two")
+    assert stale.startswith("specs/CLAUSES.md is stale")
+
+
+def test_a_stale_table_is_reported(project: Project) -> None:
+    root = project(TEST_FILE)
+    change(root, '"ACT-1")\ndef', '"ACT-1", "ACT-2")\ndef')
+    assert check(root, CLAUSES) == ["specs/CLAUSES.md is stale: run `python -m toolfold_specs.table`"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("def test_one", "def helper", "tests/test_it.py::helper: has a spec mark, but pytest does not collect it"),
+        ('spec("ACT-1")', "spec(*NAMES)", "tests/test_it.py::test_one: the arguments of a spec mark must be literal"),
+        ('spec("ACT-1")', "spec()", "tests/test_it.py::test_one: the arguments of a spec mark must be literal"),
+        ("def test_one", "@pytest.mark.xfail(reason='x')\ndef test_one", "tests/test_it.py::test_one: is marked xfail"),
+        ("def test_one", "@pytest.mark.skip\ndef test_one", "tests/test_it.py::test_one: is marked skip"),
+    ],
+    ids=["not a test", "not literal", "empty", "xfail", "skip"],
+)
+def test_a_mark_that_shows_nothing_is_reported_and_not_counted(
+    project: Project, old: str, new: str, message: str
+) -> None:
+    root = project(TEST_FILE.replace(old, new))
+    (problem,) = check(root, CLAUSES)
+    assert problem.startswith(message)
+    assert scan(root).tests["ACT-1"] == ["tests/test_it.py::test_two"]
+
+
+def test_the_command_writes_a_table_that_its_check_accepts(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = project(EVERY_CLAUSE)
+    assert main(["--root", str(root)]) == 0
+    assert main(["--root", str(root), "--check"]) == 0
+    assert "is fresh" in capsys.readouterr().out
+
+
+def test_the_command_exits_with_1_and_says_why(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    root = project(EVERY_CLAUSE)
+    main(["--root", str(root)])
+    change(root, '"ACT-4", ', "")
+    assert main(["--root", str(root), "--check"]) == 1
+    printed = capsys.readouterr().out
+    assert "ACT-4 has no test" in printed
+    assert "ACT-4 lost its test tests/test_it.py" in printed
+
+
+def test_writing_warns_of_a_clause_without_a_test(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    root = project(EVERY_CLAUSE.replace('"ACT-4", ', ""))
+    assert main(["--root", str(root)]) == 0
+    assert "ACT-4 has no test" in capsys.readouterr().out
+    assert "| ACT-4 | MUST | A | uncovered |" in (root / TABLE).read_text()
+
+
+def test_the_command_refuses_a_folder_without_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--root", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "there is no folder" in capsys.readouterr().err
