@@ -20,8 +20,9 @@ from .listing import GroupInfo, Page
 from .machine import Plan, State, Step, plan
 from .names import WireNames, qualified_name
 from .observe import Change
-from .session import HookContext, Session
+from .session import Session
 from .snapshot import Snapshot
+from .steps import HookContext
 from .toolset import ToolSet, success_of
 from .visibility import View, Visibility
 

@@ -169,7 +169,8 @@ class Catalog:
     """The immutable definition that everything else is a function of (SPEC 1).
 
     `groups` is in canonical order and a group's place in it is its number. The masks are bit sets of such numbers:
-    `ancestors[g]` (without g), `subtree[g]` (with g), `partners[g]` (who excludes g), `displaces[g]` (the partners with everything below them: what leaves when g enters).
+    `ancestors[g]` (without g), `subtree[g]` (with g), `partners[g]` (who excludes g), and `displaces[g]` (the partners
+    with everything below them: what leaves when g enters).
     """
 
     name: str

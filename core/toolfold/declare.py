@@ -48,7 +48,8 @@ def group(target: None = None, /, *, name: str | None = None, **options: Any) ->
 def group(target: Any = None, /, **options: Any) -> Any:
     """Mark a class as a group, or a method as one that returns a group below its own (SPEC KIT-7).
 
-    On a class the options are those of `ToolSet.register_group`; hooks may be names of its methods. On a method they override the class's for this place. A group's name is the method's option, else the class's option, else the
+    On a class the options are those of `ToolSet.register_group`; hooks may be names of its methods. On a method they
+    override the class's for this place. A group's name is the method's option, else the class's option, else the
     class's name in snake case (SPEC NAM-3). Returns the class or method as it is.
     """
 

@@ -7,7 +7,6 @@ immutable `Catalog`, once for any number of registrations.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -23,11 +22,7 @@ from .errors import (
     InvalidName,
 )
 from .names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
-from .schema import compile_schema, plain_json
 from .visibility import Always, Group, Visibility, check_rule, groups_of
-
-HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 
 
 class Draft:
@@ -242,78 +237,3 @@ def _replacement_rule(name: str, rule: Visibility | None) -> Visibility:
             name, "it takes the place of a control tool, so it must not depend on a group being active"
         )
     return rule
-
-
-def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts that every definition on the wire has, checked (SPEC REG-6): absent ones are left out.
-
-    `options` may hold `title`, `description`, `icons`, `meta`, `category`, `annotations` and `output_schema`.
-    """
-    made: dict[str, Any] = {"name": name}
-    for key in ("title", "description"):
-        if (text := options.get(key)) is not None:
-            if not isinstance(text, str):
-                raise InvalidDefinition(name, f"its {key} is {type(text).__name__}, and must be a text")
-            made[key] = text
-    if (schema := options.get("output_schema")) is not None:
-        made["outputSchema"] = plain_json(name, schema, "output schema")
-        compile_schema(name, made["outputSchema"], "output schema")
-    if (annotations := options.get("annotations")) is not None:
-        made["annotations"] = _annotations(name, plain_json(name, annotations, "annotations"))
-    if (icons := options.get("icons")) is not None:
-        made["icons"] = _icons(name, plain_json(name, icons, "icons"))
-    meta = plain_json(name, options.get("meta") or {}, "meta")
-    if not isinstance(meta, dict):
-        raise InvalidDefinition(name, "its meta must be a JSON object")
-    if options.get("category") is not None:
-        meta["category"] = options["category"]
-    return {**made, "_meta": meta} if meta else made
-
-
-def check_uri(uri: str) -> str:
-    """Return `uri` if it looks like one: a scheme, a colon, and no white space; else raise `InvalidName`."""
-    if not is_text(uri) or _URI.fullmatch(uri) is None:
-        raise InvalidName(str(uri), str(uri), "a resource is named by a URI with a scheme, such as file:///notes.txt")
-    return uri
-
-
-def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return a prompt's arguments in wire form and as a schema; each is given as a name or a mapping with `name`."""
-    listed: list[dict[str, Any]] = []
-    for argument in plain_json(name, list(arguments), "arguments"):
-        entry = {"name": argument, "required": True} if isinstance(argument, str) else argument
-        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-            raise InvalidDefinition(name, f"its argument {argument!r} is neither a name nor a mapping with a name")
-        listed.append(entry)
-    schema = {
-        "type": "object",
-        "properties": {entry["name"]: {"type": "string"} for entry in listed},
-        "required": [entry["name"] for entry in listed if entry.get("required")],
-        "additionalProperties": False,
-    }
-    return listed, schema
-
-
-def _annotations(name: str, annotations: Any) -> dict[str, Any]:
-    if not isinstance(annotations, dict):
-        raise InvalidDefinition(name, "its annotations must be a JSON object")
-    renamed = {_camel(key): value for key, value in annotations.items()}
-    for hint in HINTS:
-        if not isinstance(renamed.get(hint, False), bool):
-            raise InvalidDefinition(name, f"its annotation {hint} must be true or false")
-    if not isinstance(renamed.get("title", ""), str):
-        raise InvalidDefinition(name, "its annotation title must be a text")
-    return renamed
-
-
-def _icons(name: str, icons: Any) -> list[Any]:
-    if not isinstance(icons, list) or not all(
-        isinstance(icon, dict) and isinstance(icon.get("src"), str) for icon in icons
-    ):
-        raise InvalidDefinition(name, "its icons must be a list of objects that have a src")
-    return icons
-
-
-def _camel(key: str) -> str:
-    head, *rest = key.split("_")
-    return head + "".join(part.capitalize() for part in rest)

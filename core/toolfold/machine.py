@@ -145,6 +145,12 @@ class Plan:
         return self.before.mask & ~self.after.mask
 
     @property
+    def paths(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The groups that enter and those that leave, each in canonical order."""
+        entering = tuple(self.after.catalog.groups[number].path for number in bits(self.entering))
+        return entering, tuple(self.before.catalog.groups[number].path for number in bits(self.leaving))
+
+    @property
     def changes(self) -> bool:
         """Whether anything changes."""
         return self.before.mask != self.after.mask

@@ -1,28 +1,25 @@
-"""The async shell around the machine: one holder's state, its queue of steps, its hooks and listeners (SPEC 5, 10, 11).
+"""The async shell around the machine: one holder's state, its steps and its listeners (SPEC 5, 10, 11).
 
-Steps of a session are taken one at a time, in order of arrival. A step is planned by `machine.plan`, run over hooks as
-a `Transaction`, and committed by swapping one reference; only then are observers and listeners told. Reads take the
-reference as it is and never wait. Nothing here decides a state or an availability.
+A step is planned by `machine.plan`, taken by `Steps`, and committed here by swapping one reference; only then are
+observers and listeners told. Reads take the reference as it is and never wait. Nothing here decides a state or an
+availability.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
-from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
-from attrs import frozen
 
 from . import dispatch
-from .catalog import KINDS, Catalog, Kind, Profile, Spec, bits
-from .dispatch import Context, Progress, ToolResult, settled
+from .catalog import KINDS, Catalog, Kind, Profile, Spec
+from .dispatch import Context, Progress, ToolResult
 from .errors import (
+    HookFailed,
     InvalidDefinition,
-    ReentrantTransition,
     SessionClosed,
     ToolfoldError,
     ToolNotFound,
@@ -42,30 +39,14 @@ from .observe import (
 )
 from .resources import match
 from .snapshot import Snapshot
-from .transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
+from .steps import MakePlan, Steps
+from .transaction import Transaction
 from .visibility import View, available
 
 if TYPE_CHECKING:
     from .toolset import ToolSet
 
 Listener = Callable[[frozenset[str]], None]
-
-_running: ContextVar[tuple[Transaction, ...]] = ContextVar("toolfold_running", default=())
-
-
-@frozen(eq=False)
-class HookContext:
-    """What a hook is given, if it takes an argument: whose session, which group, and why it runs."""
-
-    session: Session
-    group: str
-    phase: str
-    undoes: str | None = None
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The session's facts."""
-        return self.session.facts
 
 
 class Session:
@@ -74,12 +55,11 @@ class Session:
     __slots__ = (
         "__weakref__",
         "_listeners",
-        "_lock",
         "_profile",
-        "_running",
         "_snapshot",
         "_start",
         "_status",
+        "_steps",
         "_tools",
         "id",
     )
@@ -91,8 +71,7 @@ class Session:
         self._start = tuple(start)
         self._status: Literal["new", "open", "closed"] = "new"
         self._snapshot = Snapshot.of(tools.catalog_under(profile))
-        self._lock: anyio.Lock | None = None
-        self._running: Transaction | None = None
+        self._steps = Steps()
         self._listeners: tuple[Listener, ...] = ()
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -134,21 +113,17 @@ class Session:
         Raises:
             ExceptionGroup: Of `HookFailed`, one for each hook that failed; the session is closed all the same.
         """
-        self._refuse_reentry()
+        failures: tuple[Exception, ...] = ()
         with anyio.CancelScope(shield=True):
-            await self._take_turn()
-            try:
+            async with self._steps.turn(self.id):
                 if self._status == "closed":
                     return
-                failures: tuple[Exception, ...] = ()
                 if self._status == "open":
                     failures = (await self._carry_out(lambda: everything_left(self.snapshot), force=True)).failures
                 self._status = "closed"
                 self._listeners = ()
                 self._tools.forget(self)
                 self._tools.observers.tell(SessionEnded(self.id))
-            finally:
-                self._end_turn()
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
 
@@ -298,14 +273,10 @@ class Session:
         Raises as `activate` does, and `ExclusionConflict` if two groups to activate exclude one another.
         """
         step = Step(activate, deactivate)
-        self._refuse_reentry()
-        await self._take_turn()
-        try:
+        async with self._steps.turn(self.id):
             self._check_open()
             self._tools.touch(self)
             return await self._carry_out(lambda: plan(self.snapshot, step), force)
-        finally:
-            self._end_turn()
 
     def set_fact(self, name: str, value: Any) -> None:
         """Set a fact: JSON's scalars, or tuples of them (SPEC SES-5). Predicates see it from the next request on.
@@ -315,7 +286,7 @@ class Session:
             ReentrantTransition: Asked by a hook of this session.
         """
         self._check_open()
-        self._refuse_reentry()
+        self._steps.refuse_reentry(self.id)
         if not is_text(name) or not _is_fact(value):
             raise InvalidDefinition(str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such")
         before = self.view()
@@ -345,10 +316,6 @@ class Session:
         if self._status != "open":
             raise SessionClosed(self.id)
 
-    def _refuse_reentry(self) -> None:
-        if self._running is not None and self._running in _running.get():
-            raise ReentrantTransition(self.id)
-
     def _find(self, kind: Kind, name: str, progress: Progress | None, request: Any) -> tuple[Spec, Context]:
         self._check_open()
         self._tools.touch(self)
@@ -359,90 +326,13 @@ class Session:
         context = Context(self, name, view.snapshot, request)
         return spec, context if progress is None else Context(self, name, view.snapshot, request, progress)
 
-    async def _take_turn(self) -> None:
-        if self._lock is None:
-            self._lock = anyio.Lock(fast_acquire=True)
-        await self._lock.acquire()
-
-    def _end_turn(self) -> None:
-        lock = self._lock
-        assert lock is not None
-        if lock.statistics().tasks_waiting == 0:
-            self._lock = None
-        lock.release()
-
-    async def _carry_out(self, make_plan: Callable[[], Plan], force: bool) -> Change:
-        """Plan and run until a plan could be committed: one whose hooks ran, but which a newer catalog no longer
-        means the same, is undone and made again.
-        """
-        while True:
-            planned = make_plan()
-            if not planned.changes:
-                return Change()
-            transaction = self._transaction(planned, force)
-            interrupted = await self._run_hooks(transaction)
-            if transaction.state == ABORTED:
-                self._tools.observers.tell(RolledBack(self.id, transaction.cause or RuntimeError()))
-                error = transaction.error()
-                if interrupted is not None:
-                    for failure in error.compensation:
-                        interrupted.add_note(f"while undoing the hooks that had run: {failure!r}")
-                    raise interrupted
-                raise error from transaction.cause
-            again, refused = self._again(make_plan, planned)
-            if again is not None and _paths(again) == _paths(planned):
-                change = self._commit(again, transaction)
-                if interrupted is not None:
-                    raise interrupted
-                return change
-            transaction.give_up(refused or RuntimeError("the catalog changed while hooks ran"))
-            await self._run_hooks(transaction)
-            if refused is not None:
-                raise refused
-
-    def _again(self, make_plan: Callable[[], Plan], planned: Plan) -> tuple[Plan | None, ToolfoldError | None]:
-        """Return the plan as it is now that the hooks have run, or why it is refused by now."""
-        if planned.before is self.snapshot:
-            return planned, None
-        try:
-            return make_plan(), None
-        except ToolfoldError as error:
-            return None, error
-
-    def _transaction(self, planned: Plan, force: bool) -> Transaction:
-        leaving = [planned.before.catalog.groups[number] for number in bits(planned.leaving)]
-        entering = [planned.after.catalog.groups[number] for number in bits(planned.entering)]
-        return Transaction(reversed(leaving), entering, force=force)
-
-    async def _run_hooks(self, transaction: Transaction) -> BaseException | None:
-        """Run the hooks that the transaction asks for; return the cancellation that met it, to be raised at its end."""
-        interrupted: BaseException | None = None
-        token = None
-        self._running = transaction
-        try:
-            while (call := transaction.next()) is not None:
-                if token is None:
-                    token = _running.set((*_running.get(), transaction))
-                try:
-                    with anyio.CancelScope(shield=transaction.state == ROLLING_BACK or interrupted is not None):
-                        await self._run_hook(call)
-                except Exception as error:
-                    transaction.failed(call, error)
-                except BaseException as error:
-                    interrupted = interrupted or error
-                    transaction.failed(call, error)
-                else:
-                    transaction.succeeded(call)
-        finally:
-            self._running = None
-            if token is not None:
-                _running.reset(token)
-        return interrupted
-
-    async def _run_hook(self, call: HookCall) -> None:
+    async def _carry_out(self, make_plan: MakePlan, force: bool) -> Change:
         timeout = self._tools.hook_timeout
-        with nullcontext() if timeout is None else anyio.fail_after(timeout):
-            await settled(call.hook(HookContext(self, call.group.path, call.phase, call.undoes)))
+        try:
+            return await self._steps.carry_out(self, make_plan, self._commit, timeout=timeout, force=force)
+        except HookFailed as error:
+            self._tools.observers.tell(RolledBack(self.id, error))
+            raise
 
     def _commit(self, planned: Plan, transaction: Transaction) -> Change:
         before = self.view()
@@ -451,7 +341,7 @@ class Session:
             planned.after.with_facts(before.facts) if planned.after.facts != before.facts else planned.after
         )
         after = before.of(self._snapshot)
-        entered, left = _paths(planned)
+        entered, left = planned.paths
         change = Change(entered, left, self._lists_changed(before, after), tuple(transaction.failures))
         self._tools.observers.tell(Committed(self.id, change))
         if change.failures:
@@ -480,11 +370,6 @@ class Session:
             except ToolfoldError as error:
                 log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
                 self._tools.observers.tell(EventRefused(self.id, tool, error))
-
-
-def _paths(planned: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    entering = tuple(planned.after.catalog.groups[number].path for number in bits(planned.entering))
-    return entering, tuple(planned.before.catalog.groups[number].path for number in bits(planned.leaving))
 
 
 def _is_fact(value: Any) -> bool:

@@ -5,27 +5,38 @@ It owns the draft of the catalog and the live sessions, and decides nothing abou
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 from . import declare
 from .catalog import Catalog, GroupSpec, Hook, Kind, Profile, Spec
 from .control import ControlStyle, Loader
-from .dispatch import ToolResult, adapted, raw_handler
-from .draft import Draft, check_uri, definition, prompt_schema
-from .errors import ConfigError, ExclusionConflict, QuotaExceeded
+from .dispatch import ToolResult
+from .draft import Draft
+from .errors import ConfigError, ExclusionConflict
 from .listing import GroupInfo, Page
 from .names import qualified_name
 from .observe import Observer, Observers, PredicateFailed, SessionOpened, log
-from .resources import template_variables
-from .schema import Arguments
+from .pool import SessionPool
 from .session import Session
 from .snapshot import Snapshot
+from .specs import prompt_spec, resource_spec, tool_spec
 from .visibility import StateReader, View, Visibility
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ResourceOptions(TypedDict, total=False):
+    """More about a resource or a resource template."""
+
+    name: str
+    title: str
+    description: str
+    mime_type: str
+    hidden: bool
+    icons: Iterable[Any]
+    meta: Mapping[str, Any]
 
 
 class ToolSet:
@@ -75,21 +86,15 @@ class ToolSet:
         for setting, value in {"page_size": page_size, "max_active": max_active, "max_sessions": max_sessions}.items():
             if value is not None and value < 1:
                 raise ConfigError(f"{setting} must be at least 1, not {value}.")
-        if idle_timeout is not None and clock is None:
-            raise ConfigError("idle_timeout needs a clock that tells the time in seconds, such as time.monotonic.")
         self.name = name
         self.page_size = page_size
         self.hook_timeout = hook_timeout
-        self.idle_timeout = idle_timeout
         self.observers = Observers()
         self._on_hidden = on_hidden
         self._state = state
-        self._max_sessions = max_sessions
-        self._when_full = when_full
-        self._clock = clock or (lambda: 0.0)
         self._draft = Draft(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest")
         self._restricted: dict[str, tuple[Catalog, Catalog]] = {}
-        self._sessions: OrderedDict[Session, float] = OrderedDict()
+        self._pool = SessionPool(max_sessions, when_full == "end_idlest", idle_timeout, clock)
         self._identities = count(1)
         self._default: Session | None = None
         self._reported: set[tuple[str, str]] = set()
@@ -153,7 +158,7 @@ class ToolSet:
             ExclusionConflict: Fewer than two groups, one contains another, or an open session has two of them active.
         """
         members = self._draft.exclusion(groups)
-        for session in self._sessions:
+        for session in self._pool.sessions:
             active = [path for path in session.active if path in members]
             if len(active) > 1:
                 raise ExclusionConflict(
@@ -176,7 +181,7 @@ class ToolSet:
             HookFailed: A session could not close the group; nothing was removed.
         """
         self._draft.known(path)
-        while holders := [session for session in self._sessions if session.snapshot.is_active(path)]:
+        while holders := [session for session in self._pool.sessions if session.snapshot.is_active(path)]:
             for session in holders:
                 await session.deactivate(path)
         return self._draft.remove_group(path)
@@ -225,33 +230,19 @@ class ToolSet:
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        full, owner, rule = self._draft.place(name, group, flat, visibility)
         options = {
-            "title": title,
-            "description": declare.docstring(handler) if description is None else description,
-            "annotations": annotations,
-            "icons": None if icons is None else list(icons),
-            "meta": meta,
-            "category": category,
+            "description": description,
+            "input_schema": input_schema,
             "output_schema": output_schema,
+            "title": title,
+            "hidden": hidden,
+            "category": category,
+            "tags": tags,
+            "annotations": annotations,
+            "icons": icons,
+            "meta": meta,
         }
-        wire = definition(full, options)
-        handle, arguments = adapted(full, handler, input_schema)
-        wire["inputSchema"] = arguments.schema
-        return self._draft.add_spec(
-            Spec(
-                kind="tool",
-                name=full,
-                rule=rule,
-                definition=wire,
-                handler=handle,
-                arguments=arguments,
-                group=owner,
-                hidden=hidden,
-                category=category,
-                tags=tuple(tags),
-            )
-        )
+        return self._draft.add_spec(tool_spec(self._draft.place(name, group, flat, visibility), handler, options))
 
     def tool(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
         """Return a decorator that registers a function as a tool and returns it as it is (SPEC KIT-1).
@@ -296,80 +287,48 @@ class ToolSet:
         arguments, or arguments and `Context`, and answers with a text or a list of messages. The rest, and what is
         raised, is as in `register`.
         """
-        full, owner, rule = self._draft.place(name, group, flat, visibility)
-        described = declare.docstring(handler) if description is None else description
-        options = {"title": title, "description": described, "icons": icons, "meta": meta}
-        wire = definition(full, {**options, "icons": None if icons is None else list(icons)})
-        listed, schema = prompt_schema(full, arguments)
-        return self._draft.add_spec(
-            Spec(
-                kind="prompt",
-                name=full,
-                rule=rule,
-                definition={**wire, "arguments": listed},
-                handler=raw_handler(full, handler),
-                arguments=Arguments.from_schema(full, schema),
-                group=owner,
-                hidden=hidden,
-            )
-        )
+        options = {
+            "description": description,
+            "title": title,
+            "arguments": arguments,
+            "hidden": hidden,
+            "icons": icons,
+            "meta": meta,
+        }
+        return self._draft.add_spec(prompt_spec(self._draft.place(name, group, flat, visibility), handler, options))
 
-    def register_resource(self, uri: str, handler: Callable[..., Any], **options: Any) -> Spec:
+    def register_resource(
+        self,
+        uri: str,
+        handler: Callable[..., Any],
+        *,
+        group: str | None = None,
+        visibility: Visibility | None = None,
+        **options: Unpack[ResourceOptions],
+    ) -> Spec:
         """Register a resource and return its spec (SPEC REG-9).
 
-        The handler takes nothing, or nothing of interest and a `Context`, and answers with a text, bytes, or contents
-        in the form of the MCP specification. `options`: `name`, `description`, `title`, `mime_type`, `group`,
-        `visibility`, `hidden`, `icons`, `meta`.
+        The handler takes nothing, and answers with a text, bytes, or contents in the form of the MCP specification.
+        What is raised is as in `register`.
         """
-        check_uri(uri)
-        return self._add_resource("resource", uri, "uri", handler, None, **options)
+        place = self._draft.place("resource", group, True, visibility)
+        return self._draft.add_spec(resource_spec("resource", uri, place, handler, options))
 
-    def register_resource_template(self, uri_template: str, handler: Callable[..., Any], **options: Any) -> Spec:
+    def register_resource_template(
+        self,
+        uri_template: str,
+        handler: Callable[..., Any],
+        *,
+        group: str | None = None,
+        visibility: Visibility | None = None,
+        **options: Unpack[ResourceOptions],
+    ) -> Spec:
         """Register a resource template such as `file:///{path}` and return its spec; see `register_resource`.
 
         The handler is given the variables of the template as its arguments.
         """
-        check_uri(uri_template)
-        names = template_variables(uri_template)
-        schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
-        arguments = Arguments.from_schema(uri_template, schema)
-        return self._add_resource("resource_template", uri_template, "uriTemplate", handler, arguments, **options)
-
-    def _add_resource(
-        self,
-        kind: Kind,
-        uri: str,
-        key: str,
-        handler: Callable[..., Any],
-        arguments: Arguments | None,
-        *,
-        name: str | None = None,
-        group: str | None = None,
-        visibility: Visibility | None = None,
-        hidden: bool = False,
-        mime_type: str | None = None,
-        **options: Any,
-    ) -> Spec:
-        unknown = set(options) - {"description", "title", "icons", "meta"}
-        if unknown:
-            raise TypeError(f"unknown option {min(unknown)!r}")
-        _, owner, rule = self._draft.place("resource", group, True, visibility)
-        options.setdefault("description", declare.docstring(handler))
-        wire = {**definition(uri, options), key: uri, "name": name or uri}
-        if mime_type is not None:
-            wire["mimeType"] = mime_type
-        return self._draft.add_spec(
-            Spec(
-                kind=kind,
-                name=uri,
-                rule=rule,
-                definition=wire,
-                handler=raw_handler(uri, handler),
-                arguments=arguments,
-                group=owner,
-                hidden=hidden,
-            )
-        )
+        place = self._draft.place("resource", group, True, visibility)
+        return self._draft.add_spec(resource_spec("resource_template", uri_template, place, handler, options))
 
     def unregister(self, name: str, kind: Kind = "tool") -> Spec | None:
         """Remove a tool, or something of another kind, and return its spec; `None` if there was none (SPEC REG-5)."""
@@ -443,7 +402,7 @@ class ToolSet:
     @property
     def sessions(self) -> tuple[Session, ...]:
         """The open sessions, the least recently used first where sessions are bounded or time out."""
-        return tuple(self._sessions)
+        return self._pool.sessions
 
     def notify_list_changed(self, kinds: Iterable[str] = ("tool",)) -> None:
         """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3)."""
@@ -452,41 +411,32 @@ class ToolSet:
 
     async def end_idle_sessions(self) -> int:
         """End the sessions without a request for `idle_timeout` seconds; return how many (SPEC SES-3)."""
-        if self.idle_timeout is None:
-            return 0
-        limit = self._clock() - self.idle_timeout
-        idle = [session for session, used in self._sessions.items() if used <= limit and session is not self._default]
+        idle = self._pool.idle()
         for session in idle:
             await self._end(session)
         return len(idle)
 
+    @property
+    def idle_timeout(self) -> float | None:
+        """Seconds without a request after which a session counts as idle."""
+        return self._pool.idle_timeout
+
     async def admit(self, session: Session) -> None:
         """Take a session in, making room or refusing where sessions are bounded (SPEC SES-4)."""
-        while self._max_sessions is not None and self._counted() >= self._max_sessions:
-            idlest = next((other for other in self._sessions if other is not self._default), None)
-            if self._when_full == "refuse" or idlest is None:
-                raise QuotaExceeded("open sessions", self._max_sessions, "close one before you open another")
+        while (idlest := self._pool.in_the_way()) is not None:
             await self._end(idlest)
-        self._take_in(session)
+        self._pool.add(session)
+        self.observers.tell(SessionOpened(session.id))
 
     def touch(self, session: Session) -> None:
         """Take note that a session was used."""
-        if self.idle_timeout is not None or self._when_full == "end_idlest":
-            self._sessions[session] = self._clock()
-            self._sessions.move_to_end(session)
+        self._pool.touch(session)
 
     def forget(self, session: Session) -> None:
         """Drop a session that has ended."""
-        self._sessions.pop(session, None)
+        self._pool.discard(session)
         if session is self._default:
             self._default = None
-
-    def _take_in(self, session: Session) -> None:
-        self._sessions[session] = self._clock()
-        self.observers.tell(SessionOpened(session.id))
-
-    def _counted(self) -> int:
-        return len(self._sessions) - (self._default is not None)
 
     async def _end(self, session: Session) -> None:
         try:
@@ -511,7 +461,8 @@ class ToolSet:
         if self._default is None:
             self._default = Session(self, f"{self.name}-default", None, ())
             self._default.begin()
-            self._take_in(self._default)
+            self._pool.add(self._default, lasting=True)
+            self.observers.tell(SessionOpened(self._default.id))
         return self._default
 
     async def activate_group(self, path: str) -> bool:

@@ -3,7 +3,7 @@
 A rule is a value. `holds(rule, view)` says whether it is true of one snapshot; `available(spec, view)` adds what
 happens when a predicate raises. Listing and calling both ask `available` and nothing else (SPEC VIS-7).
 
-Two facts about a rule are worked out once, when a catalog is compiled, so that a list costs what it returns (SPEC LST-5):
+Two facts about a rule are worked out once, when a catalog is compiled, for lists to cost what they return (SPEC LST-5):
 `anchors(rule)`, groups without which the rule can't hold, and `is_static(rule)`, whether it depends on the active
 groups alone.
 """

@@ -1,0 +1,172 @@
+"""What is registered, checked and made into a `Spec`: tools, prompts, resources, resource templates (SPEC 3, REG-6).
+
+Everything that will be sent to clients is checked here and copied as plain JSON, so that no definition can break a
+list later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import declare
+from .catalog import Kind, Spec
+from .dispatch import adapted, raw_handler
+from .errors import InvalidDefinition, InvalidName
+from .names import is_text
+from .resources import template_variables
+from .schema import Arguments, compile_schema, plain_json
+from .visibility import Visibility
+
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+
+
+Place = tuple[str, str | None, Visibility]
+"""The full name of something, its group, and its rule."""
+
+
+def tool_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:
+    """Return the spec of a tool; `options` are those of `ToolSet.register`. Raises `InvalidDefinition`."""
+    name, group, rule = place
+    wire = definition(name, {**options, "description": _described(handler, options)})
+    handle, arguments = adapted(name, handler, options.get("input_schema"))
+    return Spec(
+        kind="tool",
+        name=name,
+        rule=rule,
+        definition={**wire, "inputSchema": arguments.schema},
+        handler=handle,
+        arguments=arguments,
+        group=group,
+        hidden=bool(options.get("hidden")),
+        category=options.get("category"),
+        tags=tuple(options.get("tags", ())),
+    )
+
+
+def prompt_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:
+    """Return the spec of a prompt; `options` are those of `ToolSet.register_prompt`. Raises `InvalidDefinition`."""
+    name, group, rule = place
+    wire = definition(name, {**options, "description": _described(handler, options)})
+    listed, schema = prompt_schema(name, options.get("arguments", ()))
+    return Spec(
+        kind="prompt",
+        name=name,
+        rule=rule,
+        definition={**wire, "arguments": listed},
+        handler=raw_handler(name, handler),
+        arguments=Arguments.from_schema(name, schema),
+        group=group,
+        hidden=bool(options.get("hidden")),
+    )
+
+
+def resource_spec(kind: Kind, uri: str, place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:
+    """Return the spec of a resource or a resource template. Raises `InvalidDefinition`, `InvalidName`."""
+    check_uri(uri)
+    _, group, rule = place
+    key, arguments = "uri", None
+    if kind == "resource_template":
+        names = template_variables(uri)
+        schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
+        key, arguments = "uriTemplate", Arguments.from_schema(uri, schema)
+    wire = definition(uri, {**options, "description": _described(handler, options)})
+    wire |= {key: uri, "name": _text(uri, "name", options.get("name")) or uri}
+    if (mime_type := _text(uri, "mime_type", options.get("mime_type"))) is not None:
+        wire["mimeType"] = mime_type
+    return Spec(
+        kind=kind,
+        name=uri,
+        rule=rule,
+        definition=wire,
+        handler=raw_handler(uri, handler),
+        arguments=arguments,
+        group=group,
+        hidden=bool(options.get("hidden")),
+    )
+
+
+def _described(handler: Any, options: Mapping[str, Any]) -> Any:
+    given = options.get("description")
+    return declare.docstring(handler) if given is None else given
+
+
+def _text(name: str, what: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise InvalidDefinition(name, f"its {what} is {type(value).__name__}, and must be a text")
+    return value
+
+
+def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts that every definition on the wire has, checked (SPEC REG-6): absent ones are left out.
+
+    `options` may hold `title`, `description`, `icons`, `meta`, `category`, `annotations` and `output_schema`.
+    """
+    made: dict[str, Any] = {"name": name}
+    for key in ("title", "description"):
+        if (text := _text(name, key, options.get(key))) is not None:
+            made[key] = text
+    if (schema := options.get("output_schema")) is not None:
+        made["outputSchema"] = plain_json(name, schema, "output schema")
+        compile_schema(name, made["outputSchema"], "output schema")
+    if (annotations := options.get("annotations")) is not None:
+        made["annotations"] = _annotations(name, plain_json(name, annotations, "annotations"))
+    if (icons := options.get("icons")) is not None:
+        made["icons"] = _icons(name, plain_json(name, list(icons), "icons"))
+    meta = plain_json(name, options.get("meta") or {}, "meta")
+    if not isinstance(meta, dict):
+        raise InvalidDefinition(name, "its meta must be a JSON object")
+    if (category := _text(name, "category", options.get("category"))) is not None:
+        meta["category"] = category
+    return {**made, "_meta": meta} if meta else made
+
+
+def check_uri(uri: str) -> str:
+    """Return `uri` if it looks like one: a scheme, a colon, and no white space; else raise `InvalidName`."""
+    if not is_text(uri) or _URI.fullmatch(uri) is None:
+        raise InvalidName(str(uri), str(uri), "a resource is named by a URI with a scheme, such as file:///notes.txt")
+    return uri
+
+
+def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return a prompt's arguments in wire form and as a schema; each is given as a name or a mapping with `name`."""
+    listed: list[dict[str, Any]] = []
+    for argument in plain_json(name, list(arguments), "arguments"):
+        entry = {"name": argument, "required": True} if isinstance(argument, str) else argument
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            raise InvalidDefinition(name, f"its argument {argument!r} is neither a name nor a mapping with a name")
+        listed.append(entry)
+    schema = {
+        "type": "object",
+        "properties": {entry["name"]: {"type": "string"} for entry in listed},
+        "required": [entry["name"] for entry in listed if entry.get("required")],
+        "additionalProperties": False,
+    }
+    return listed, schema
+
+
+def _annotations(name: str, annotations: Any) -> dict[str, Any]:
+    if not isinstance(annotations, dict):
+        raise InvalidDefinition(name, "its annotations must be a JSON object")
+    renamed = {_camel(key): value for key, value in annotations.items()}
+    for hint in HINTS:
+        if not isinstance(renamed.get(hint, False), bool):
+            raise InvalidDefinition(name, f"its annotation {hint} must be true or false")
+    if not isinstance(renamed.get("title", ""), str):
+        raise InvalidDefinition(name, "its annotation title must be a text")
+    return renamed
+
+
+def _icons(name: str, icons: Any) -> list[Any]:
+    if not isinstance(icons, list) or not all(
+        isinstance(icon, dict) and isinstance(icon.get("src"), str) for icon in icons
+    ):
+        raise InvalidDefinition(name, "its icons must be a list of objects that have a src")
+    return icons
+
+
+def _camel(key: str) -> str:
+    head, *rest = key.split("_")
+    return head + "".join(part.capitalize() for part in rest)

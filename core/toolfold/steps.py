@@ -1,0 +1,176 @@
+"""The steps of one session: one at a time, in order of arrival, each over hooks to a commit (SPEC 5, SES-2).
+
+A step is planned, its hooks are run as its `Transaction` asks for them, and it is committed. This is the only place
+where hooks are awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from attrs import frozen
+
+from .catalog import bits
+from .dispatch import settled
+from .errors import ReentrantTransition, ToolfoldError
+from .machine import Plan
+from .observe import Change
+from .transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
+
+if TYPE_CHECKING:
+    from .session import Session
+
+MakePlan = Callable[[], Plan]
+Commit = Callable[[Plan, Transaction], Change]
+
+_under_way: ContextVar[tuple[Transaction, ...]] = ContextVar("toolfold_under_way", default=())
+
+
+@frozen(eq=False)
+class HookContext:
+    """What a hook is given, if it takes an argument: whose session, which group, and why it runs."""
+
+    session: Session
+    group: str
+    phase: str
+    undoes: str | None = None
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The session's facts."""
+        return self.session.facts
+
+
+class Steps:
+    """Takes the steps of one session."""
+
+    __slots__ = ("_lock", "_running")
+
+    def __init__(self) -> None:
+        self._lock: anyio.Lock | None = None
+        self._running: Transaction | None = None
+
+    @asynccontextmanager
+    async def turn(self, session: str) -> AsyncIterator[None]:
+        """Wait for the steps that came before, and keep later ones waiting until the end.
+
+        Raises:
+            ReentrantTransition: Asked from within a hook of this session's own step (SPEC HOOK-7).
+        """
+        self.refuse_reentry(session)
+        if self._lock is None:
+            self._lock = anyio.Lock(fast_acquire=True)
+        lock = self._lock
+        await lock.acquire()
+        try:
+            yield
+        finally:
+            if lock.statistics().tasks_waiting == 0:
+                self._lock = None
+            lock.release()
+
+    def refuse_reentry(self, session: str) -> None:
+        """Raise `ReentrantTransition` if the caller runs within a hook of this session's step."""
+        if self._running is not None and self._running in _under_way.get():
+            raise ReentrantTransition(session)
+
+    async def carry_out(
+        self, session: Session, make_plan: MakePlan, commit: Commit, *, timeout: float | None, force: bool
+    ) -> Change:
+        """Return what a step changed, once it is committed; call it within a turn.
+
+        If the catalog changes while hooks run, so that the step no longer means the same, the hooks are undone and the
+        step is planned again.
+
+        Args:
+            session: Whose step it is; its snapshot is what plans are made for.
+            make_plan: Plans the step for the present snapshot.
+            commit: Makes a plan's outcome the session's state.
+            timeout: Seconds that each hook may take; `None` for ever (SPEC HOOK-6).
+            force: Pass over failing `on_deactivate` hooks (SPEC HOOK-8).
+
+        Raises:
+            HookFailed: A hook failed, and what had succeeded was undone (SPEC HOOK-4, HOOK-5).
+            ToolfoldError: The step is refused.
+        """
+        while True:
+            planned = make_plan()
+            if not planned.changes:
+                return Change()
+            transaction = _transaction(planned, force)
+            interrupted = await self._run_hooks(session, transaction, timeout)
+            if transaction.state == ABORTED:
+                raise _outcome(transaction, interrupted)
+            again, refused = _again(make_plan, planned, unchanged=planned.before is session.snapshot)
+            if again is not None and again.paths == planned.paths:
+                change = commit(again, transaction)
+                if interrupted is not None:
+                    raise interrupted
+                return change
+            transaction.give_up(refused or RuntimeError("the catalog changed while hooks ran"))
+            await self._run_hooks(session, transaction, timeout)
+            if refused is not None:
+                raise refused
+            if interrupted is not None:
+                raise interrupted
+
+    async def _run_hooks(
+        self, session: Session, transaction: Transaction, timeout: float | None
+    ) -> BaseException | None:
+        """Run the hooks that the transaction asks for; return the cancellation that met it, to be raised at its end."""
+        interrupted: BaseException | None = None
+        token = _under_way.set((*_under_way.get(), transaction))
+        self._running = transaction
+        try:
+            while (call := transaction.next()) is not None:
+                shielded = transaction.state == ROLLING_BACK or interrupted is not None
+                try:
+                    with anyio.CancelScope(shield=shielded):
+                        await _run_hook(session, call, timeout)
+                except Exception as error:
+                    transaction.failed(call, error)
+                except BaseException as error:
+                    interrupted = interrupted or error
+                    transaction.failed(call, error)
+                else:
+                    transaction.succeeded(call)
+        finally:
+            self._running = None
+            _under_way.reset(token)
+        return interrupted
+
+
+async def _run_hook(session: Session, call: HookCall, timeout: float | None) -> None:
+    with nullcontext() if timeout is None else anyio.fail_after(timeout):
+        await settled(call.hook(HookContext(session, call.group.path, call.phase, call.undoes)))
+
+
+def _transaction(planned: Plan, force: bool) -> Transaction:
+    """Return the transaction of a plan: leaving groups from below, then entering ones from above (SPEC HOOK-3)."""
+    leaving = [planned.before.catalog.groups[number] for number in bits(planned.leaving)]
+    entering = [planned.after.catalog.groups[number] for number in bits(planned.entering)]
+    return Transaction(reversed(leaving), entering, force=force)
+
+
+def _again(make_plan: MakePlan, planned: Plan, *, unchanged: bool) -> tuple[Plan | None, ToolfoldError | None]:
+    """Return the plan as it is now that the hooks have run, or why it is refused by now."""
+    if unchanged:
+        return planned, None
+    try:
+        return make_plan(), None
+    except ToolfoldError as error:
+        return None, error
+
+
+def _outcome(transaction: Transaction, interrupted: BaseException | None) -> BaseException:
+    """Return what an aborted transaction raises: its cancellation if it met one, else `HookFailed`."""
+    error = transaction.error()
+    if interrupted is None:
+        return error
+    for failure in error.compensation:
+        interrupted.add_note(f"while undoing the hooks that had run: {failure!r}")
+    return interrupted
