@@ -69,7 +69,7 @@ class Loader:
             if path in context.snapshot.catalog.index and not context.snapshot.catalog.group(path).controls:
                 known = [group.path for group in context.snapshot.catalog.groups if group.controls]
                 return refusal(GroupNotFound(path, known))
-            return await open_group(context.session, path)
+            return await open_group(context, path)
 
         return _control(
             ("load", ""), self.name, description, schema, handle, Always(), f"Open a group with {self.name}"
@@ -115,8 +115,9 @@ class ControlStyle:
         return {spec.name: spec for spec in made}
 
 
-async def open_group(session: Session, path: str) -> ToolResult:
+async def open_group(context: Context, path: str) -> ToolResult:
     """Activate a group and return what the model is told about it (SPEC CTL-4, CTL-5)."""
+    session = context.session
     before = set(session.listed_names())
     try:
         change = await session.transition(activate=[path])
@@ -132,12 +133,13 @@ async def open_group(session: Session, path: str) -> ToolResult:
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
     parts.append("You can now call:" if new else "It adds no tools to the list.")
-    lines = [f"- {name}: {listed[name].description}".rstrip(": ") for name in new]
-    return _answer(session, path, change, "\n".join([" ".join(parts), *lines]), new)
+    lines = [f"- {context.spell(name)}: {listed[name].description}".rstrip(": ") for name in new]
+    return _answer(session, path, change, "\n".join([" ".join(parts), *lines]), [context.spell(name) for name in new])
 
 
-async def close_group(session: Session, path: str) -> ToolResult:
+async def close_group(context: Context, path: str) -> ToolResult:
     """Deactivate a group and return what the model is told about it (SPEC CTL-4, CTL-5)."""
+    session = context.session
     try:
         change = await session.transition(deactivate=[path])
     except REFUSALS as error:
@@ -181,7 +183,7 @@ def _activator(group: GroupSpec, relevant_only: bool) -> Spec:
             rule = Group(group.parent) & rule
 
     async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
-        return await open_group(context.session, group.path)
+        return await open_group(context, group.path)
 
     description = f"Open the group {group.path}" + (f": {group.description}" if group.description else "")
     title = f"Open {group.display_name}"
@@ -193,7 +195,7 @@ def _deactivator(group: GroupSpec, relevant_only: bool) -> Spec:
     rule: Visibility = Group(group.path) if relevant_only else Always()
 
     async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
-        return await close_group(context.session, group.path)
+        return await close_group(context, group.path)
 
     description = f"Close the group {group.path} and the groups in it, when its tools are no longer needed."
     title = f"Close {group.display_name}"

@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from .catalog import Handler, Spec
 from .errors import InvalidArguments, InvalidDefinition, ProtocolError, ToolError
-from .schema import Arguments, hints_of
+from .schema import Arguments, hints_of, signature_of
 
 if TYPE_CHECKING:
     from .session import Session
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolfold")
 
+Spelling = Callable[[str], str]
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
-async def _no_progress(progress: float, total: float | None, message: str | None) -> None:
+async def no_progress(progress: float, total: float | None, message: str | None) -> None:
     """Report to nobody."""
 
 
@@ -61,14 +62,15 @@ class Context:
     """What a handler is given beside its arguments (SPEC CALL-5).
 
     `snapshot` is the one that the call was checked against; what the handler changes is seen by the next request.
-    `request` is whatever the adapter got the call from, or `None`.
+    `request` is whatever the adapter got the call from, or `None`; `spell` gives a tool's name as the caller knows it.
     """
 
     session: Session
     name: str
     snapshot: Snapshot
     request: Any = None
-    _progress: Progress = _no_progress
+    spell: Spelling = str
+    _progress: Progress = no_progress
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -103,7 +105,7 @@ def typed_handler(name: str, function: Callable[..., Any]) -> tuple[Handler, Arg
     """
     _check_callable(name, function)
     hints = hints_of(name, function)
-    context_parameters = frozenset(parameter for parameter, hint in hints.items() if _means_context(hint))
+    context_parameters = frozenset(name for name, hint in hints.items() if name != "return" and _means_context(hint))
     arguments = Arguments.from_signature(name, function, context_parameters)
 
     async def handle(values: dict[str, Any], context: Context) -> Any:
@@ -115,10 +117,7 @@ def typed_handler(name: str, function: Callable[..., Any]) -> tuple[Handler, Arg
 def raw_handler(name: str, function: Callable[..., Any]) -> Handler:
     """Return the handler of a function that takes nothing, the arguments, or arguments and context (SPEC KIT-2)."""
     _check_callable(name, function)
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise InvalidDefinition(name, "its handler has no signature to read; wrap it in a function") from error
+    parameters = signature_of(name, function)
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in positional if p.default is p.empty]
     keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]

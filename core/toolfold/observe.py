@@ -99,6 +99,13 @@ class SessionEnded:
     session: str
 
 
+@frozen
+class ListsAnnounced:
+    """The owner of the tool set said that lists changed, after registrations (SPEC NTF-3)."""
+
+    kinds: frozenset[str]
+
+
 Event = (
     Committed
     | RolledBack
@@ -108,6 +115,7 @@ Event = (
     | EventRefused
     | SessionOpened
     | SessionEnded
+    | ListsAnnounced
 )
 Observer = Callable[[Event], None]
 

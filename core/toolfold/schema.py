@@ -11,6 +11,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NoReturn, get_type_hints
 
 import jsonschema_rs
@@ -50,9 +51,9 @@ def compile_schema(name: str, schema: Any, what: str) -> jsonschema_rs.Validator
 
 
 def plain_json(name: str, value: Any, what: str) -> Any:
-    """Return a deep copy of `value` as plain JSON data, or raise `InvalidDefinition` for `name`."""
+    """Return a deep copy of `value` as plain JSON data that UTF-8 can carry, or raise `InvalidDefinition`."""
     try:
-        return json.loads(json.dumps(value, allow_nan=False, default=_plain_mapping))
+        return json.loads(json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain_mapping).encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidDefinition(name, f"its {what} is not JSON: {error}") from error
 
@@ -90,7 +91,7 @@ class Arguments:
         """Return the arguments described by a function's annotations; parameters in `skip` are left out."""
         fields, parameters = _fields(name, function, skip)
         try:
-            model = create_model(f"{function.__name__}_arguments", __config__=ConfigDict(extra="forbid"), **fields)
+            model = create_model("arguments", __config__=ConfigDict(extra="forbid"), **fields)
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 schema = model.model_json_schema(by_alias=True)
@@ -123,7 +124,7 @@ def _fields(name: str, function: Callable[..., Any], skip: frozenset[str]) -> tu
     fields: dict[str, Any] = {}
     parameters: dict[str, str] = {}
     hints = hints_of(name, function)
-    for position, parameter in enumerate(inspect.signature(function).parameters.values()):
+    for position, parameter in enumerate(signature_of(name, function)):
         if parameter.name in skip:
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -137,10 +138,23 @@ def _fields(name: str, function: Callable[..., Any], skip: frozenset[str]) -> tu
 
 def hints_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations of a function, resolved, or raise `InvalidDefinition` for `name`."""
+    annotated: Any = function
+    while isinstance(annotated, partial):
+        annotated = annotated.func
+    if not (inspect.isroutine(annotated) or inspect.isclass(annotated)):
+        annotated = type(annotated).__call__
     try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError) as error:
+        return get_type_hints(annotated, include_extras=True)
+    except Exception as error:  # annotations may be any expression, evaluated here
         raise InvalidDefinition(name, f"its annotations can't be resolved: {error}") from error
+
+
+def signature_of(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function, or raise `InvalidDefinition` for `name` if it does not tell them."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise InvalidDefinition(name, "its handler has no signature to read; wrap it in a function") from error
 
 
 def _untitled(schema: Any) -> Any:

@@ -16,7 +16,7 @@ import anyio
 
 from . import dispatch
 from .catalog import KINDS, Catalog, Kind, Profile, Spec
-from .dispatch import Context, Progress, ToolResult
+from .dispatch import Context, Progress, Spelling, ToolResult, no_progress
 from .errors import (
     HookFailed,
     InvalidDefinition,
@@ -103,9 +103,11 @@ class Session:
                     raise
         return self
 
-    def begin(self) -> None:
-        """Open the session at once, with no groups active: for the default session of a tool set."""
+    def begin(self, snapshot: Snapshot | None = None) -> None:
+        """Open the session at once, without hooks, in the state `snapshot`, or with no groups active."""
         self._status = "open"
+        if snapshot is not None:
+            self._snapshot = snapshot
 
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
@@ -194,14 +196,23 @@ class Session:
         *,
         progress: Progress | None = None,
         request: Any = None,
+        spell: Spelling = str,
     ) -> ToolResult:
         """Call a tool and return its result (SPEC 9).
+
+        Args:
+            name: The full name of the tool.
+            arguments: Its arguments, as JSON values.
+            progress: Is told how far the call has come.
+            request: Whatever the call came from, for the handler's context.
+            spell: Gives tools' names in results as the caller knows them.
 
         Raises:
             ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        spec, context = self._find("tool", name, progress, request)
+        spec, snapshot = self._find("tool", name)
+        context = Context(self, name, snapshot, request, spell, progress or no_progress)
         result = await dispatch.run(spec, arguments, context)
         if not result.is_error and name in context.snapshot.catalog.opened_by:
             await self._open_on(name, context.snapshot.catalog.opened_by[name])
@@ -216,7 +227,8 @@ class Session:
             ToolNotFound: It is unknown or not available.
             InvalidArguments: The arguments do not fit.
         """
-        spec, context = self._find(kind, name, None, request)
+        spec, snapshot = self._find(kind, name)
+        context = Context(self, name, snapshot, request)
         values = dict(arguments or {})
         if spec.arguments is not None:
             values = spec.arguments.check(spec.name, values)
@@ -316,15 +328,15 @@ class Session:
         if self._status != "open":
             raise SessionClosed(self.id)
 
-    def _find(self, kind: Kind, name: str, progress: Progress | None, request: Any) -> tuple[Spec, Context]:
+    def _find(self, kind: Kind, name: str) -> tuple[Spec, Snapshot]:
+        """Return what is called by that name, and the snapshot in which it is available (SPEC CALL-4)."""
         self._check_open()
         self._tools.touch(self)
         view = self.view()
         spec = view.snapshot.catalog.shelves[kind].by_name.get(name)
         if spec is None or not available(spec, view):
             raise ToolNotFound(name, self._tools.hint(spec, view), kind.replace("_", " "))
-        context = Context(self, name, view.snapshot, request)
-        return spec, context if progress is None else Context(self, name, view.snapshot, request, progress)
+        return spec, view.snapshot
 
     async def _carry_out(self, make_plan: MakePlan, force: bool) -> Change:
         timeout = self._tools.hook_timeout

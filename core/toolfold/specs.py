@@ -96,7 +96,7 @@ def _described(handler: Any, options: Mapping[str, Any]) -> Any:
 def _text(name: str, what: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         raise InvalidDefinition(name, f"its {what} is {type(value).__name__}, and must be a text")
-    return value
+    return value if value is None else str(plain_json(name, value, what))
 
 
 def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def check_uri(uri: str) -> str:
     """Return `uri` if it looks like one: a scheme, a colon, and no white space; else raise `InvalidName`."""
     if not is_text(uri) or _URI.fullmatch(uri) is None:
         raise InvalidName(str(uri), str(uri), "a resource is named by a URI with a scheme, such as file:///notes.txt")
-    return uri
+    return str(plain_json(uri, uri, "URI"))
 
 
 def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -137,6 +137,10 @@ def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict
         entry = {"name": argument, "required": True} if isinstance(argument, str) else argument
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             raise InvalidDefinition(name, f"its argument {argument!r} is neither a name nor a mapping with a name")
+        if not isinstance(entry.get("required", False), bool):
+            raise InvalidDefinition(name, f"its argument {entry['name']!r} must be required or not: true or false")
+        for key in ("title", "description"):
+            _text(name, f"argument's {key}", entry.get(key))
         listed.append(entry)
     schema = {
         "type": "object",
@@ -159,11 +163,16 @@ def _annotations(name: str, annotations: Any) -> dict[str, Any]:
     return renamed
 
 
-def _icons(name: str, icons: Any) -> list[Any]:
-    if not isinstance(icons, list) or not all(
-        isinstance(icon, dict) and isinstance(icon.get("src"), str) for icon in icons
-    ):
-        raise InvalidDefinition(name, "its icons must be a list of objects that have a src")
+def _icons(name: str, icons: list[Any]) -> list[Any]:
+    for icon in icons:
+        if not isinstance(icon, dict) or not isinstance(icon.get("src"), str):
+            raise InvalidDefinition(name, "its icons must be a list of objects that have a src")
+        _text(name, "icon's mimeType", icon.get("mimeType"))
+        sizes = icon.get("sizes", [])
+        if not isinstance(sizes, list) or not all(isinstance(size, str) for size in sizes):
+            raise InvalidDefinition(name, "its icon's sizes must be a list of texts, such as 48x48")
+        if icon.get("theme", "light") not in ("light", "dark"):
+            raise InvalidDefinition(name, "its icon's theme must be light or dark")
     return icons
 
 

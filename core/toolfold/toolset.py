@@ -17,7 +17,7 @@ from .draft import Draft
 from .errors import ConfigError, ExclusionConflict
 from .listing import GroupInfo, Page
 from .names import qualified_name
-from .observe import Observer, Observers, PredicateFailed, SessionOpened, log
+from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, SessionOpened, log
 from .pool import SessionPool
 from .session import Session
 from .snapshot import Snapshot
@@ -395,9 +395,18 @@ class ToolSet:
         Raises:
             ConfigError: There is no such profile.
         """
-        chosen = self._profile(profile)
+        chosen = self.profile(profile)
         start = (*(chosen.active if chosen else ()), *active)
         return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, dict.fromkeys(start))
+
+    def request_session(self, snapshot: Snapshot, profile: Profile | None = None) -> Session:
+        """Return an open session in the state `snapshot`, for one request of a protocol without sessions.
+
+        It belongs to no pool: it is neither counted nor ended, and ends by being dropped.
+        """
+        session = Session(self, f"{self.name}-request", profile, ())
+        session.begin(snapshot)
+        return session
 
     @property
     def sessions(self) -> tuple[Session, ...]:
@@ -406,8 +415,10 @@ class ToolSet:
 
     def notify_list_changed(self, kinds: Iterable[str] = ("tool",)) -> None:
         """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3)."""
+        changed = frozenset(kinds)
         for session in self.sessions:
-            session.notify(kinds)
+            session.notify(changed)
+        self.observers.tell(ListsAnnounced(changed))
 
     async def end_idle_sessions(self) -> int:
         """End the sessions without a request for `idle_timeout` seconds; return how many (SPEC SES-3)."""
@@ -444,7 +455,8 @@ class ToolSet:
         except ExceptionGroup:
             log.exception("session %s ended with failing hooks", session.id)
 
-    def _profile(self, profile: str | Profile | None) -> Profile | None:
+    def profile(self, profile: str | Profile | None) -> Profile | None:
+        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` comes back as it is."""
         if not isinstance(profile, str):
             return profile
         profiles = self.catalog.profiles

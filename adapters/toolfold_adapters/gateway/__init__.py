@@ -1,0 +1,31 @@
+"""Groups in front of an existing MCP server (SPEC 20): its tools in groups that open and close, its answers unchanged.
+
+gateway.py   `open_gateway`, and the life of a gateway   upstream.py  the connection to the server behind it
+offer.py     the server's tools made those of a tool set forward.py   a call, there and back
+grouping.py  groups from names, or by patterns           naming.py    names that clients may be given
+config.py    the TOML file
+"""
+
+from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig, load_config
+from .gateway import Gateway, open_gateway
+from .grouping import by_pattern, by_prefix
+from .naming import allowed_names
+from .offer import Report
+from .upstream import Upstream, UpstreamError
+
+__all__ = [
+    "Gateway",
+    "GatewayConfig",
+    "GroupConfig",
+    "OptionsConfig",
+    "ProfileConfig",
+    "Report",
+    "Upstream",
+    "UpstreamConfig",
+    "UpstreamError",
+    "allowed_names",
+    "by_pattern",
+    "by_prefix",
+    "load_config",
+    "open_gateway",
+]

@@ -1,0 +1,103 @@
+"""A call, there and back: what a tool of a gateway does (SPEC GWY-1).
+
+Nothing of an answer is validated or changed: that is between the client and the server.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    LOG_LEVEL_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+    SERVER_INFO_META_KEY,
+)
+
+from toolfold import Context, ProtocolError, ToolError, ToolfoldError, ToolResult
+
+from .upstream import Upstream, UpstreamError
+
+log = logging.getLogger("toolfold.gateway")
+
+# What is said between neighbours: each of the two connections has its own.
+_OF_THE_HOP = frozenset(
+    {
+        CLIENT_CAPABILITIES_META_KEY,
+        CLIENT_INFO_META_KEY,
+        LOG_LEVEL_META_KEY,
+        PROTOCOL_VERSION_META_KEY,
+        SERVER_INFO_META_KEY,
+        "progressToken",
+        "progress_token",
+    }
+)
+_OUR_OWN = "dev.toolfold/"
+
+Handler = Callable[[dict[str, Any], Context], Awaitable[ToolResult]]
+
+
+def forwarder(upstream: Upstream, tool: str) -> Handler:
+    """Return the handler that calls `tool`, by the upstream's name for it."""
+
+    async def forward(arguments: dict[str, Any], context: Context) -> ToolResult:
+        params: dict[str, Any] = {"name": tool, "arguments": arguments}
+        if meta := _passed_on(getattr(context.request, "meta", None)):
+            params["_meta"] = meta
+        try:
+            return _result(await _call(upstream, params, context))
+        except UpstreamError as error:
+            raise ToolError(f"{error} Its tools can be used again once the gateway has been restarted.") from error
+
+    return forward
+
+
+async def _call(upstream: Upstream, params: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    """Return the result of a call, after all progress that came before it has been reported, in its order."""
+    updates, reported = anyio.create_memory_object_stream[tuple[float, float | None, str | None]](math.inf)
+    outcome: dict[str, Any] | ToolfoldError
+
+    async def report() -> None:
+        async with reported:
+            async for update in reported:
+                try:
+                    await context.report_progress(*update)
+                except Exception:
+                    log.debug("progress could not be reported", exc_info=True)
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        updates.send_nowait((progress, total, message))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(report)
+        async with updates:
+            try:
+                outcome = await upstream.request("tools/call", params, on_progress)
+            except (ProtocolError, UpstreamError) as error:
+                outcome = error
+    if isinstance(outcome, ToolfoldError):
+        raise outcome
+    return outcome
+
+
+def _result(answer: Mapping[str, Any]) -> ToolResult:
+    if answer.get("resultType") == "input_required":
+        raise ToolError("The tool asks for more input from the user, which can't be passed on here.")
+    content = answer.get("content", [])
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
+    return ToolResult(
+        content, answer.get("structuredContent"), answer.get("isError") is True, _passed_on(answer.get("_meta"))
+    )
+
+
+def _passed_on(meta: Any) -> dict[str, Any] | None:
+    if not isinstance(meta, Mapping):
+        return None
+    kept = {key: value for key, value in meta.items() if key not in _OF_THE_HOP and not key.startswith(_OUR_OWN)}
+    return kept or None

@@ -1,0 +1,116 @@
+"""What a legacy connection is told of changes to its lists, and when: once for each change (SPEC DEL-1, NTF-1, NTF-2).
+
+A change made within a request is told on that request's own stream, before its answer: that reaches clients with and
+without a standing stream. Any other change goes out on the standing stream, or, while there is none, with the next
+request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.abc import TaskGroup
+from mcp.server import Server, ServerRequestContext
+from mcp.server.connection import Connection
+
+from ..sdk import has_standing_stream, rides_on_responses
+
+METHODS = {
+    "tool": "notifications/tools/list_changed",
+    "prompt": "notifications/prompts/list_changed",
+    "resource": "notifications/resources/list_changed",
+    "resource_template": "notifications/resources/list_changed",
+}
+_NOTIFICATIONS: dict[str, Any] = {
+    "notifications/tools/list_changed": types.ToolListChangedNotification,
+    "notifications/prompts/list_changed": types.PromptListChangedNotification,
+    "notifications/resources/list_changed": types.ResourceListChangedNotification,
+}
+
+
+class Notifier:
+    """The notifications of one connection."""
+
+    def __init__(self, server: Server[Any], connection: Connection, tasks: TaskGroup) -> None:
+        self._server = server
+        self._connection = connection
+        self._tasks = tasks
+        self._owed: deque[str] = deque()
+        self._sending = False
+
+    def changed(self, kinds: frozenset[str]) -> None:
+        """Take note that lists changed, and see to it that the client is told."""
+        methods = sorted({METHODS[kind] for kind in kinds})
+        exchange = _exchange.get()
+        if exchange is not None and exchange.carries(self):
+            exchange.pending.extend(methods)
+            return
+        self._owed.extend(methods)
+        self._send_soon()
+
+    @asynccontextmanager
+    async def within(self, ctx: ServerRequestContext[Any, Any]) -> AsyncIterator[None]:
+        """Send what changes during a request, and what is owed from before, on the request's own stream.
+
+        If the request is cancelled, what it changed is told later like any other change.
+        """
+        exchange = Exchange(self if rides_on_responses(self._server, self._connection) else None)
+        token = _exchange.set(exchange)
+        try:
+            yield
+            while exchange.pending or (exchange.notifier is not None and self._owed and not self._sending):
+                method = (exchange.pending or self._owed).popleft()
+                await ctx.session.send_notification(_NOTIFICATIONS[method](), related_request_id=ctx.request_id)
+        finally:
+            _exchange.reset(token)
+            exchange.notifier = None
+            if exchange.pending:
+                self._owed.extend(exchange.pending)
+                self._send_soon()
+
+    def _send_soon(self) -> None:
+        if not self._sending and has_standing_stream(self._server, self._connection):
+            self._sending = True
+            self._tasks.start_soon(self._send_owed)
+
+    async def _send_owed(self) -> None:
+        try:
+            while self._owed:
+                await self._connection.notify(self._owed.popleft(), None)
+        finally:
+            self._sending = False
+
+
+class Exchange:
+    """One request under way, and what it has to tell before its answer."""
+
+    def __init__(self, notifier: Notifier | None) -> None:
+        self.notifier = notifier
+        self.pending: deque[str] = deque()
+
+    def carries(self, notifier: Notifier) -> bool:
+        """Return whether changes of that connection go with this request."""
+        return self.notifier is notifier
+
+
+_exchange: ContextVar[Exchange | None] = ContextVar("toolfold_exchange", default=None)
+
+
+@asynccontextmanager
+async def background() -> AsyncIterator[TaskGroup]:
+    """Yield a task group for what outlives a request; it is cancelled at the end."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        except Exception as error:  # to come out as it is, not in the group of this task group
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,172 @@
+"""`build_server`: a tool set as a low-level MCP server for clients of both eras (SPEC 18)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Literal, get_args
+
+import anyio
+import mcp_types as types
+from anyio.abc import TaskGroup
+from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolfold import ConfigError, Profile, ToolSet, WireNames
+from toolfold.catalog import Kind
+from toolfold.observe import Event, ListsAnnounced
+
+from .legacy import SessionDelivery
+from .modern import StaticDelivery
+from .notify import background
+from .render import wire_errors
+
+Delivery = Literal["auto"]
+Context = ServerRequestContext[TaskGroup, Any]
+
+_EVENTS: dict[str, Any] = {
+    "tool": ToolsListChanged,
+    "prompt": PromptsListChanged,
+    "resource": ResourcesListChanged,
+    "resource_template": ResourcesListChanged,
+}
+
+
+class ToolSetServer(Server[TaskGroup]):
+    """A low-level MCP server that delivers a tool set; made by `build_server`."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """Return the options of a legacy connection, which say that lists change (SPEC NTF-4)."""
+        changing = NotificationOptions(tools_changed=True, prompts_changed=True, resources_changed=True)
+        return super().create_initialization_options(
+            notification_options or changing, experimental_capabilities, extensions
+        )
+
+
+def build_server(
+    tools: ToolSet,
+    *,
+    delivery: Delivery = "auto",
+    separator: str = ".",
+    profile: str | Profile | None = None,
+    active: Iterable[str] = (),
+    instructions: str | None = None,
+    version: str = "",
+) -> Server[TaskGroup]:
+    """Return a low-level MCP server that delivers `tools` to clients of both eras.
+
+    Legacy clients (up to 2025-11-25) get a session each: its list, and one notification for each change of it
+    (SPEC DEL-1). Modern clients (2026-07-28) get the list of the state that a session begins in, which no request
+    changes (SPEC DEL-7).
+
+    Args:
+        tools: What to deliver. Its name is the server's.
+        delivery: `"auto"`: by the era of each request.
+        separator: What stands for the dot in names on the wire (SPEC NAM-6).
+        profile: The profile that sessions are opened under (SPEC PRO-1).
+        active: More groups that sessions begin with.
+        instructions: What the server tells clients about itself.
+        version: The server's version.
+
+    Raises:
+        ConfigError: A setting is wrong, or two names would be the same on the wire.
+        ToolfoldError: The groups to begin with can't be active together.
+    """
+    if delivery not in get_args(Delivery):
+        raise ConfigError(f'There is no delivery {delivery!r}; use "auto".')
+    wire = WireNames(separator)
+    tools.guard_names(wire.admit)
+    chosen = tools.profile(profile)
+    legacy = SessionDelivery(tools, wire, chosen, active)
+    modern = StaticDelivery(tools, wire, chosen, active)
+    bus = InMemorySubscriptionBus()
+
+    def of_era(ctx: Context) -> SessionDelivery | StaticDelivery:
+        return modern if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else legacy
+
+    async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
+        with wire_errors(wire, modern=of_era(ctx) is modern):
+            return await of_era(ctx).list(server, ctx, kind, params.cursor if params else None)
+
+    async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
+        return await lists(ctx, "tool", params)
+
+    async def list_prompts(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
+        return await lists(ctx, "prompt", params)
+
+    async def list_resources(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
+        return await lists(ctx, "resource", params)
+
+    async def list_templates(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
+        return await lists(ctx, "resource_template", params)
+
+    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> Any:
+        with wire_errors(wire, modern=of_era(ctx) is modern):
+            return await of_era(ctx).call(server, ctx, params.name, params.arguments)
+
+    async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> Any:
+        with wire_errors(wire, modern=of_era(ctx) is modern):
+            return await of_era(ctx).prompt(server, ctx, params.name, params.arguments)
+
+    async def read_resource(ctx: Context, params: types.ReadResourceRequestParams) -> Any:
+        with wire_errors(wire, modern=of_era(ctx) is modern):
+            return await of_era(ctx).read(server, ctx, str(params.uri))
+
+    def input_schema(name: str) -> Any:
+        spec = tools.catalog.tools.get(wire.from_wire(name))
+        return spec.input_schema if spec is not None else None
+
+    server = ToolSetServer(
+        tools.name,
+        version=version,
+        instructions=instructions,
+        lifespan=lambda _: _lifespan(tools, bus),
+        get_tool_input_schema=input_schema,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_subscriptions_listen=ListenHandler(bus),
+    )
+    return server
+
+
+@asynccontextmanager
+async def _lifespan(tools: ToolSet, bus: InMemorySubscriptionBus) -> AsyncIterator[TaskGroup]:
+    """Yield the task group of a running server, in which announcements go out and idle sessions end (SPEC SES-3)."""
+    async with background() as tasks:
+
+        def announce(event: Event) -> None:
+            if isinstance(event, ListsAnnounced):
+                for published in sorted({_EVENTS[kind] for kind in event.kinds}, key=lambda one: one.__name__):
+                    tasks.start_soon(bus.publish, published())
+
+        stop = tools.observe(announce)
+        if tools.idle_timeout is not None:
+            tasks.start_soon(_end_idle_sessions, tools, tools.idle_timeout)
+        try:
+            yield tasks
+        finally:
+            stop()
+
+
+async def _end_idle_sessions(tools: ToolSet, timeout: float) -> None:
+    while True:
+        await anyio.sleep(timeout / 4)
+        await tools.end_idle_sessions()
