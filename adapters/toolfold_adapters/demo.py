@@ -19,13 +19,17 @@ from .tokens import approximate_tokens, cost
 if TYPE_CHECKING:
     from mcp import Client
 
+OPENED = (
+    *("catalog.describe", "catalog.search", "catalog.similar"),
+    *("catalog.deactivate", "catalog.loans.activate"),
+)
 TITLES = ("A Field Guide to Mosses", "The Clockmaker's Atlas", "Tides and Timetables")
 
 
 def library_desk(journal: list[str] | None = None) -> ToolSet:
     """Return the tool set of a small library's desk; its hooks write what they do into `journal`."""
     log = [] if journal is None else journal
-    tools = ToolSet("library-desk")
+    tools = ToolSet("library-desk", control_visibility="relevant")
     _root(tools)
     _catalog(tools)
     _members(tools)
@@ -239,12 +243,13 @@ async def _first_list(desk: Desk, tools: ToolSet) -> Told:
     names, _ = await desk.look()
     desk.tokens[-1] = everything = cost(own)
     shown = sorted(names & {spec.name for spec in own})
+    openers = len(names) - len(shown)
     return await desk.tell(
         "A client connects and lists",
         "tools/list",
         [
-            f"{len(shown)} of the library's {len(own)} tools ({', '.join(shown)}) and {len(names) - len(shown)} to open "
-            f"and close groups; all at once would be ~{everything:,} tokens"
+            f"{len(shown)} of {len(own)} tools ({', '.join(shown)}), and {openers} that open groups",
+            f"(all {len(own)} would be ~{everything:,} tokens)",
         ],
         {"only the tools in no group are listed": shown == ["find_shelf", "opening_hours"]},
         notices=0,
@@ -271,14 +276,14 @@ async def _hidden(desk: Desk) -> Told:
 async def _open(desk: Desk) -> Told:
     before, _ = await desk.look()
     went_well, text = await desk.call("catalog.activate")
-    new = sorted((await desk.look())[0] - before)
+    new = (await desk.look())[0] - before
     return await desk.tell(
         "Opening a group",
         "tools/call catalog.activate",
-        [text.splitlines()[0], *(line for line in text.splitlines()[1:])],
+        [text],
         {
             "the activator answers": went_well,
-            "the tools of the group are listed": new == ["catalog.describe", "catalog.search", "catalog.similar"],
+            "the tools of the group are listed, and what opens the next one": {*OPENED} == new,
         },
         notices=1,
     )
@@ -301,7 +306,7 @@ async def _nested(desk: Desk) -> Told:
     return await desk.tell(
         "A group inside it opens the same way",
         "tools/call catalog.loans.activate, then catalog.loans.lend",
-        [text.splitlines()[0], answer],
+        [_first_line(text), answer],
         {"the inner group opens": opened, "its tool answers": lent and "Ada" in answer},
         notices=1,
     )
@@ -336,7 +341,7 @@ async def _exclusion(desk: Desk) -> Told:
     return await desk.tell(
         "The second try works, and closes the group that it excludes",
         "tools/call vault.activate",
-        [text.splitlines()[0], "hooks: " + ", ".join(hooks)],
+        [_first_line(text), "hooks: " + ", ".join(hooks)],
         {
             "the group opens": went_well and "vault.hand_out" in names,
             "the other one is closed": "stocktake.count" not in names,
@@ -363,3 +368,7 @@ async def _close(desk: Desk) -> Told:
         },
         notices=2,
     )
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0].removesuffix(" You can now call:")

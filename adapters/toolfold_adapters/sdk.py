@@ -56,8 +56,8 @@ async def raw_request(
         MCPError: The server answered with an error, or the connection is closed (see `connection_lost`).
     """
     data: dict[str, Any] = {"method": method, "params": dict(params)}
-    if isinstance(meta := params.get("_meta"), Mapping):
-        data["params"]["_meta"] = dict(meta)
+    if "_meta" in params:
+        data["params"]["_meta"] = dict(params["_meta"])
     options: CallOptions = {}
     session._stamp(data, options)  # pyright: ignore[reportPrivateUsage]
     if on_progress is not None:

@@ -12,7 +12,7 @@ import inspect
 import pkgutil
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -31,7 +31,7 @@ FORMS = (
     "or, after --, the command that starts one"
 )
 
-Warn = Callable[[str], None]
+OF_TOOL_SETS = ("control", "control_visibility", "max_active")
 
 
 @frozen(kw_only=True)
@@ -76,8 +76,10 @@ def parse_target(text: str | None, command: Sequence[str] = (), options: Gateway
     target = _parsed(text, tuple(command))
     options = options or GatewayOptions()
     if options.groups is not None and target.kind not in ("url", "command"):
-        raise ConfigError(f"--groups goes with a URL or a command; {target.text} says itself how its tools are grouped.")
-    given = [name for name in ("control", "control_visibility", "max_active") if getattr(options, name) is not None]
+        raise ConfigError(
+            f"--groups goes with a URL or a command; {target.text} says itself how its tools are grouped."
+        )
+    given = [name for name in OF_TOOL_SETS if getattr(options, name) is not None]
     if target.kind == "module" and given:
         option = given[0].replace("_", "-")
         raise ConfigError(
@@ -93,49 +95,67 @@ def _parsed(text: str | None, command: tuple[str, ...]) -> Target:
         return Target(kind="command", text=" ".join(command), command=command)
     if not text:
         raise ConfigError(f"There is no TARGET. It is {FORMS}.")
-    scheme, separator, _ = text.partition("://")
-    if separator:
+    scheme = text.partition("://")[0]
+    if scheme != text:
         if scheme.lower() not in ("http", "https"):
             raise ConfigError(f"{text} has the scheme {scheme!r}; the URL of an MCP server has http or https.")
-        return Target(kind="url", text=text)
+        return Target(kind="url", text=scheme.lower() + text[len(scheme) :])
     if text.lower().endswith(".toml"):
         return Target(kind="file", text=text)
-    module, _, attribute = text.partition(":")
-    parts = (*module.split("."), *attribute.split("."))
+    module, colon, attribute = text.partition(":")
+    parts = (*module.split("."), *(attribute.split(".") if colon else ()))
     if not all(part.isidentifier() for part in parts):
         raise ConfigError(f"{text!r} is not a TARGET. It is {FORMS}.")
     return Target(kind="module", text=text)
 
 
+@frozen(kw_only=True)
+class Opened:
+    """An open target: its tools, and for a gateway what the server behind it tells clients about itself."""
+
+    tools: ToolSet
+    instructions: str | None = None
+
+
 @asynccontextmanager
-async def open_target(
-    target: Target, options: GatewayOptions | None = None, warn: Warn = lambda _: None
-) -> AsyncIterator[ToolSet]:
-    """Open a target for the duration of the block, and return its tool set.
+async def open_target(target: Target, options: GatewayOptions | None = None) -> AsyncIterator[Opened]:
+    """Open a target for the duration of the block.
+
+    What had to be left out of a gateway is logged as a warning.
 
     Args:
         target: What to open.
         options: What the command line says about a gateway.
-        warn: Is told, in a sentence each, what was left out.
 
     Raises:
-        ConfigError: It can't be found, imported, made or configured; what raised is the cause.
+        ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
+        UpstreamError: The server behind a gateway could not be started.
     """
-    if target.kind == "module":
-        yield await _made(target.text)
+    if not target.is_gateway:
+        yield Opened(tools=await _made(target.text))
         return
     from .gateway import open_gateway
 
-    async with open_gateway(_configured(target, options or GatewayOptions())) as tools:
-        for warning in tools.warnings:
-            warn(warning)
-        yield tools
+    gateway = open_gateway(_configured(target, options or GatewayOptions()))
+    async with gateway as tools:
+        yield Opened(tools=tools, instructions=gateway.report.instructions)
 
 
 def _configured(target: Target, options: GatewayOptions) -> GatewayConfig:
-    from .gateway import configure
+    """Return the configuration of a gateway, from its file and from the command line, which has the last word."""
+    from .gateway import GatewayConfig, UpstreamConfig, load_config
 
-    return configure(target, options)
+    file = target.text if target.kind == "file" else options.groups
+    config = load_config(file) if file is not None else GatewayConfig(source="the command line")
+    upstream = config.upstream
+    if target.kind != "file":
+        if upstream is not None:
+            raise ConfigError(f"{file} names a server in [upstream], and the command line another: leave out one.")
+        upstream = UpstreamConfig(url=target.text if target.kind == "url" else None, command=target.command or None)
+    if upstream is not None and options.start_timeout is not None:
+        upstream = upstream.model_copy(update={"start_timeout": options.start_timeout})
+    said = {name: value for name in OF_TOOL_SETS if (value := getattr(options, name)) is not None}
+    return config.model_copy(update={"upstream": upstream, "options": config.options.model_copy(update=said)})
 
 
 # -- modules ----------------------------------------------------------------------------------------------------------
@@ -231,11 +251,15 @@ def _raised(error: BaseException) -> str:
     """Return what was raised and where: the innermost place that is in the current folder, if any is."""
     frames = traceback.extract_tb(error.__traceback__)
     folder = Path.cwd()
-    own = [frame for frame in frames if folder in Path(frame.filename).parents] or frames
-    text = f"{type(error).__name__}: {error}".strip().rstrip(".:") if str(error) else type(error).__name__
+    own = [frame for frame in frames if _is_own(Path(frame.filename), folder)] or frames
     if isinstance(error, SyntaxError) and error.filename:
-        return f"SyntaxError: {error.msg} ({Path(error.filename).name}, line {error.lineno})."
-    return f"{text} ({Path(own[-1].filename).name}, line {own[-1].lineno})." if own else f"{text}."
+        return f"{type(error).__name__}: {error.msg} ({Path(error.filename).name}, line {error.lineno})."
+    text = f"{type(error).__name__}: {error}".rstrip(".: ")
+    return f"{text} ({Path(own[-1].filename).name}, line {own[-1].lineno})."
+
+
+def _is_own(file: Path, folder: Path) -> bool:
+    return file.is_relative_to(folder) and "site-packages" not in file.parts
 
 
 def _either(names: Iterable[str]) -> str:

@@ -132,7 +132,7 @@ class Profile:
 
 @frozen
 class Shelf:
-    """What a catalog holds of one kind: by name, and in buckets by the group that must be active."""
+    """What a catalog holds of one kind: all by name; what is not hidden, in buckets by a group that must be active."""
 
     by_name: Mapping[str, Spec]
     loose: tuple[Spec, ...]
@@ -146,6 +146,8 @@ class Shelf:
         anchored: dict[int, list[Spec]] = {}
         changing: list[Spec] = []
         for spec in specs.values():
+            if spec.hidden:
+                continue
             needed = [index[path] for path in anchors(spec.rule) if path in index]
             (anchored.setdefault(max(needed), []) if needed else loose).append(spec)
             if not is_static(spec.rule):
@@ -158,7 +160,7 @@ class Shelf:
         )
 
     def candidates(self, active: Iterable[int]) -> Iterator[Spec]:
-        """Yield everything that might be available while exactly the groups `active` are."""
+        """Yield everything that might be listed while exactly the groups `active` are."""
         yield from self.loose
         for number in active:
             yield from self.anchored.get(number, ())

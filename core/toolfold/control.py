@@ -55,7 +55,7 @@ class Loader:
 
     def spec(self, groups: Iterable[GroupSpec]) -> Spec:
         """Return the loader's spec for a catalog that has `groups`."""
-        lines = [f"- {group.path}: {group.description}".rstrip(": ") for group in groups if group.controls]
+        lines = [_line(group.path, group.description) for group in groups if group.controls]
         description = "\n".join([self.description, *(["Groups:", *lines] if lines else ["There are no groups."])])
         schema = {
             "type": "object",
@@ -66,8 +66,8 @@ class Loader:
 
         async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
             path = arguments[self.argument]
-            if path in context.snapshot.catalog.index and not context.snapshot.catalog.group(path).controls:
-                known = [group.path for group in context.snapshot.catalog.groups if group.controls]
+            known = [group.path for group in context.snapshot.catalog.groups if group.controls]
+            if path not in known:
                 return refusal(GroupNotFound(path, known))
             return await open_group(context, path)
 
@@ -97,6 +97,7 @@ class ControlStyle:
             raise ConfigError(f'control_visibility is "always" or "relevant", not {visibility!r}.')
         if isinstance(control, Loader):
             check_segment(control.name)
+            control.spec(())  # so that a text that is none is refused here, and not when tools are listed
             return cls(per_group=False, loader=control)
         if control in PRESETS:
             return cls(per_group=False, loader=PRESETS[control])
@@ -133,7 +134,7 @@ async def open_group(context: Context, path: str) -> ToolResult:
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
     parts.append("You can now call:" if new else "It adds no tools to the list.")
-    lines = [f"- {context.spell(name)}: {listed[name].description}".rstrip(": ") for name in new]
+    lines = [_line(context.spell(name), listed[name].description) for name in new]
     return _answer(session, path, change, "\n".join([" ".join(parts), *lines]), [context.spell(name) for name in new])
 
 
@@ -161,6 +162,11 @@ def refusal(error: ToolfoldError) -> ToolResult:
             is_error=True,
         )
     return ToolResult.of_text(str(error), is_error=True)
+
+
+def _line(name: str, description: str) -> str:
+    """Return one line, whatever line breaks a description has (SPEC CTL-4)."""
+    return f"- {name}: {' '.join(description.split())}" if description else f"- {name}"
 
 
 def _answer(session: Session, path: str, change: Any, text: str, tools: list[str]) -> ToolResult:

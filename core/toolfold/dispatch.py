@@ -105,7 +105,7 @@ def typed_handler(name: str, function: Callable[..., Any]) -> tuple[Handler, Arg
     """
     _check_callable(name, function)
     hints = hints_of(name, function)
-    context_parameters = frozenset(name for name, hint in hints.items() if name != "return" and _means_context(hint))
+    context_parameters = frozenset(taken for taken, hint in hints.items() if taken != "return" and _means_context(hint))
     arguments = Arguments.from_signature(name, function, context_parameters)
 
     async def handle(values: dict[str, Any], context: Context) -> Any:

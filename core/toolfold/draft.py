@@ -7,7 +7,7 @@ immutable `Catalog`, once for any number of registrations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,7 +22,10 @@ from .errors import (
     InvalidName,
 )
 from .names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
+from .schema import check_text
 from .visibility import Always, Group, Visibility, check_rule, groups_of
+
+NameGuard = Callable[[str], None]
 
 
 class Draft:
@@ -37,7 +40,7 @@ class Draft:
         self._exclusions: dict[frozenset[str], None] = {}
         self._specs: dict[Kind, dict[str, Spec]] = {kind: {} for kind in KINDS}
         self._profiles: dict[str, Profile] = {}
-        self._guards: list[Callable[[str], None]] = []
+        self._guards: list[tuple[NameGuard, NameGuard]] = []
         self._frozen: Catalog | None = None
 
     def freeze(self) -> Catalog:
@@ -64,17 +67,22 @@ class Draft:
         try:
             yield
         except BaseException:
+            added = self._specs["tool"]
             self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, specs
             self._frozen = frozen
+            self._release(added)
             raise
 
-    def guard_names(self, guard: Callable[[str], None]) -> None:
-        """Have `guard(name)` called with every tool name, now and before each is registered; it may raise."""
+    def guard_names(self, guard: NameGuard, release: NameGuard) -> None:
+        """Have `guard(name)` called with every tool name, now and before each is registered; it may raise.
+
+        `release(name)` is called for each that is gone again.
+        """
         for name in self._specs["tool"]:
             guard(name)
         if self.style.loader:
             guard(self.style.loader.name)
-        self._guards.append(guard)
+        self._guards.append((guard, release))
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -86,12 +94,13 @@ class Draft:
         for above in ancestors(path):
             self.known(above)
         group = GroupSpec(path=path, **options)
+        for what, value in (("description", group.description), ("title", group.title), ("opens_on", group.opens_on)):
+            check_text(path, what, value)
         for hook in (group.on_activate, group.on_deactivate, group.on_rollback or None):
             if hook is not None and not callable(hook):
                 raise InvalidDefinition(path, f"its hook {hook!r} can't be called")
         controls = self.style.specs(group)
-        for control in controls:
-            self._check_new("tool", control)
+        self._check_new("tool", controls)
         self._groups[path] = group
         self._specs["tool"].update(controls)
         self._frozen = None
@@ -121,7 +130,10 @@ class Draft:
         for path in given:
             self.known(path)
         if len(members) < 2 or len(members) != len(given):
-            raise ExclusionConflict(tuple(given), "An exclusion set needs two or more different groups.")
+            named = ", ".join(map(repr, given)) or "none"
+            raise ExclusionConflict(
+                tuple(given), f"An exclusion set needs two or more different groups, and not: {named}."
+            )
         for path in sorted(members):
             for above in ancestors(path):
                 if above in members:
@@ -141,8 +153,10 @@ class Draft:
         group = self.known(path)
         gone = {other for other in self._groups if other == path or other.startswith(f"{path}.")}
         self._groups = {name: spec for name, spec in self._groups.items() if name not in gone}
+        before = self._specs["tool"]
         for kind, held in self._specs.items():
             self._specs[kind] = {name: spec for name, spec in held.items() if spec.group not in gone}
+        self._release(before)
         remaining = (members - gone for members in self._exclusions)
         self._exclusions = {members: None for members in remaining if len(members) > 1}
         self._frozen = None
@@ -152,7 +166,7 @@ class Draft:
 
     def add_spec(self, spec: Spec) -> Spec:
         """Add a checked spec; a user's tool takes the place of a generated control tool (SPEC NAM-4, REG-4)."""
-        self._check_new(spec.kind, spec.name)
+        self._check_new(spec.kind, [spec.name])
         self._specs[spec.kind][spec.name] = spec
         self._frozen = None
         return spec
@@ -167,6 +181,8 @@ class Draft:
             control = self.style.specs(self._groups[spec.group]).get(name)
             if control is not None:
                 self._specs[kind][name] = control
+        if kind == "tool":
+            self._release([name])
         self._frozen = None
         return spec
 
@@ -194,13 +210,13 @@ class Draft:
         self._frozen = None
 
     def place(
-        self, name: str, group: str | None, flat: bool, rule: Visibility | None
+        self, name: str, group: str | None, flat: bool, rule: Visibility | None, kind: Kind = "tool"
     ) -> tuple[str, str | None, Visibility]:
         """Return `(full name, group, rule)` for a name given as base or in full (SPEC NAM-2, NAM-4, NAM-5, VIS-1)."""
         if not is_text(name):
             raise InvalidName(str(name), str(name), "a name is a text")
         above, base = split_name(name)
-        if above:
+        if base != name:
             check_name(name)
             if flat or (group is not None and group != above):
                 raise InvalidName(name, name, "a dotted name is a full name, and its group must agree with it")
@@ -215,18 +231,30 @@ class Draft:
         if group is None:
             return base, None, rule or Always()
         self.known(group)
-        if base in RESERVED and not flat:
+        if kind == "tool" and base in RESERVED and not flat:
             return qualified_name(group, base), group, _replacement_rule(qualified_name(group, base), rule)
         return base if flat else qualified_name(group, base), group, rule or Group(group)
 
-    def _check_new(self, kind: Kind, name: str) -> None:
-        held = self._specs[kind].get(name)
-        taken_by_loader = kind == "tool" and self.style.loader is not None and self.style.loader.name == name
-        if taken_by_loader or (held is not None and held.control is None):
-            raise DuplicateName(kind.replace("_", " "), name)
+    def _check_new(self, kind: Kind, names: Collection[str]) -> None:
+        for name in names:
+            held = self._specs[kind].get(name)
+            taken_by_loader = kind == "tool" and self.style.loader is not None and self.style.loader.name == name
+            if taken_by_loader or (held is not None and held.control is None):
+                raise DuplicateName(kind.replace("_", " "), name)
         if kind == "tool":
-            for guard in self._guards:
-                guard(name)
+            try:
+                for name in names:
+                    for guard, _ in self._guards:
+                        guard(name)
+            except BaseException:
+                self._release(names)
+                raise
+
+    def _release(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self._specs["tool"]:
+                for _, release in self._guards:
+                    release(name)
 
 
 def _replacement_rule(name: str, rule: Visibility | None) -> Visibility:

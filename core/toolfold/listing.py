@@ -16,6 +16,7 @@ from attrs import frozen
 from .catalog import Kind, Spec, bits
 from .errors import InvalidCursor
 from .machine import State, region
+from .names import is_text
 from .snapshot import Snapshot
 from .visibility import View, available
 
@@ -131,8 +132,6 @@ def _outlook(view: View, kind: Kind) -> Outlook:
     certain: list[Spec] = []
     undecided: list[Spec] = []
     for spec in shelf.candidates(bits(view.snapshot.mask)):
-        if spec.hidden:
-            continue
         if spec in shelf.changing:
             undecided.append(spec)
         elif available(spec, view):
@@ -149,12 +148,14 @@ def _encode(name: str, issuer: str) -> str:
 
 
 def _decode(cursor: str, issuer: str) -> str:
+    if not is_text(cursor):
+        raise InvalidCursor(str(cursor))
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         text = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
     except (UnicodeError, binascii.Error):
         raise InvalidCursor(cursor) from None
-    origin, newline, name = text.partition("\n")
+    origin, newline, name = text.rpartition("\n")
     if origin != issuer or not newline:
         raise InvalidCursor(cursor)
     return name

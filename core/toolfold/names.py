@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from .errors import ConfigError, InvalidName
+from .errors import ConfigError, InvalidName, ToolNotFound
 
 SEPARATOR = "."
 MAX_SEGMENT = 64
@@ -97,12 +97,20 @@ class WireNames:
         for name in names:
             self.admit(name)
 
+    def release(self, name: str) -> None:
+        """Let a name go, so that another may have its wire name."""
+        wire = self.to_wire(name)
+        if self._names.get(wire) == name:
+            del self._names[wire]
+
     def to_wire(self, name: str) -> str:
         """Return the name that clients see."""
         return name if self.separator == SEPARATOR else name.replace(SEPARATOR, self.separator)
 
     def from_wire(self, wire: str) -> str:
-        """Return the catalog's name; a wire name that belongs to nothing comes back as something unknown."""
+        """Return the catalog's name, or raise `ToolNotFound` if no name was admitted that is `wire` on the wire."""
         if self.separator == SEPARATOR:
             return wire
-        return self._names.get(wire, f"{wire} ")
+        if wire not in self._names:
+            raise ToolNotFound(wire)
+        return self._names[wire]

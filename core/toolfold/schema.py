@@ -58,6 +58,13 @@ def plain_json(name: str, value: Any, what: str) -> Any:
         raise InvalidDefinition(name, f"its {what} is not JSON: {error}") from error
 
 
+def check_text(name: str, what: str, value: Any) -> str | None:
+    """Return `value` if it is a text that UTF-8 can carry, or `None`; else raise `InvalidDefinition` for `name`."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidDefinition(name, f"its {what} is {type(value).__name__}, and must be a text")
+    return value if value is None else str(plain_json(name, value, what))
+
+
 def _plain_mapping(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
@@ -96,7 +103,9 @@ class Arguments:
                 warnings.simplefilter("error")
                 schema = model.model_json_schema(by_alias=True)
         except (PydanticUserError, TypeError, Warning) as error:
-            raise InvalidDefinition(name, f"no schema follows from its signature: {error}") from error
+            raise InvalidDefinition(
+                name, f"no schema follows from its signature: {str(error).splitlines()[0]}"
+            ) from error
         arguments = cls.from_schema(name, _untitled(schema))
         return cls(arguments.schema, arguments.validator, model, parameters)
 

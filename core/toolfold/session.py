@@ -228,11 +228,7 @@ class Session:
             InvalidArguments: The arguments do not fit.
         """
         spec, snapshot = self._find(kind, name)
-        context = Context(self, name, snapshot, request)
-        values = dict(arguments or {})
-        if spec.arguments is not None:
-            values = spec.arguments.check(spec.name, values)
-        return await spec.handler(values, context)
+        return await self._answer(spec, arguments or {}, snapshot, request)
 
     async def read(self, uri: str, request: Any = None) -> Any:
         """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
@@ -240,16 +236,19 @@ class Session:
         Raises `ToolNotFound` if no available resource has that URI.
         """
         self._check_open()
+        self._tools.touch(self)
         view = self.view()
         shelves = view.snapshot.catalog.shelves
-        spec, name, arguments = shelves["resource"].by_name.get(uri), uri, {}
-        if spec is None:
+        resource = shelves["resource"].by_name.get(uri)
+        if resource is not None and available(resource, view):
+            found: tuple[Spec, dict[str, str]] | None = (resource, {})
+        else:
             templates = shelves["resource_template"].by_name.values()
-            spec, arguments = match([one for one in templates if available(one, view)], uri) or (None, {})
-            name = spec.name if spec is not None else uri
-        if spec is None or not available(spec, view):
-            raise ToolNotFound(uri, None, "resource")
-        answer = await self.fetch(spec.kind, name, arguments, request)
+            found = match([one for one in templates if available(one, view)], uri)
+        if found is None:
+            raise ToolNotFound(uri, self._tools.hint(resource, view), "resource")
+        spec, arguments = found
+        answer = await self._answer(spec, arguments, view.snapshot, request)
         return dispatch.to_contents(uri, spec.definition.get("mimeType"), answer)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None) -> Any:
@@ -337,6 +336,12 @@ class Session:
         if spec is None or not available(spec, view):
             raise ToolNotFound(name, self._tools.hint(spec, view), kind.replace("_", " "))
         return spec, view.snapshot
+
+    async def _answer(self, spec: Spec, arguments: Mapping[str, Any], snapshot: Snapshot, request: Any) -> Any:
+        values = dict(arguments)
+        if spec.arguments is not None:
+            values = spec.arguments.check(spec.name, values)
+        return await spec.handler(values, Context(self, spec.name, snapshot, request))
 
     async def _carry_out(self, make_plan: MakePlan, force: bool) -> Change:
         timeout = self._tools.hook_timeout

@@ -16,7 +16,7 @@ from .dispatch import adapted, raw_handler
 from .errors import InvalidDefinition, InvalidName
 from .names import is_text
 from .resources import template_variables
-from .schema import Arguments, compile_schema, plain_json
+from .schema import Arguments, check_text, compile_schema, plain_json
 from .visibility import Visibility
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -73,8 +73,8 @@ def resource_spec(kind: Kind, uri: str, place: Place, handler: Callable[..., Any
         schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
         key, arguments = "uriTemplate", Arguments.from_schema(uri, schema)
     wire = definition(uri, {**options, "description": _described(handler, options)})
-    wire |= {key: uri, "name": _text(uri, "name", options.get("name")) or uri}
-    if (mime_type := _text(uri, "mime_type", options.get("mime_type"))) is not None:
+    wire |= {key: uri, "name": check_text(uri, "name", options.get("name")) or uri}
+    if (mime_type := check_text(uri, "mime_type", options.get("mime_type"))) is not None:
         wire["mimeType"] = mime_type
     return Spec(
         kind=kind,
@@ -93,12 +93,6 @@ def _described(handler: Any, options: Mapping[str, Any]) -> Any:
     return declare.docstring(handler) if given is None else given
 
 
-def _text(name: str, what: str, value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise InvalidDefinition(name, f"its {what} is {type(value).__name__}, and must be a text")
-    return value if value is None else str(plain_json(name, value, what))
-
-
 def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts that every definition on the wire has, checked (SPEC REG-6): absent ones are left out.
 
@@ -106,7 +100,7 @@ def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     made: dict[str, Any] = {"name": name}
     for key in ("title", "description"):
-        if (text := _text(name, key, options.get(key))) is not None:
+        if (text := check_text(name, key, options.get(key))) is not None:
             made[key] = text
     if (schema := options.get("output_schema")) is not None:
         made["outputSchema"] = plain_json(name, schema, "output schema")
@@ -118,7 +112,7 @@ def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     meta = plain_json(name, options.get("meta") or {}, "meta")
     if not isinstance(meta, dict):
         raise InvalidDefinition(name, "its meta must be a JSON object")
-    if (category := _text(name, "category", options.get("category"))) is not None:
+    if (category := check_text(name, "category", options.get("category"))) is not None:
         meta["category"] = category
     return {**made, "_meta": meta} if meta else made
 
@@ -137,10 +131,11 @@ def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict
         entry = {"name": argument, "required": True} if isinstance(argument, str) else argument
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             raise InvalidDefinition(name, f"its argument {argument!r} is neither a name nor a mapping with a name")
+        entry = {key: value for key, value in entry.items() if value is not None}
         if not isinstance(entry.get("required", False), bool):
             raise InvalidDefinition(name, f"its argument {entry['name']!r} must be required or not: true or false")
         for key in ("title", "description"):
-            _text(name, f"argument's {key}", entry.get(key))
+            check_text(name, f"argument's {key}", entry.get(key))
         listed.append(entry)
     schema = {
         "type": "object",
@@ -163,17 +158,16 @@ def _annotations(name: str, annotations: Any) -> dict[str, Any]:
     return renamed
 
 
-def _icons(name: str, icons: list[Any]) -> list[Any]:
+def _icons(name: str, icons: Any) -> list[Any]:
     for icon in icons:
         if not isinstance(icon, dict) or not isinstance(icon.get("src"), str):
-            raise InvalidDefinition(name, "its icons must be a list of objects that have a src")
-        _text(name, "icon's mimeType", icon.get("mimeType"))
+            raise InvalidDefinition(name, "each of its icons must be an object that has a src")
         sizes = icon.get("sizes", [])
+        if not isinstance(icon.get("mimeType", ""), str) or icon.get("theme", "light") not in ("light", "dark"):
+            raise InvalidDefinition(name, "an icon's mimeType must be a text, and its theme light or dark")
         if not isinstance(sizes, list) or not all(isinstance(size, str) for size in sizes):
-            raise InvalidDefinition(name, "its icon's sizes must be a list of texts, such as 48x48")
-        if icon.get("theme", "light") not in ("light", "dark"):
-            raise InvalidDefinition(name, "its icon's theme must be light or dark")
-    return icons
+            raise InvalidDefinition(name, "an icon's sizes must be a list of texts")
+    return list(icons)
 
 
 def _camel(key: str) -> str:

@@ -6,23 +6,25 @@ It owns the draft of the catalog and the live sessions, and decides nothing abou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import count
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from weakref import WeakKeyDictionary, WeakSet
 
 from . import declare
 from .catalog import Catalog, GroupSpec, Hook, Kind, Profile, Spec
 from .control import ControlStyle, Loader
 from .dispatch import ToolResult
 from .draft import Draft
-from .errors import ConfigError, ExclusionConflict
+from .errors import ConfigError, ExclusionConflict, SessionClosed
 from .listing import GroupInfo, Page
-from .names import qualified_name
+from .names import canonical_key, qualified_name
 from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, SessionOpened, log
 from .pool import SessionPool
 from .session import Session
 from .snapshot import Snapshot
 from .specs import prompt_spec, resource_spec, tool_spec
-from .visibility import StateReader, View, Visibility
+from .visibility import StateReader, View, Visibility, anchors
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,11 +95,11 @@ class ToolSet:
         self._on_hidden = on_hidden
         self._state = state
         self._draft = Draft(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest")
-        self._restricted: dict[str, tuple[Catalog, Catalog]] = {}
+        self._restricted: WeakKeyDictionary[Profile, tuple[Catalog, Catalog]] = WeakKeyDictionary()
         self._pool = SessionPool(max_sessions, when_full == "end_idlest", idle_timeout, clock)
         self._identities = count(1)
         self._default: Session | None = None
-        self._reported: set[tuple[str, str]] = set()
+        self._reported: WeakSet[Spec] = WeakSet()
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -183,7 +185,8 @@ class ToolSet:
         self._draft.known(path)
         while holders := [session for session in self._pool.sessions if session.snapshot.is_active(path)]:
             for session in holders:
-                await session.deactivate(path)
+                with suppress(SessionClosed):  # it ended meanwhile, hooks included
+                    await session.deactivate(path)
         return self._draft.remove_group(path)
 
     # -- tools and the rest -------------------------------------------------------------------------------------------
@@ -295,7 +298,8 @@ class ToolSet:
             "icons": icons,
             "meta": meta,
         }
-        return self._draft.add_spec(prompt_spec(self._draft.place(name, group, flat, visibility), handler, options))
+        place = self._draft.place(name, group, flat, visibility, "prompt")
+        return self._draft.add_spec(prompt_spec(place, handler, options))
 
     def register_resource(
         self,
@@ -311,7 +315,7 @@ class ToolSet:
         The handler takes nothing, and answers with a text, bytes, or contents in the form of the MCP specification.
         What is raised is as in `register`.
         """
-        place = self._draft.place("resource", group, True, visibility)
+        place = self._draft.place("resource", group, True, visibility, "resource")
         return self._draft.add_spec(resource_spec("resource", uri, place, handler, options))
 
     def register_resource_template(
@@ -327,20 +331,19 @@ class ToolSet:
 
         The handler is given the variables of the template as its arguments.
         """
-        place = self._draft.place("resource", group, True, visibility)
+        place = self._draft.place("resource", group, True, visibility, "resource_template")
         return self._draft.add_spec(resource_spec("resource_template", uri_template, place, handler, options))
 
     def unregister(self, name: str, kind: Kind = "tool") -> Spec | None:
         """Remove a tool, or something of another kind, and return its spec; `None` if there was none (SPEC REG-5)."""
-        self._reported.discard((kind, name))
         return self._draft.remove_spec(kind, name)
 
-    def guard_names(self, guard: Callable[[str], None]) -> None:
+    def guard_names(self, guard: Callable[[str], None], release: Callable[[str], None] = lambda _: None) -> None:
         """Have `guard(name)` called with the name of every tool, now and before each registration (SPEC NAM-6).
 
-        What it raises refuses the registration.
+        What it raises refuses the registration. `release(name)` is called when a name is free again.
         """
-        self._draft.guard_names(guard)
+        self._draft.guard_names(guard, release)
 
     # -- the catalog --------------------------------------------------------------------------------------------------
 
@@ -354,10 +357,10 @@ class ToolSet:
         catalog = self._draft.freeze()
         if profile is None:
             return catalog
-        source, restricted = self._restricted.get(profile.name, (None, None))
+        source, restricted = self._restricted.get(profile, (None, None))
         if source is not catalog or restricted is None:
             restricted = catalog.under(profile)
-            self._restricted[profile.name] = (catalog, restricted)
+            self._restricted[profile] = (catalog, restricted)
         return restricted
 
     def view_of(self, snapshot: Snapshot) -> View:
@@ -366,17 +369,18 @@ class ToolSet:
 
     def hint(self, spec: Spec | None, view: View) -> str | None:
         """Return what to activate for a tool that is not available, where hints are on (SPEC CALL-1)."""
-        if self._on_hidden != "hint" or spec is None or spec.group is None or view.is_group_active(spec.group):
+        if self._on_hidden != "hint" or spec is None:
             return None
-        return f"activate the group {spec.group} first"
+        missing = sorted((path for path in anchors(spec.rule) if not view.is_group_active(path)), key=canonical_key)
+        return f"activate the group {missing[0]} first" if missing else None
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""
         return self.observers.add(observer)
 
     def _report(self, spec: Spec, error: Exception) -> None:
-        if (spec.kind, spec.name) not in self._reported:
-            self._reported.add((spec.kind, spec.name))
+        if spec not in self._reported:
+            self._reported.add(spec)
             log.error("the visibility predicate of %s %r failed", spec.kind, spec.name, exc_info=error)
             self.observers.tell(PredicateFailed(spec.kind, spec.name, error))
 

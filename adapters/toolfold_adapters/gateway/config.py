@@ -26,7 +26,7 @@ control = "per_group"                   # and control_visibility, max_active, ev
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -168,7 +168,7 @@ class GatewayConfig(_Table):
                 tools.register_profile(Profile(name=name, **profile.model_dump()))
 
     @contextmanager
-    def at(self, place: str) -> Iterator[None]:
+    def at(self, place: str) -> Generator[None]:
         """Give errors from within the name of the file and of the place in it."""
         try:
             yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from mcp_types import (
@@ -60,7 +60,7 @@ def forwarder(upstream: Upstream, tool: str) -> Handler:
 async def _call(upstream: Upstream, params: Mapping[str, Any], context: Context) -> dict[str, Any]:
     """Return the result of a call, after all progress that came before it has been reported, in its order."""
     updates, reported = anyio.create_memory_object_stream[tuple[float, float | None, str | None]](math.inf)
-    outcome: dict[str, Any] | ToolfoldError
+    outcome: dict[str, Any] | ToolfoldError | None = None
 
     async def report() -> None:
         async with reported:
@@ -82,22 +82,25 @@ async def _call(upstream: Upstream, params: Mapping[str, Any], context: Context)
                 outcome = error
     if isinstance(outcome, ToolfoldError):
         raise outcome
-    return outcome
+    return outcome or {}
 
 
 def _result(answer: Mapping[str, Any]) -> ToolResult:
     if answer.get("resultType") == "input_required":
         raise ToolError("The tool asks for more input from the user, which can't be passed on here.")
-    content = answer.get("content", [])
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+    content: Any = answer.get("content", [])
+    blocks = cast("list[dict[str, Any]]", content) if isinstance(content, list) else None
+    if blocks is None or any(table(block) is None for block in blocks):
         raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
-    return ToolResult(
-        content, answer.get("structuredContent"), answer.get("isError") is True, _passed_on(answer.get("_meta"))
-    )
+    structured = answer.get("structuredContent")
+    return ToolResult(blocks, structured, answer.get("isError") is True, _passed_on(answer.get("_meta")))
+
+
+def table(value: Any) -> dict[str, Any] | None:
+    """Return `value` if it is a JSON object, else `None`."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _passed_on(meta: Any) -> dict[str, Any] | None:
-    if not isinstance(meta, Mapping):
-        return None
-    kept = {key: value for key, value in meta.items() if key not in _OF_THE_HOP and not key.startswith(_OUR_OWN)}
-    return kept or None
+    given = table(meta) or {}
+    return {key: given[key] for key in given if key not in _OF_THE_HOP and not key.startswith(_OUR_OWN)} or None

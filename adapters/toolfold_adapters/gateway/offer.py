@@ -10,7 +10,7 @@ from attrs import frozen
 from toolfold import ToolfoldError, ToolSet
 
 from .config import GatewayConfig
-from .forward import forwarder
+from .forward import forwarder, table
 from .grouping import by_pattern, by_prefix, description_of
 from .naming import allowed_names
 from .upstream import Upstream
@@ -65,8 +65,9 @@ def _usable(definitions: Iterable[Any], upstream: Upstream) -> tuple[dict[str, M
     usable: dict[str, Mapping[str, Any]] = {}
     warnings: list[str] = []
     scratch = ToolSet("scratch", control="none")
-    for position, definition in enumerate(definitions, 1):
-        name = definition.get("name") if isinstance(definition, dict) else None
+    for position, given in enumerate(definitions, 1):
+        definition = table(given) or {}
+        name = definition.get("name")
         if not isinstance(name, str) or not name:
             warnings.append(f"Tool number {position} of the server's list has no name, so it is left out.")
             continue
@@ -94,8 +95,7 @@ def _problem(scratch: ToolSet, upstream: Upstream, definition: Mapping[str, Any]
 
 
 def _needs_task(definition: Mapping[str, Any]) -> bool:
-    execution = definition.get("execution")
-    return isinstance(execution, dict) and execution.get("taskSupport") == "required"
+    return (table(definition.get("execution")) or {}).get("taskSupport") == "required"
 
 
 def _members(config: GatewayConfig, names: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
@@ -125,8 +125,8 @@ def _at_or_below(path: str, paths: Iterable[str]) -> list[str]:
 
 def _register(tools: ToolSet, upstream: Upstream, definition: Mapping[str, Any], name: str, group: str | None) -> None:
     annotations = definition.get("annotations")
-    if isinstance(annotations, dict):  # some servers write null for what they leave open
-        annotations = {key: value for key, value in annotations.items() if value is not None}
+    if hints := table(annotations):  # some servers write null for what they leave open
+        annotations = {key: value for key, value in hints.items() if value is not None}
     tools.register(
         name,
         forwarder(upstream, definition["name"]),

@@ -14,7 +14,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import anyio
 from anyio.abc import TaskStatus
@@ -182,6 +182,8 @@ class Upstream:
                 return "its first answer is not one of the protocol; check that it is an MCP server."
             case UpstreamError():
                 return self._ended() if self._session is None or is_closed(self._session) else str(cause)
+            case _:
+                pass
         if self.config.url:
             return f"it can't be reached ({type(cause).__name__}: {cause}); check its address, and that it is running."
         return f"{type(cause).__name__}: {cause}."
@@ -205,7 +207,7 @@ def check_upstream(config: UpstreamConfig | None, source: str) -> UpstreamConfig
 def _first(error: BaseException) -> BaseException:
     """Return the error itself, or the first of those that it groups."""
     while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
 
 

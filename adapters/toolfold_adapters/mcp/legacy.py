@@ -83,7 +83,7 @@ class SessionDelivery:
     async def prompt(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in the session."""
         async with self._request(server, ctx) as session:
-            return await session.get_prompt(self._wire.from_wire(name), arguments, ctx)
+            return await session.get_prompt(name, arguments, ctx)
 
     async def read(self, server: Server[Any], ctx: Any, uri: str) -> Any:
         """Return the contents of a resource in the session."""

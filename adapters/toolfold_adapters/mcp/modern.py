@@ -54,7 +54,7 @@ class StaticDelivery:
 
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt."""
-        return self._renderer.other(await self._session().get_prompt(self._wire.from_wire(name), arguments, ctx))
+        return self._renderer.other(await self._session().get_prompt(name, arguments, ctx))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource."""

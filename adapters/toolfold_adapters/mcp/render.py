@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
+from mcp_types.methods import serialize_server_result
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from toolfold import InvalidArguments, InvalidCursor, Page, ProtocolError, Spec, ToolNotFound, ToolResult, WireNames
 from toolfold.catalog import Kind
@@ -15,18 +20,21 @@ from toolfold.catalog import Kind
 RESOURCE_NOT_FOUND = -32002
 """What the legacy era answers for an unknown resource; the modern era uses `INVALID_PARAMS`."""
 
-LISTS: Mapping[Kind, str] = {
-    "tool": "tools",
-    "prompt": "prompts",
-    "resource": "resources",
-    "resource_template": "resourceTemplates",
+LISTS: Mapping[Kind, tuple[str, str]] = {
+    "tool": ("tools/list", "tools"),
+    "prompt": ("prompts/list", "prompts"),
+    "resource": ("resources/list", "resources"),
+    "resource_template": ("resources/templates/list", "resourceTemplates"),
 }
+"""The method that lists each kind, and where in its result the list is."""
+
+log = logging.getLogger("toolfold.mcp")
 
 
 class Renderer:
     """Puts pages and results on the wire of one era.
 
-    A definition is rendered once, and a page once for each state that sessions share.
+    A definition is rendered and checked against the era's schema once, for all sessions and states.
 
     Args:
         wire: The names that clients see.
@@ -36,24 +44,48 @@ class Renderer:
     def __init__(self, wire: WireNames, *, modern: bool) -> None:
         self._wire = wire
         self._modern = modern
+        self._versions = MODERN_PROTOCOL_VERSIONS if modern else HANDSHAKE_PROTOCOL_VERSIONS
+        self._definitions: WeakKeyDictionary[Spec, dict[str, Any] | None] = WeakKeyDictionary()
 
     def page(self, page: Page, kind: Kind) -> dict[str, Any]:
         """Return a page of a list as a result."""
-        result: dict[str, Any] = {LISTS[kind]: [self.definition(spec) for spec in page.items]}
+        shown = (self.definition(spec) for spec in page.items)
+        result: dict[str, Any] = {LISTS[kind][1]: [definition for definition in shown if definition is not None]}
         if page.next_cursor is not None:
             result["nextCursor"] = page.next_cursor
-        if self._modern:
-            result |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
-        return result
+        return self._complete(result)
 
-    def definition(self, spec: Spec) -> dict[str, Any]:
-        """Return a definition as clients of this era are shown it."""
+    def definition(self, spec: Spec) -> dict[str, Any] | None:
+        """Return a definition as clients of this era are shown it, or `None` if their schema has no place for it.
+
+        One that does not fit would cost every client the whole list (SPEC REG-6).
+        """
+        if spec not in self._definitions:
+            self._definitions[spec] = self._render(spec)
+        return self._definitions[spec]
+
+    def _render(self, spec: Spec) -> dict[str, Any] | None:
         shown = dict(spec.definition)
-        if spec.kind in ("tool", "prompt"):
+        if spec.kind == "tool":
             shown["name"] = self._wire.to_wire(spec.name)
-        if not self._modern and shown.get("outputSchema", {}).get("type", "object") != "object":
-            del shown["outputSchema"]  # legal in 2026-07-28 only, and there it would cost legacy clients the whole list
-        return shown
+        without_output = {key: value for key, value in shown.items() if key != "outputSchema"}
+        for candidate in (shown, without_output):
+            if self._fits(candidate, spec.kind):
+                return candidate
+        log.error("%s %r can't be listed to clients of MCP %s", spec.kind, spec.name, self._versions[-1])
+        return None
+
+    def _fits(self, definition: dict[str, Any], kind: Kind) -> bool:
+        method, key = LISTS[kind]
+        try:
+            for version in self._versions:
+                serialize_server_result(method, version, self._complete({key: [definition]}))
+        except ValidationError:
+            return False
+        return True
+
+    def _complete(self, result: dict[str, Any]) -> dict[str, Any]:
+        return {**result, "resultType": "complete", "ttlMs": 0, "cacheScope": "public"} if self._modern else result
 
     def result(self, result: ToolResult) -> dict[str, Any]:
         """Return a tool's result."""
@@ -70,17 +102,20 @@ class Renderer:
 
 
 @contextmanager
-def wire_errors(wire: WireNames, *, modern: bool) -> Iterator[None]:
-    """Turn errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-9)."""
+def wire_errors(asked: str, *, modern: bool) -> Iterator[None]:
+    """Turn errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-9).
+
+    Args:
+        asked: The name or URI in the request, as the client wrote it.
+        modern: Whether the request is of the modern era.
+    """
     try:
         yield
     except ToolNotFound as error:
-        missing_resource = error.kind == "resource" and not modern
-        code = RESOURCE_NOT_FOUND if missing_resource else types.INVALID_PARAMS
-        message = f"Unknown {error.kind}: {wire.to_wire(error.name.rstrip())}" + (
-            f" ({error.hint})" if error.hint else ""
-        )
-        raise MCPError(code=code, message=message, data={"uri": error.name} if missing_resource else None) from error
+        message = f"Unknown {error.kind}: {asked}" + (f" ({error.hint})" if error.hint else "")
+        if error.kind == "resource" and not modern:
+            raise MCPError(code=RESOURCE_NOT_FOUND, message=message, data={"uri": asked}) from error
+        raise MCPError(code=types.INVALID_PARAMS, message=message) from error
     except (InvalidCursor, InvalidArguments) as error:
         raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
     except ProtocolError as error:

@@ -20,7 +20,7 @@ from mcp.server.subscriptions import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolfold import ConfigError, Profile, ToolSet, WireNames
+from toolfold import ConfigError, Profile, ToolNotFound, ToolSet, WireNames
 from toolfold.catalog import Kind
 from toolfold.observe import Event, ListsAnnounced
 
@@ -98,7 +98,7 @@ def build_server(
         return modern if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else legacy
 
     async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
-        with wire_errors(wire, modern=of_era(ctx) is modern):
+        with wire_errors(kind, modern=of_era(ctx) is modern):
             return await of_era(ctx).list(server, ctx, kind, params.cursor if params else None)
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
@@ -114,19 +114,22 @@ def build_server(
         return await lists(ctx, "resource_template", params)
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> Any:
-        with wire_errors(wire, modern=of_era(ctx) is modern):
+        with wire_errors(params.name, modern=of_era(ctx) is modern):
             return await of_era(ctx).call(server, ctx, params.name, params.arguments)
 
     async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> Any:
-        with wire_errors(wire, modern=of_era(ctx) is modern):
+        with wire_errors(params.name, modern=of_era(ctx) is modern):
             return await of_era(ctx).prompt(server, ctx, params.name, params.arguments)
 
     async def read_resource(ctx: Context, params: types.ReadResourceRequestParams) -> Any:
-        with wire_errors(wire, modern=of_era(ctx) is modern):
+        with wire_errors(str(params.uri), modern=of_era(ctx) is modern):
             return await of_era(ctx).read(server, ctx, str(params.uri))
 
     def input_schema(name: str) -> Any:
-        spec = tools.catalog.tools.get(wire.from_wire(name))
+        try:
+            spec = tools.catalog.tools.get(wire.from_wire(name))
+        except ToolNotFound:
+            return None
         return spec.input_schema if spec is not None else None
 
     server = ToolSetServer(

@@ -1,0 +1,51 @@
+"""The program: its commands, and how it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from toolfold import __version__
+
+from .inspection import inspect_target, list_profiles
+from .options import configure_logging, examples
+from .serving import serve_target
+from .telling import demonstrate
+
+INTERRUPTED = 130
+
+
+class Program(click.Group):
+    """A group of commands that ends quietly with status 130 when it is interrupted."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, and let Ctrl-C through without the word "Aborted!"."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+@click.group(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=examples(
+        "toolfold demo                               see what it does",
+        "toolfold inspect shop:tools                 groups, and what their tools cost",
+        "toolfold serve shop:tools                   over stdio",
+        "toolfold serve -- npx -y some-mcp-server    put groups in front of another server",
+    ),
+)
+@click.version_option(__version__, message="toolfold %(version)s")
+def program() -> None:
+    """Tools in groups that open and close, for MCP servers and agents.
+
+    A TARGET is module:attribute (a ToolSet, or a function that makes one; modules of the current folder are found), a
+    .toml file, the URL of an MCP server, or, after --, the command that starts one.
+    """
+    configure_logging()
+
+
+for command in (serve_target, demonstrate, inspect_target, list_profiles):
+    program.add_command(command)

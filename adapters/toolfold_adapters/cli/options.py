@@ -1,0 +1,181 @@
+"""What the commands share: TARGET and command, options, and how a job ends that failed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import click
+
+from toolfold import ConfigError, ToolfoldError
+
+from ..targets import GatewayOptions, Target, parse_target
+from . import is_extra, missing_extra
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COMMAND = "toolfold.command"
+_TRACEBACK = "toolfold.traceback"
+
+
+class Failed(click.ClickException):
+    """The job failed: ends the program with status 1 and a paragraph on standard error."""
+
+    exit_code = 1
+
+    def show(self, file: Any = None) -> None:
+        """Print the paragraph."""
+        click.echo(f"toolfold: {self.message}", file=file or sys.stderr, err=file is None)
+
+
+class TargetCommand(click.Command):
+    """A command that works on a TARGET, or on what follows `--`: the command that starts an MCP server."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set aside what follows `--`, before click takes it for arguments."""
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta[_COMMAND] = tuple(args[place + 1 :])
+            if not ctx.meta[_COMMAND]:
+                raise click.UsageError("Nothing follows --; write the command that starts an MCP server there.", ctx)
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the two forms of the command."""
+        formatter.write_usage(ctx.command_path, "[OPTIONS] TARGET")
+        formatter.write_usage(ctx.command_path, "[OPTIONS] -- COMMAND...")
+
+
+def examples(*lines: str) -> str:
+    """Return the epilog of a help text: examples, line by line."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def target_options(function: F) -> F:
+    """Add TARGET and the options of every command that takes one."""
+    for decorate in reversed(
+        [
+            click.argument("targets", nargs=-1, metavar="[TARGET]"),
+            click.option(
+                "--groups",
+                type=click.Path(path_type=Path, dir_okay=False),
+                metavar="FILE",
+                help="A .toml file that says how the tools of the URL or COMMAND are grouped.",
+            ),
+            click.option(
+                "--control",
+                metavar="STYLE",
+                help="How groups of other servers are opened: per_group, load_tool_group, expand_tools or none.",
+            ),
+            click.option(
+                "--control-visibility",
+                type=click.Choice(["always", "relevant"]),
+                help="List control tools always, or only while they can do something.",
+            ),
+            click.option(
+                "--max-active", type=click.IntRange(min=1), metavar="N", help="At most N groups open at a time."
+            ),
+            click.option(
+                "--start-timeout",
+                type=click.FloatRange(min=0, min_open=True),
+                metavar="SECONDS",
+                help="How long another server may take to start.",
+            ),
+            click.option(
+                "--traceback",
+                is_flag=True,
+                expose_value=False,
+                callback=_note_traceback,
+                help="Show where in the code it failed (or set TOOLFOLD_DEBUG=1).",
+            ),
+        ]
+    ):
+        function = decorate(function)
+    return function
+
+
+def chosen(ctx: click.Context, targets: tuple[str, ...], **said: Any) -> tuple[Target, GatewayOptions]:
+    """Return what a command works on, or raise `click.UsageError`."""
+    command = ctx.meta.get(_COMMAND, ())
+    if len(targets) > 1:
+        raise click.UsageError(
+            f"There is one TARGET, not {len(targets)}; a command goes after --: {ctx.command_path} -- "
+            f"{' '.join(targets)}",
+            ctx,
+        )
+    options = GatewayOptions(**said)
+    try:
+        return parse_target(targets[0] if targets else None, command, options), options
+    except ConfigError as error:
+        raise click.UsageError(str(error), ctx) from error
+
+
+def run(job: Callable[[], Any]) -> Any:
+    """Return what an async job returns; whatever it raises ends the program with status 1 and a paragraph."""
+    with failing():
+        return anyio.run(job)
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Turn errors from within into `Failed`, in words, and with a traceback only if one was asked for."""
+    try:
+        yield
+    except click.ClickException:
+        raise
+    except Exception as error:
+        if traceback_wanted():
+            traceback.print_exception(error)
+        raise Failed("\n".join(dict.fromkeys(map(_in_words, _leaves(error))))) from error
+
+
+def configure_logging() -> None:
+    """Have warnings of the library printed on standard error, one line each."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("toolfold: %(message)s"))
+    log = logging.getLogger("toolfold")
+    log.handlers[:] = [handler]
+    log.propagate = False
+
+
+def traceback_wanted() -> bool:
+    """Return whether the user asked for tracebacks."""
+    ctx = click.get_current_context(silent=True)
+    asked = ctx is not None and ctx.meta.get(_TRACEBACK, False)
+    return asked or os.environ.get("TOOLFOLD_DEBUG", "") not in ("", "0")
+
+
+class _OneLine(logging.Formatter):
+    """Leaves tracebacks out unless they were asked for."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return super().formatException(ei) if traceback_wanted() else f"  {ei[0].__name__}: {ei[1]}"
+
+
+def _note_traceback(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta[_TRACEBACK] = ctx.meta.get(_TRACEBACK, False) or value
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError) and is_extra(error):
+        return missing_extra(error)
+    if isinstance(error, ToolfoldError):
+        return str(error)
+    hint = "" if traceback_wanted() else " Use --traceback to see where."
+    return f"{type(error).__name__}: {error}".rstrip(".: ") + f".{hint}"

@@ -1,0 +1,50 @@
+"""Tables and JSON on standard output."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDE = 10_000
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console: as wide as the terminal, or, where there is none, so wide that nothing is cut off or wrapped."""
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not made.is_terminal:
+        made.width = WIDE
+    return made
+
+
+def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
+    """Return an empty table; the columns in `numbers` are flush right, and long cells are folded, never cut off."""
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
+    for column in columns:
+        justify = "right" if column in numbers else "left"
+        made.add_column(column, justify=justify, overflow="fold", no_wrap=column in numbers)
+    return made
+
+
+def show(renderable: Table | Text | str) -> None:
+    """Print for a person."""
+    console().print(renderable, soft_wrap=isinstance(renderable, str | Text))
+
+
+def show_json(value: Any) -> None:
+    """Print for a program."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def about(tokens: int) -> str:
+    """Return an approximate number, as people write it."""
+    return f"~{tokens:,}"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number with its noun, in the plural where that is right."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

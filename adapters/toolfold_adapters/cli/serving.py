@@ -1,0 +1,124 @@
+"""`toolfold serve`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+from attrs import frozen
+
+from toolfold import ToolSet
+
+from ..targets import GatewayOptions, Opened, Target, open_target
+from ..tokens import measure
+from .inspection import print_profiles, view_at_start
+from .options import TargetCommand, chosen, examples, run, target_options
+from .output import about, counted
+from .signals import Ending, ended_by_signals, input_ended_by_signals, output_reserved
+
+
+@frozen(kw_only=True)
+class Serving:
+    """How a target is served."""
+
+    http: bool
+    host: str
+    port: int
+    path: str
+    allow_host: tuple[str, ...]
+    allow_origin: tuple[str, ...]
+    profile: str | None
+    separator: str
+
+
+@click.command(
+    "serve",
+    cls=TargetCommand,
+    short_help="Serve tools in groups, over stdio or HTTP.",
+    epilog=examples(
+        "toolfold serve shop:tools",
+        "toolfold serve shop:make_tools --http --port 8000",
+        "toolfold serve gateway.toml --profile readonly",
+        "toolfold serve https://example.org/mcp --control load_tool_group",
+        "toolfold serve --groups groups.toml -- npx -y some-mcp-server",
+    ),
+)
+@target_options
+@click.option("--http", is_flag=True, help="Serve streamable HTTP instead of stdio.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for any.")
+@click.option("--path", default="/mcp", show_default=True, help="The path of the endpoint.")
+@click.option("--allow-host", multiple=True, metavar="NAME:PORT", help="A Host header to accept; PORT may be *.")
+@click.option("--allow-origin", multiple=True, metavar="URL", help="An Origin header to accept.")
+@click.option("--profile", metavar="NAME", help="The profile that clients are served under.")
+@click.option("--list-profiles", is_flag=True, help="Print the profiles and end.")
+@click.option("--separator", default=".", show_default=True, help="Stands for the dot in names that clients see.")
+@click.pass_context
+def serve_target(ctx: click.Context, targets: tuple[str, ...], list_profiles: bool, **said: Any) -> None:
+    """Serve a TARGET's tools to MCP clients, in groups that open and close.
+
+    TARGET is module:attribute, a .toml file, or the URL of an MCP server; after -- comes the command that starts one.
+    Over stdio, standard output carries the protocol alone; a summary and warnings go to standard error.
+    """
+    serving = Serving(**{name: said.pop(name) for name in Serving.__annotations__})
+    target, options = chosen(ctx, targets, **said)
+    if list_profiles:
+        print_profiles(target, options, as_json=False)
+        return
+    with ended_by_signals() as ending:
+        run(partial(_serve, target, options, serving, ending))
+    ending.check()
+
+
+async def _serve(target: Target, options: GatewayOptions, serving: Serving, ending: Ending) -> None:
+    if serving.http:
+        await _serve_http(target, options, serving)
+    else:
+        await _serve_stdio(target, options, serving, ending)
+
+
+async def _serve_http(target: Target, options: GatewayOptions, serving: Serving) -> None:
+    from ..mcp import serve
+
+    async with open_target(target, options) as opened:
+        summary = summarise(opened.tools, serving.profile)
+        await serve(
+            opened.tools,
+            transport="http",
+            host=serving.host,
+            port=serving.port,
+            path=serving.path,
+            allowed_hosts=serving.allow_host,
+            allowed_origins=serving.allow_origin,
+            on_ready=lambda url: _say(f"{summary}; serving {url}"),
+            **_for_server(opened, serving),
+        )
+
+
+async def _serve_stdio(target: Target, options: GatewayOptions, serving: Serving, ending: Ending) -> None:
+    from ..mcp import serve
+
+    with output_reserved() as released:
+        async with open_target(target, options) as opened:
+            summary = summarise(opened.tools, serving.profile)
+            with released(), input_ended_by_signals(ending):
+                await serve(opened.tools, on_ready=lambda _: _say(summary), **_for_server(opened, serving))
+
+
+def _for_server(opened: Opened, serving: Serving) -> dict[str, Any]:
+    return {"separator": serving.separator, "profile": serving.profile, "instructions": opened.instructions}
+
+
+def summarise(tools: ToolSet, profile: str | None) -> str:
+    """Return in a line what is served, what of it is listed at first, and about how many tokens that saves."""
+    costs = measure(view_at_start(tools, profile))
+    groups = len(costs.groups) - 1
+    return (
+        f"{counted(costs.tools, 'tool')} in {counted(groups, 'group')}; {costs.listed:,} listed at first "
+        f"({about(costs.before)} → {about(costs.after)} tokens)"
+    )
+
+
+def _say(text: str) -> None:
+    click.echo(f"toolfold: {text}", err=True)

@@ -1,0 +1,123 @@
+"""Standard input and output while serving, and how Ctrl-C ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout, suppress
+from types import FrameType
+from typing import NoReturn
+
+from attrs import define
+
+CHUNK = 65_536
+
+
+@define
+class Ending:
+    """Which signal has ended the program's work; `None` while none has."""
+
+    signal: int | None = None
+
+    def check(self) -> None:
+        """Raise `SystemExit` with the usual status for the signal, 128 and its number, if there was one."""
+        if self.signal is not None:
+            raise SystemExit(128 + self.signal)
+
+
+Released = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def output_reserved() -> Iterator[Released]:
+    """Send what is printed within to standard error, child processes included: standard output is the protocol's.
+
+    Yields a function whose context manager gives standard output back for a while, to the transport.
+    """
+    sys.stdout.flush()
+    kept, printed = os.dup(1), sys.stdout
+
+    @contextmanager
+    def released() -> Iterator[None]:
+        os.dup2(kept, 1)
+        try:
+            with redirect_stdout(printed):
+                yield
+        finally:
+            os.dup2(2, 1)
+
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield released
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[Ending]:
+    """Have SIGTERM end the work within as Ctrl-C does: by cancelling it, so that nothing is left behind."""
+    ending = Ending()
+
+    def end(number: int, _: FrameType | None) -> None:
+        ending.signal = number
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
+
+    previous = signal.signal(signal.SIGTERM, end)
+    try:
+        yield ending
+    except KeyboardInterrupt:
+        ending.signal = ending.signal or signal.SIGINT
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+@contextmanager
+def input_ended_by_signals(ending: Ending) -> Iterator[None]:
+    """Have SIGINT and SIGTERM end standard input for what runs within, as if the client had left.
+
+    A thread that waits for input can't be cancelled; the end of the input wakes it, and a server then ends by itself,
+    in good order. So standard input is replaced by a pipe that a thread of ours fills. A second signal ends the process
+    at once.
+    """
+    source = os.dup(0)
+    reading, writing = os.pipe()
+    os.dup2(reading, 0)
+    os.close(reading)
+
+    def end_input() -> None:
+        """Close the pipe; its number stays taken, so that nothing else gets what the thread still writes."""
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, writing)
+        os.close(nothing)
+
+    def end(number: int, _: FrameType | None) -> None:
+        if ending.signal is not None:
+            _end_at_once(number)
+        ending.signal = number
+        end_input()
+
+    previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    threading.Thread(target=_pump, args=(source, writing, end_input), daemon=True, name="toolfold input").start()
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _pump(source: int, sink: int, end_input: Callable[[], None]) -> None:
+    with suppress(OSError):
+        while data := os.read(source, CHUNK):
+            while data:
+                data = data[os.write(sink, data) :]
+    end_input()
+
+
+def _end_at_once(number: int) -> NoReturn:
+    os._exit(128 + number)

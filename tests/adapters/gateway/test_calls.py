@@ -1,0 +1,145 @@
+"""Calls, there and back."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.adapters.gateway.support import opened, proper, raw
+from toolfold import ProtocolError
+
+pytestmark = pytest.mark.spec("GWY-1")
+
+CONTENT = [
+    {
+        "type": "text",
+        "text": "grüße \u2028\x00",
+        "annotations": {"audience": ["user"], "priority": 0.5},
+        "_meta": {"a": 1},
+    },
+    {"type": "image", "data": "AAECAw==", "mimeType": "image/png"},
+    {"type": "audio", "data": "AAECAw==", "mimeType": "audio/wav"},
+    {"type": "resource_link", "uri": "demo://x", "name": "x", "size": 12, "icons": [{"src": "https://example.org/i"}]},
+    {"type": "resource", "resource": {"uri": "demo://y", "text": "y", "mimeType": "text/plain", "_meta": {"b": None}}},
+    {"type": "resource", "resource": {"uri": "demo://z", "blob": "AAECAw=="}},
+    {"type": "from_the_future", "anything": [1, 2.0, 10**20, True, None, {"deep": []}]},
+]
+
+
+async def test_content_of_every_kind_and_all_that_is_beside_it_comes_back_as_it_was() -> None:
+    result = {
+        "content": CONTENT,
+        "structuredContent": {"rows": [[1, None], []], "text": "ü"},
+        "isError": True,
+        "_meta": {"example.org/trace": {"id": 7}, "io.modelcontextprotocol/serverInfo": {"name": "raw"}},
+    }
+    async with opened(raw("plain")) as (_, session):
+        given = await session.call("answer", {"result": result})
+    assert list(given.content) == CONTENT
+    assert given.structured == result["structuredContent"]
+    assert given.is_error is True
+    assert given.meta == {"example.org/trace": {"id": 7}}
+
+
+async def test_arguments_arrive_as_they_are() -> None:
+    arguments = {"ü": [1, 2.5, None, True, {"x": {}}], "big": 10**20, "text": "\u2028"}
+    async with opened(raw("plain")) as (_, session):
+        said = json.loads((await session.call("one", arguments)).text)
+    assert (said["name"], said["arguments"]) == ("one", arguments)
+
+
+async def test_an_error_of_the_protocol_comes_back_with_code_message_and_data() -> None:
+    async with opened(raw("plain")) as (_, session):
+        for code in (-32602, -32000, 42):
+            with pytest.raises(ProtocolError) as caught:
+                await session.call("answer", {"error": {"code": code, "message": "Connection closed", "data": [1]}})
+            assert (caught.value.code, caught.value.message, caught.value.data) == (code, "Connection closed", [1])
+        assert not (await session.call("one")).is_error
+
+
+async def test_meta_of_the_call_is_passed_on_but_for_what_belongs_to_the_connection() -> None:
+    meta = {
+        "example.org/trace": "t",
+        "progressToken": 5,
+        "progress_token": 5,
+        "io.modelcontextprotocol/clientInfo": {"name": "c"},
+        "dev.toolfold/handle": "h",
+    }
+    async with opened(raw("plain")) as (_, session):
+        said = json.loads((await session.call("one", request=SimpleNamespace(meta=meta))).text)
+    assert said["_meta"].pop("progressToken") != 5
+    assert said["_meta"] == {"example.org/trace": "t"}
+
+
+@pytest.mark.parametrize("result", [{"content": "text"}, {"content": [5]}, {"content": None}])
+async def test_what_is_no_tool_result_is_an_error_result(result: Any) -> None:
+    async with opened(raw("plain")) as (_, session):
+        given = await session.call("answer", {"result": result})
+    assert given.is_error
+    assert "not a tool result" in given.text
+
+
+async def test_a_request_for_more_input_is_an_error_result() -> None:
+    result = {"resultType": "input_required", "inputRequests": {}}
+    async with opened(raw("plain")) as (_, session):
+        given = await session.call("answer", {"result": result})
+    assert given.is_error
+    assert "more input" in given.text
+
+
+async def test_progress_comes_in_order_and_before_the_result() -> None:
+    seen: list[tuple[float, float | None, str | None]] = []
+
+    async def progress(value: float, total: float | None, message: str | None) -> None:
+        for _ in range(3):
+            await anyio.lowlevel.checkpoint()  # a slow client
+        seen.append((value, total, message))
+
+    async with opened(proper()) as (_, session):
+        result = await session.call("steps", progress=progress)
+        assert result.text == "done"
+        assert seen == [(step, 20, f"step {step}") for step in range(20)]
+
+
+async def test_progress_that_nobody_takes_does_not_harm_the_call() -> None:
+    async def progress(value: float, total: float | None, message: str | None) -> None:
+        raise RuntimeError("the client has gone")
+
+    async with opened(proper()) as (_, session):
+        assert (await session.call("steps", progress=progress)).text == "done"
+
+
+async def test_cancelling_a_call_cancels_it_at_the_server() -> None:
+    async with opened(proper()) as (_, session):
+        with anyio.CancelScope() as scope:
+
+            async def progress(value: float, total: float | None, message: str | None) -> None:
+                scope.cancel()  # it has begun
+
+            await session.call("slow", progress=progress)
+        assert scope.cancelled_caught
+        assert (await session.call("was_cancelled")).text == "yes"
+
+
+async def test_a_call_that_never_ends_does_not_hold_up_another() -> None:
+    async with opened(raw("silent")) as (_, session), anyio.create_task_group() as tasks:
+        tasks.start_soon(session.call, "one")
+        assert session.list_tools().tools
+        tasks.cancel_scope.cancel()
+
+
+async def test_results_of_a_server_built_on_the_library() -> None:
+    async with opened(proper()) as (_, session):
+        failed = await session.call("fail")
+        assert (failed.is_error, failed.text) == (True, "it broke")
+        with pytest.raises(ProtocolError) as caught:
+            await session.call("refuse")
+        assert (caught.value.code, caught.value.message) == (-32042, "not today")
+        assert caught.value.data == {"until": "tomorrow"}
+        structured = await session.call("structured")
+        assert structured.structured == {"n": "none"}
+        assert structured.meta == {"example.org/cost": 3}

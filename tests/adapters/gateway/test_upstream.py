@@ -1,0 +1,231 @@
+"""Servers that fail, and what they are given to start with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.adapters.gateway.support import SECONDS, command, is_running, opened, proper, raw
+from toolfold import ConfigError
+from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, UpstreamError, open_gateway
+
+
+async def refused(config: GatewayConfig) -> str:
+    """Return the message of a start that fails in time."""
+    with anyio.fail_after(SECONDS), pytest.raises(UpstreamError) as caught:
+        async with open_gateway(config):
+            pytest.fail("it should not have opened")
+    return str(caught.value)
+
+
+@pytest.mark.spec("GWY-3")
+async def test_a_command_that_does_not_exist_is_named() -> None:
+    message = await refused(GatewayConfig(upstream=UpstreamConfig(command=("no-such-program-here", "two words"))))
+    assert message == (
+        "The MCP server \"no-such-program-here 'two words'\" did not start: "
+        "there is no such program; install it, or give its full path."
+    )
+
+
+async def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    assert "there is no folder" in await refused(raw("plain", cwd=str(tmp_path / "missing")))
+
+
+async def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "server"
+    file.write_text("not a program")
+    assert "may not be executed" in await refused(GatewayConfig(upstream=UpstreamConfig(command=(str(file),))))
+    file.chmod(0o755)
+    assert "did not start: " in await refused(GatewayConfig(upstream=UpstreamConfig(command=(str(file),))))
+
+
+@pytest.mark.spec("GWY-3")
+async def test_a_server_that_crashes_at_the_start_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    message = await refused(raw("crash", str(tmp_path / "pid")))
+    assert "did not start: it ended before it answered. What it wrote to stderr says why" in message
+    assert not is_running(tmp_path / "pid")
+
+
+async def test_a_program_that_is_no_mcp_server_is_told() -> None:
+    message = await refused(raw("talks"))
+    assert "did not start: it ended before it answered" in message
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "part"),
+    [
+        ("refuses", "it answered with the error -32603 (no database)"),
+        ("nonsense", "its first answer is not one of the protocol"),
+        ("not-a-list", 'its answer to tools/list has no list "tools"'),
+    ],
+)
+async def test_a_server_with_wrong_answers_at_the_start_is_told(behaviour: str, part: str, tmp_path: Path) -> None:
+    assert part in await refused(raw(behaviour, str(tmp_path / "pid")))
+    assert not is_running(tmp_path / "pid")
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("behaviour", ["hang", "deaf"])
+async def test_a_server_that_does_not_answer_at_the_start_is_ended(behaviour: str, tmp_path: Path) -> None:
+    message = await refused(raw(behaviour, str(tmp_path / "pid"), start_timeout=1))
+    assert "did not answer within 1 seconds, so it was stopped" in message
+    assert "start_timeout" in message
+    assert not is_running(tmp_path / "pid")
+
+
+@pytest.mark.spec("GWY-3")
+async def test_garbage_between_the_messages_does_no_harm() -> None:
+    async with opened(raw("garbage")) as (_, session):
+        assert not (await session.call("one")).is_error
+        assert not (await session.call("two")).is_error
+
+
+@pytest.mark.spec("GWY-3")
+async def test_when_the_server_has_died_calls_say_so_and_the_list_stays(tmp_path: Path) -> None:
+    async with opened(raw("dies", str(tmp_path / "pid"))) as (_, session):
+        before = session.list_tools()
+        first = await session.call("one")
+        assert first.is_error
+        assert first.text == (
+            "The MCP server 'raw' stopped before it answered; what it was asked to do may be done or not. "
+            "Its tools can be used again once the gateway has been restarted."
+        )
+        second = await session.call("two")
+        assert second.is_error
+        assert second.text.startswith("The MCP server 'raw' has stopped. ")
+        assert session.list_tools() == before
+    assert not is_running(tmp_path / "pid")
+
+
+async def test_when_the_block_ends_so_does_the_server(tmp_path: Path) -> None:
+    async with opened(raw("plain", str(tmp_path / "pid"))):
+        assert is_running(tmp_path / "pid")
+    assert not is_running(tmp_path / "pid")
+
+
+async def test_an_error_in_the_block_comes_out_as_it_is_and_the_server_ends(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with opened(raw("plain", str(tmp_path / "pid"))):
+            raise ZeroDivisionError
+    assert not is_running(tmp_path / "pid")
+
+
+@pytest.mark.parametrize("behaviour", ["plain", "hang"])
+async def test_cancelling_it_at_any_time_ends_the_server(behaviour: str, tmp_path: Path) -> None:
+    reached = anyio.Event()
+    pid = tmp_path / "pid"
+    if behaviour == "plain":
+
+        async def hold() -> None:
+            async with open_gateway(raw("plain", str(pid))):
+                reached.set()
+                await anyio.sleep_forever()
+
+        with anyio.fail_after(SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hold)
+                await reached.wait()
+                tasks.cancel_scope.cancel()
+    else:
+        with anyio.move_on_after(1) as scope:
+            async with open_gateway(raw("hang", str(pid))):
+                pytest.fail("it should not have opened")
+        assert scope.cancelled_caught
+    assert not is_running(pid)
+
+
+async def test_a_wrong_option_is_found_before_the_server_is_started(tmp_path: Path) -> None:
+    config = raw("plain", str(tmp_path / "pid"))
+    wrong = GatewayConfig.model_validate({**config.model_dump(), "options": {"control": "x"}})
+    with pytest.raises(ConfigError, match="There is no control style"):
+        async with open_gateway(wrong):
+            pytest.fail("it should not have opened")
+    assert not (tmp_path / "pid").exists()
+
+
+async def test_the_server_has_the_gateways_environment_and_what_is_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "secret")
+    monkeypatch.setenv("OVERRIDDEN", "old")
+    config = proper(env={"OVERRIDDEN": "new", "ADDED": "1"}, cwd=str(tmp_path))
+    async with opened(config) as (_, session):
+        result = await session.call("environment", {"names": ["SOME_TOKEN", "OVERRIDDEN", "ADDED"]})
+    assert json.loads(result.text) == {
+        "SOME_TOKEN": "secret",
+        "OVERRIDDEN": "new",
+        "ADDED": "1",
+        "folder": os.path.realpath(tmp_path),
+    }
+
+
+async def test_a_command_may_be_asked_for_the_newest_revision() -> None:
+    async with opened(proper(mode="auto")) as (gateway, session):
+        assert gateway.report.server == "proper 2.0"
+        assert (await session.call("fail")).is_error
+
+
+# -- over HTTP --------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def http_server() -> AsyncGenerator[tuple[str, asyncio.subprocess.Process]]:
+    process = await asyncio.create_subprocess_exec(*command("proper.py", "http"), stdout=asyncio.subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(SECONDS):
+            port = int(await process.stdout.readline())
+        yield f"http://127.0.0.1:{port}/mcp", process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.spec("GWY-1")
+@pytest.mark.parametrize("mode", [None, "legacy"])
+async def test_a_server_at_a_url_works_in_either_era(mode: str | None) -> None:
+    async with http_server() as (url, _):
+        config = GatewayConfig.model_validate({"upstream": {"url": url, "mode": mode}})
+        async with opened(config) as (gateway, session):
+            assert gateway.report.server == "proper 2.0"
+            assert (await session.call("fail")).text == "it broke"
+            assert (await session.call("structured")).meta == {"example.org/cost": 3}
+            marked = (await session.call("region", {"region": "eu"})).text
+            left_out = [w for w in gateway.report.warnings if "'mismarked' is left out" in w]
+            assert (marked, len(left_out)) == (("eu", 1) if mode is None else ("None", 0))
+
+
+@pytest.mark.spec("GWY-3")
+async def test_when_the_server_at_a_url_is_gone_calls_say_so() -> None:
+    async with (
+        http_server() as (url, process),
+        opened(GatewayConfig(upstream=UpstreamConfig(url=url))) as (_, session),
+    ):
+        process.kill()
+        await process.wait()
+        first = await session.call("fail")
+        second = await session.call("fail")
+        assert first.is_error
+        assert second.is_error
+        assert "stopped" in first.text
+        assert "stopped" in second.text
+        assert session.list_tools().tools
+
+
+@pytest.mark.spec("GWY-3")
+async def test_a_url_at_which_nothing_is_is_told() -> None:
+    async with http_server() as (url, process):
+        process.kill()
+        await process.wait()
+        message = await refused(GatewayConfig(upstream=UpstreamConfig(url=url)))
+    assert message.startswith(f"The MCP server '{url}' did not start: it can't be reached (")
+    assert sys.executable not in message

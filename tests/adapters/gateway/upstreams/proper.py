@@ -1,0 +1,111 @@
+"""A well-behaved server: `proper.py` over stdio, `proper.py http` over streamable HTTP, where it first prints its port."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as t
+import uvicorn
+from mcp import MCPError
+from mcp.server import Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
+
+Context = ServerRequestContext[Any, Any]
+OBJECT = {"type": "object"}
+HEADED = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+MISMARKED = {"type": "object", "properties": {"region": {"type": "array", "x-mcp-header": "Region"}}}
+cancelled = anyio.Event()
+
+
+def text(value: str) -> t.CallToolResult:
+    return t.CallToolResult(content=[t.TextContent(type="text", text=value)])
+
+
+async def steps(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
+    for step in range(20):
+        await ctx.session.report_progress(step, 20, f"step {step}")
+    return text("done")
+
+
+async def slow(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
+    try:
+        await ctx.session.report_progress(0, None, "waiting")
+        await anyio.sleep_forever()
+    finally:
+        cancelled.set()
+    return text("never")
+
+
+async def was_cancelled(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
+    await cancelled.wait()
+    return text("yes")
+
+
+async def refuse(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
+    raise MCPError(-32042, "not today", {"until": "tomorrow"})
+
+
+async def fail(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
+    return t.CallToolResult(content=[t.TextContent(type="text", text="it broke")], is_error=True)
+
+
+async def structured(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
+    # The answer does not fit the output schema, which is between the client and this server.
+    content: list[t.ContentBlock] = [t.TextContent(type="text", text="{}")]
+    return t.CallToolResult(content=content, structured_content={"n": "none"}, _meta={"example.org/cost": 3})
+
+
+async def environment(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
+    return text(json.dumps({name: os.environ.get(name) for name in arguments["names"]} | {"folder": str(Path.cwd())}))
+
+
+async def meta(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
+    return text(json.dumps({key: value for key, value in (ctx.meta or {}).items() if key.startswith("example.org")}))
+
+
+async def region(ctx: Context, arguments: dict[str, Any]) -> t.CallToolResult:
+    return text(str(ctx.request.headers.get("mcp-param-region")) if ctx.request else "no request")
+
+
+TOOLS = {
+    tool.__name__: tool for tool in (steps, slow, was_cancelled, refuse, fail, structured, environment, meta, region)
+}
+
+
+async def list_tools(ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
+    listed = [t.Tool(name=name, input_schema=HEADED if name == "region" else OBJECT) for name in TOOLS]
+    listed.append(t.Tool(name="mismarked", input_schema=MISMARKED))
+    listed[5].output_schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    return t.ListToolsResult(tools=listed)
+
+
+async def call_tool(ctx: Context, params: t.CallToolRequestParams) -> t.CallToolResult:
+    return await TOOLS[params.name](ctx, params.arguments or {})
+
+
+server: Server[Any] = Server("proper", version="2.0", on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+async def over_stdio() -> None:
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def over_http() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    config = uvicorn.Config(server.streamable_http_app(), log_level="error", lifespan="on", timeout_graceful_shutdown=1)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["http"]:
+        over_http()
+    else:
+        anyio.run(over_stdio)

@@ -1,0 +1,156 @@
+"""Clients and servers for the tests of the MCP delivery: all real, in the transports and eras that there are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+from mcp import Client, StdioServerParameters
+from mcp.client import IncomingMessage
+
+from toolfold import ToolSet
+from toolfold_adapters.mcp import build_server, serve
+
+DESK = Path(__file__).with_name("desk.py")
+CHANGED = "notifications/tools/list_changed"
+PATIENCE = 10
+
+
+class Listener:
+    """What a client was told, as it came in."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self._send, self._receive = anyio.create_memory_object_stream[str](1000)
+
+    async def __call__(self, message: IncomingMessage) -> None:
+        method = getattr(message, "method", None)
+        if isinstance(method, str):
+            self.heard.append(method)
+            self._send.send_nowait(method)
+
+    async def next(self) -> str:
+        """Return the next notification, which must come soon."""
+        with anyio.fail_after(PATIENCE):
+            return await self._receive.receive()
+
+    @property
+    def changes(self) -> int:
+        """How often the list of tools was said to have changed."""
+        return self.heard.count(CHANGED)
+
+    def close(self) -> None:
+        """Give the stream back."""
+        self._send.close()
+        self._receive.close()
+
+
+@asynccontextmanager
+async def over_http(tools: ToolSet, **options: Any) -> AsyncIterator[str]:
+    """Serve over HTTP on a free port of this machine, and yield the URL."""
+    send, receive = anyio.create_memory_object_stream[str](1)
+
+    async def run() -> None:
+        await serve(tools, transport="http", port=0, on_ready=send.send_nowait, **options)
+
+    with send, receive:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            with anyio.fail_after(PATIENCE):
+                url = await receive.receive()
+            yield url
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def target_of(transport: str, tools: ToolSet, **options: Any) -> AsyncIterator[Any]:
+    """Yield what `mcp.Client` connects to for a transport; over stdio that is a process that serves its own desk."""
+    if transport == "memory":
+        yield build_server(tools, **options)
+    elif transport == "stdio":
+        yield stdio_desk()
+    else:
+        async with over_http(tools, **options) as url:
+            yield url
+
+
+def stdio_desk(*arguments: str) -> StdioServerParameters:
+    """Return how to start the desk as a process of its own."""
+    path = ":".join(p for p in sys.path if p)
+    return StdioServerParameters(command=sys.executable, args=[str(DESK), *arguments], env={"PYTHONPATH": path})
+
+
+@asynccontextmanager
+async def client_of(target: Any, era: str, **options: Any) -> AsyncIterator[tuple[Client, Listener]]:
+    """Yield a client of one era, and what it is told."""
+    listener = Listener()
+    try:
+        async with Client(target, mode=era, message_handler=listener, **options) as client:
+            yield client, listener
+    finally:
+        listener.close()
+
+
+async def names_of(client: Client) -> list[str]:
+    """Return the names that a client is listed."""
+    return [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]
+
+
+class RawLegacy:
+    """A legacy client over HTTP that posts requests and opens no standing stream."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+        self._http = http
+        self._url = url
+        self._id = 0
+        self.headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
+
+    async def initialize(self) -> dict[str, Any]:
+        """Shake hands and return the server's answer."""
+        info = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+        messages = await self.request("initialize", info)
+        body = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await self._http.post(self._url, json=body, headers=self.headers)
+        result: dict[str, Any] = messages[-1]["result"]
+        return result
+
+    async def request(self, method: str, params: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Return all messages on the response's stream: notifications, then the answer."""
+        self._id += 1
+        body = {"jsonrpc": "2.0", "id": self._id, "method": method, "params": params or {}}
+        response = await self._http.post(self._url, json=body, headers=self.headers)
+        if "mcp-session-id" in response.headers:
+            self.headers["mcp-session-id"] = response.headers["mcp-session-id"]
+        lines = [line for line in response.text.splitlines() if line.startswith("data: ")]
+        return [json.loads(line.removeprefix("data: ")) for line in lines if line != "data: "]
+
+    async def end(self) -> None:
+        """End the session."""
+        await self._http.delete(self._url, headers=self.headers)
+
+
+def modern_body(method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return a request of the modern era."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+    }
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**(params or {}), "_meta": meta}}
+
+
+def modern_headers(method: str, name: str | None = None) -> dict[str, str]:
+    """Return the headers of a request of the modern era."""
+    named = {"mcp-name": name} if name else {}
+    return {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": method,
+        **named,
+    }

@@ -1,0 +1,259 @@
+"""What goes over the wire in both eras: names, cursors, errors, definitions, other kinds of lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.desk import make_desk
+from tests.adapters.mcp.support import client_of, names_of, target_of
+from toolfold import ConfigError, Context, ProtocolError, ToolfoldError, ToolResult, ToolSet, Visibility
+from toolfold_adapters.mcp import build_server
+
+ERAS = ("legacy", "2026-07-28")
+OBJECT = {"type": "object"}
+
+
+@pytest.mark.spec("DEL-9", "CALL-1")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
+async def test_unknown_and_unavailable_tools_get_the_same_answer(transport: str, era: str) -> None:
+    async with target_of(transport, make_desk()) as target, client_of(target, era) as (client, _):
+        answers = []
+        for name in ("database.query", "no_such_tool"):
+            with pytest.raises(MCPError) as refused:
+                await client.call_tool(name, {})
+            answers.append((refused.value.code, refused.value.message.replace(name, "NAME"), refused.value.data))
+        assert answers[0] == answers[1] == (-32602, "Unknown tool: NAME", None)
+
+
+@pytest.mark.spec("CALL-1")
+async def test_a_hint_names_the_group_where_hints_are_on() -> None:
+    async with client_of(build_server(make_desk(on_hidden="hint")), "legacy") as (client, _):
+        with pytest.raises(MCPError, match="activate the group database first"):
+            await client.call_tool("database.query", {})
+
+
+@pytest.mark.spec("LST-2", "LST-3")
+@pytest.mark.parametrize("era", ERAS)
+async def test_pages_join_to_the_whole_list_and_a_foreign_cursor_is_refused(era: str) -> None:
+    whole = await _names(build_server(make_desk()), era)
+    async with Client(build_server(make_desk(page_size=3)), mode=era, cache=None) as client:
+        found, cursor = [], None
+        while True:
+            page = await client.list_tools(cursor=cursor)
+            assert len(page.tools) <= 3
+            found += [tool.name for tool in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        assert found == whole
+        for foreign in ("MTA", "nonsense!"):
+            with pytest.raises(MCPError) as refused:
+                await client.list_tools(cursor=foreign)
+            assert refused.value.code == -32602
+
+
+@pytest.mark.spec("NAM-6", "CTL-4")
+async def test_another_separator_is_used_wherever_the_client_sees_a_name() -> None:
+    async with client_of(build_server(make_desk(), separator="__"), "legacy") as (client, _):
+        assert not [name for name in await names_of(client) if "." in name]
+        opened = await client.call_tool("database__activate", {})
+        assert (opened.structured_content or {})["tools"] == ["database__query"]
+        assert "- database__query: Run a query." in opened.content[0].text  # type: ignore[union-attr]
+        assert not (await client.call_tool("database__query", {"sql": "x"})).is_error
+        with pytest.raises(MCPError, match=r"Unknown tool: database\.query"):
+            await client.call_tool("database.query", {"sql": "x"})
+
+
+@pytest.mark.spec("NAM-6")
+def test_names_that_meet_on_the_wire_are_refused_when_the_server_is_built_or_the_tool_registered() -> None:
+    tools = ToolSet("twins")
+    tools.register_group("a")
+    tools.register("b", lambda: None, group="a", input_schema=OBJECT)
+    tools.register("a_b", lambda: None, input_schema=OBJECT)
+    with pytest.raises(ConfigError, match="'a_b'"):
+        build_server(tools, separator="_")
+    tools.unregister("a_b")
+    build_server(tools, separator="_")
+    before = tools.catalog
+    with pytest.raises(ConfigError, match="'a_b'"):
+        tools.register("a_b", lambda: None, input_schema=OBJECT)
+    assert tools.catalog is before
+
+
+@pytest.mark.spec("REG-9", "VIS-6")
+@pytest.mark.parametrize("era", ERAS)
+async def test_prompts_and_resources_are_listed_and_answered(era: str) -> None:
+    tools = ToolSet("library")
+    tools.register_prompt("greet", lambda arguments: f"Greet {arguments['who']}.", arguments=["who"])
+    tools.register_resource("note:///one", lambda: "first", name="one", mime_type="text/plain")
+    tools.register_resource("note:///two", lambda: b"\x00\x01", hidden=True)
+    tools.register_resource_template("note:///by/{author}", lambda arguments: f"of {arguments['author']}")
+    async with client_of(build_server(tools), era) as (client, _):
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["greet"]
+        assert [resource.uri for resource in (await client.list_resources()).resources] == ["note:///one"]
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [template.uri_template for template in templates] == ["note:///by/{author}"]
+        prompt = await client.get_prompt("greet", {"who": "Ada"})
+        assert prompt.messages[0].content.text == "Greet Ada."  # type: ignore[union-attr]
+        assert (await client.read_resource("note:///one")).contents[0].text == "first"  # type: ignore[union-attr]
+        assert (await client.read_resource("note:///two")).contents[0].blob == "AAE="  # type: ignore[union-attr]
+        assert (await client.read_resource("note:///by/ada")).contents[0].text == "of ada"  # type: ignore[union-attr]
+        with pytest.raises(MCPError) as unknown:
+            await client.read_resource("note:///three")
+        assert unknown.value.code == (-32002 if era == "legacy" else -32602)
+        with pytest.raises(MCPError) as incomplete:
+            await client.get_prompt("greet", {})
+        assert incomplete.value.code == -32602
+
+
+@pytest.mark.spec("REG-9", "NTF-1")
+async def test_opening_a_group_tells_which_lists_changed() -> None:
+    tools = ToolSet("library")
+    tools.register_group("shelf", "More to read")
+    tools.register_resource("note:///one", lambda: "first", group="shelf")
+    tools.register_resource_template("note:///{name}", lambda: "any", group="shelf")
+    tools.register_prompt("ask", lambda: "ask", group="shelf")
+    async with client_of(build_server(tools), "legacy") as (client, listener):
+        await client.call_tool("shelf.activate", {})
+        assert sorted(listener.heard) == [
+            "notifications/prompts/list_changed",
+            "notifications/resources/list_changed",
+        ]
+
+
+@pytest.mark.spec("REG-6")
+async def test_an_output_schema_that_legacy_clients_do_not_know_does_not_cost_them_the_list() -> None:
+    tools = ToolSet("arrays")
+    tools.register(
+        "numbers", lambda: ToolResult(structured=[1, 2]), input_schema=OBJECT, output_schema={"type": "array"}
+    )
+    tools.register("other", lambda: "x", input_schema=OBJECT)
+    for era in ERAS:
+        async with Client(build_server(tools), mode=era) as client:
+            shown = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+            assert shown == {"numbers": None if era == "legacy" else {"type": "array"}, "other": None}
+            answer = await client.call_tool("numbers", {})
+            assert answer.structured_content == (None if era == "legacy" else [1, 2])
+
+
+@pytest.mark.spec("CALL-3")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_protocol_error_of_a_handler_and_a_failure_without_internals(era: str) -> None:
+    tools = ToolSet("failing")
+
+    def reject() -> None:
+        raise ProtocolError(-32050, "not today", {"until": "tomorrow"})
+
+    def crash() -> None:
+        raise RuntimeError("secret")
+
+    tools.register("reject", reject, input_schema=OBJECT)
+    tools.register("crash", crash, input_schema=OBJECT)
+    async with Client(build_server(tools), mode=era) as client:
+        with pytest.raises(MCPError) as rejected:
+            await client.call_tool("reject", {})
+        error = rejected.value
+        assert (error.code, error.message, error.data) == (-32050, "not today", {"until": "tomorrow"})
+        crashed = await client.call_tool("crash", {})
+        assert crashed.is_error
+        assert "secret" not in crashed.model_dump_json()
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
+async def test_progress_reaches_the_caller(transport: str, era: str) -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        heard.append((done, total, message))
+
+    async with target_of(transport, make_desk(), active=["database"]) as target, client_of(target, era) as (client, _):
+        if era == "legacy":
+            await client.call_tool("database.activate", {})
+        elif transport == "stdio":
+            pytest.skip("the process over stdio begins with no group open, and modern clients can open none")
+        await client.call_tool("database.query", {"sql": "x"}, progress_callback=progress)
+    assert heard == [(1, 2, "half")]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+_OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "title": st.text(max_size=5) | _JSON,
+        "description": st.text(max_size=20) | _JSON,
+        "annotations": st.dictionaries(st.sampled_from(["readOnlyHint", "title", "open_world_hint", "x"]), _JSON)
+        | _JSON,
+        "icons": st.lists(st.dictionaries(st.sampled_from(["src", "mimeType", "sizes", "theme"]), _JSON), max_size=2),
+        "meta": st.dictionaries(st.text(max_size=5), _JSON, max_size=2) | _JSON,
+        "category": st.text(max_size=5) | _JSON,
+        "output_schema": st.dictionaries(st.sampled_from(["type", "properties", "items"]), _JSON, max_size=2) | _JSON,
+        "input_schema": st.fixed_dictionaries(
+            {"type": st.just("object")},
+            optional={"properties": _JSON, "required": _JSON, "title": _JSON, "description": _JSON},
+        ),
+    },
+)
+
+
+@pytest.mark.spec("REG-6")
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(options=_OPTIONS)
+def test_whatever_can_be_registered_never_breaks_a_list(options: dict[str, Any]) -> None:
+    tools = ToolSet("fuzzed")
+    tools.register("sound", lambda: "x", input_schema=OBJECT)
+    try:
+        tools.register("odd", lambda: "x", **{"input_schema": OBJECT, **options})
+    except (ToolfoldError, TypeError):
+        expected = ["sound"]
+    else:
+        expected = ["odd", "sound"]
+    for era in ERAS:
+        assert anyio.run(_names, build_server(tools), era) == expected
+
+
+async def test_a_predicate_reads_the_state_of_its_own_request() -> None:
+    readings = iter(range(100))
+    tools = ToolSet("counted", state=lambda: next(readings))
+    seen: list[int] = []
+
+    def predicate(view: Any) -> bool:
+        seen.append(view.state)
+        return True
+
+    for name in ("one", "two"):
+        tools.register(name, lambda: "x", input_schema=OBJECT, visibility=Visibility.when(predicate))
+    async with client_of(build_server(tools), "legacy") as (client, _):
+        await client.list_tools()
+        await client.list_tools(cache_mode="bypass")
+    assert len(set(seen[:2])) == 1
+    assert seen[0] != seen[-1]
+
+
+async def _names(server: Any, era: str) -> list[str]:
+    async with Client(server, mode=era, cache=None) as client:
+        return [tool.name for tool in (await client.list_tools()).tools]
+
+
+async def test_the_request_is_handed_to_handlers() -> None:
+    tools = ToolSet("curious")
+
+    @tools.tool()
+    def era(context: Context) -> str:
+        return str(context.request.protocol_version)
+
+    for mode, version in (("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")):
+        async with Client(build_server(tools), mode=mode) as client:
+            assert (await client.call_tool("era", {})).content[0].text == version  # type: ignore[union-attr]

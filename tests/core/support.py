@@ -1,0 +1,176 @@
+"""What the tests of the machine share: systems of the reference as catalogs and tool sets, hooks that a test steers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain, combinations, islice
+from typing import Any, Literal, TypedDict
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from tests.reference.enumerate import systems, wide_systems
+from tests.reference.model import State as Active
+from tests.reference.model import System
+from toolfold import GroupSpec, HookContext, ToolSet
+from toolfold.catalog import KINDS, Catalog, canonical
+from toolfold.machine import Plan, Step, plan
+from toolfold.snapshot import Snapshot
+
+WAIT = 5.0
+"""Seconds after which a test that hangs fails; nothing ever waits that long."""
+
+FAMILIES: Mapping[str, tuple[System, ...]] = {
+    **{f"pairs-{n}": tuple(systems(n)) for n in (1, 2, 3, 4)},
+    "wide-3": tuple(wide_systems(3)),
+    "wide-4": tuple(islice(wide_systems(4), 0, None, 7)),
+}
+"""All forests of up to four groups with all pairs of exclusions, and with wider exclusion sets; of those with four
+groups, of which there are thousands, every seventh."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A system of the reference, and the same as a catalog."""
+
+    system: System
+    catalog: Catalog
+    paths: tuple[str, ...]
+    bits: tuple[int, ...]
+
+    def mask(self, active: Active) -> int:
+        return sum(self.bits[group] for group in active)
+
+    def active(self, mask: int) -> Active:
+        return frozenset(group for group in self.system.groups if mask & self.bits[group])
+
+    def at(self, active: Active) -> Snapshot:
+        return Snapshot.of(self.catalog, self.mask(active))
+
+    def named(self, groups: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self.paths[group] for group in groups)
+
+    def step(self, activate: Iterable[int] = (), deactivate: Iterable[int] = ()) -> Step:
+        return Step(self.named(activate), self.named(deactivate))
+
+    def plan(self, active: Active, activate: Iterable[int] = (), deactivate: Iterable[int] = ()) -> Plan:
+        return plan(self.at(active), self.step(activate, deactivate))
+
+
+@cache
+def world(
+    system: System, limit: int | None = None, evict_oldest: bool = False, pinned: frozenset[int] = frozenset()
+) -> World:
+    """Return a system as a catalog of groups g0, g1, … each within its parent."""
+    paths = system.paths()
+    groups = [GroupSpec(path=path, pinned=group in pinned) for group, path in enumerate(paths)]
+    catalog = Catalog(
+        name="world",
+        groups=canonical(groups),
+        exclusions=tuple(frozenset(paths[member] for member in members) for members in system.exclusions),
+        specs={kind: {} for kind in KINDS},
+        profiles={},
+        max_active=limit,
+        evict_oldest=evict_oldest,
+    )
+    return World(system, catalog, paths, tuple(1 << catalog.index[path] for path in paths))
+
+
+def subsets(groups: Iterable[int], most: int) -> Iterator[tuple[int, ...]]:
+    """All sets of at most `most` groups."""
+    pool = tuple(groups)
+    return chain.from_iterable(combinations(pool, size) for size in range(most + 1))
+
+
+class Hooks(TypedDict, total=False):
+    """The hooks of a group, as `register_group` takes them."""
+
+    on_activate: Callable[[HookContext], Awaitable[None]]
+    on_deactivate: Callable[[HookContext], Awaitable[None]]
+    on_rollback: Callable[[HookContext], Awaitable[None]] | Literal[False]
+
+
+@dataclass
+class Park:
+    """A hook that waits: it has arrived, and goes on once it is released."""
+
+    arrived: anyio.Event = field(default_factory=anyio.Event)
+    release: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass
+class Journal:
+    """Hooks that write down that they ran, and that fail, wait or do something where a test says so.
+
+    A line is `+a` for `on_activate` of group a, `-a` for `on_deactivate`, `~a` for `on_rollback`, and begins with
+    `undo` where it compensates.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    failing: dict[str, BaseException] = field(default_factory=dict)
+    parked: dict[str, Park] = field(default_factory=dict)
+    acting: dict[str, Callable[[HookContext], Awaitable[Any]]] = field(default_factory=dict)
+
+    def hook(self, sign: str, path: str) -> Callable[[HookContext], Awaitable[None]]:
+        async def run(context: HookContext) -> None:
+            line = f"{'' if context.undoes is None else 'undo '}{sign}{path}"
+            self.lines.append(line)
+            if line in self.acting:
+                await self.acting[line](context)
+            if line in self.parked:
+                self.parked[line].arrived.set()
+                await self.parked[line].release.wait()
+            if line in self.failing:
+                raise self.failing[line]
+
+        return run
+
+    def of(self, path: str) -> Hooks:
+        return {"on_activate": self.hook("+", path), "on_deactivate": self.hook("-", path)}
+
+    def fail(self, *lines: str) -> None:
+        self.failing |= {line: RuntimeError(line) for line in lines}
+
+    def park(self, line: str) -> Park:
+        return self.parked.setdefault(line, Park())
+
+    def take(self) -> list[str]:
+        """Return the lines since the last time."""
+        taken = self.lines[:]
+        self.lines.clear()
+        return taken
+
+
+DESK = ("a", "a.x", "a.y", "b", "b.z", "c")
+
+
+def desk(journal: Journal | None = None, *, register: bool = True, **settings: Any) -> ToolSet:
+    """Return a tool set of the groups of `DESK`, a and b exclusive, with a tool `t` in each, and one at root."""
+    tools = ToolSet("desk", **settings)
+    for path in DESK:
+        tools.register_group(path, **(journal.of(path) if journal is not None else {}))
+        if register:
+            tools.register(f"{path}.t", lambda: "done")
+    tools.register("ping", lambda: "pong")
+    tools.register_exclusion("a", "b")
+    return tools
+
+
+def tool_set(system: System, hooks: Callable[[str], Hooks] = lambda path: {}, **settings: Any) -> ToolSet:
+    """Return a system as a tool set without control tools, with a tool `t` in each group."""
+    tools = ToolSet("system", control="none", **settings)
+    paths = system.paths()
+    for path in paths:
+        tools.register_group(path, **hooks(path))
+        tools.register(f"{path}.t", lambda: "done")
+    for members in system.exclusions:
+        tools.register_exclusion(*(paths[member] for member in sorted(members)))
+    return tools
+
+
+async def settle(turns: int = 6) -> None:
+    """Let the other tasks run until they wait; they never need more turns than that."""
+    for _ in range(turns):
+        await checkpoint()

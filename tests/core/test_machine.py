@@ -1,0 +1,282 @@
+"""The transition table of a region, whole, and the rules of SPEC 4 in small examples."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.support import DESK, Journal, desk
+from toolfold import (
+    ExclusionConflict,
+    GroupNotFound,
+    HookFailed,
+    IllegalEvent,
+    ParentInactive,
+    Profile,
+    Step,
+    ToolSet,
+    plan,
+)
+from toolfold.machine import LEAVES, TABLE, Effect, Event, Guard, State, everything_left, lookup, region
+from toolfold.snapshot import Snapshot, mask_of
+
+LOCKED, INACTIVE, ACTIVE = State.LOCKED, State.INACTIVE, State.ACTIVE
+PRODUCT = [(state, event) for state in State for event in Event]
+
+# The words of SPEC 4 and of the machine's rules, state by state; where the ancestors have a say, the row has both.
+STAYS_LOCKED = (LOCKED, Effect.NOTHING)
+SPECIFIED = {
+    (LOCKED, Event.ACTIVATE): (LOCKED, Effect.REFUSE),
+    (LOCKED, Event.DEACTIVATE): STAYS_LOCKED,
+    (LOCKED, Event.DISPLACED): STAYS_LOCKED,
+    (LOCKED, Event.ANCESTOR_ENTERED): {True: (INACTIVE, Effect.NOTHING), False: STAYS_LOCKED},
+    (LOCKED, Event.ANCESTOR_LEFT): STAYS_LOCKED,
+    (INACTIVE, Event.ACTIVATE): (ACTIVE, Effect.ENTER),
+    (INACTIVE, Event.DEACTIVATE): (INACTIVE, Effect.NOTHING),
+    (INACTIVE, Event.DISPLACED): (INACTIVE, Effect.NOTHING),
+    (INACTIVE, Event.ANCESTOR_LEFT): STAYS_LOCKED,
+    (ACTIVE, Event.ACTIVATE): (ACTIVE, Effect.NOTHING),
+    (ACTIVE, Event.DEACTIVATE): (INACTIVE, Effect.LEAVE),
+    (ACTIVE, Event.DISPLACED): (INACTIVE, Effect.LEAVE),
+    (ACTIVE, Event.ANCESTOR_LEFT): (LOCKED, Effect.LEAVE),
+}
+IMPOSSIBLE = {(INACTIVE, Event.ANCESTOR_ENTERED), (ACTIVE, Event.ANCESTOR_ENTERED)}
+
+
+def at(tools: ToolSet, *active: str) -> Snapshot:
+    return Snapshot.of(tools.catalog, mask_of(tools.catalog, active))
+
+
+def after(tools: ToolSet, active: tuple[str, ...], step: Step) -> tuple[str, ...]:
+    return plan(at(tools, *active), step).after.active
+
+
+# The table
+
+
+@pytest.mark.spec("ACT-2", "ACT-3", "ACT-4", "ACT-5")
+@pytest.mark.parametrize("ancestors_active", [True, False])
+@pytest.mark.parametrize(("state", "event"), PRODUCT)
+def test_every_state_answers_every_event_as_specified(state: State, event: Event, ancestors_active: bool) -> None:
+    expected = SPECIFIED.get((state, event))
+    if expected is None:
+        assert (state, event) in IMPOSSIBLE
+        with pytest.raises(IllegalEvent) as raised:
+            lookup(state, event, ancestors_active)
+        assert (raised.value.state, raised.value.event) == (state.value, event.value)
+        assert str(raised.value) == f"Event {event.value!r} can't happen in state {state.value!r}."
+    else:
+        row = lookup(state, event, ancestors_active)
+        wanted = expected[ancestors_active] if isinstance(expected, dict) else expected
+        assert (row.target, row.effect) == wanted
+
+
+def test_the_table_lists_each_possible_pair_once_and_nothing_else() -> None:
+    assert set(TABLE) | IMPOSSIBLE == set(PRODUCT)
+    assert set(TABLE).isdisjoint(IMPOSSIBLE)
+    assert set(SPECIFIED) == set(TABLE)
+
+
+def test_the_rows_of_a_pair_cover_all_cases_and_never_two_at_once() -> None:
+    for rows in TABLE.values():
+        guards = [row.guard for row in rows]
+        assert guards in ([Guard.NONE], [Guard.ANCESTORS_ACTIVE, Guard.ANCESTOR_INACTIVE])
+
+
+def test_a_group_enters_and_leaves_exactly_where_its_state_begins_or_ends_to_be_active() -> None:
+    for (state, _), rows in TABLE.items():
+        for row in rows:
+            assert (row.effect is Effect.ENTER) is (state is not ACTIVE and row.target is ACTIVE)
+            assert (row.effect is Effect.LEAVE) is (state is ACTIVE and row.target is not ACTIVE)
+            assert row.effect is not Effect.REFUSE or row.target is state
+
+
+def test_the_column_of_active_groups_is_read_from_the_table() -> None:
+    assert LEAVES == {
+        Event.ACTIVATE: False,
+        Event.DEACTIVATE: True,
+        Event.DISPLACED: True,
+        Event.ANCESTOR_LEFT: True,
+    }
+
+
+def test_a_region_is_locked_inactive_or_active() -> None:
+    catalog = desk().catalog
+    mask = mask_of(catalog, ["a"])
+    states = {path: region(catalog, mask, catalog.index[path]) for path in DESK}
+    assert states == {"a": ACTIVE, "a.x": INACTIVE, "a.y": INACTIVE, "b": INACTIVE, "b.z": LOCKED, "c": INACTIVE}
+
+
+# The rules, by example
+
+
+@pytest.mark.spec("ACT-1")
+@pytest.mark.parametrize("step", [Step("a.w"), Step((), "a.w"), Step(("a", "a.w")), Step(("a",), ("c", "a.w"))])
+def test_an_unknown_group_is_refused_and_not_made(step: Step) -> None:
+    tools = desk()
+    catalog = tools.catalog
+    with pytest.raises(GroupNotFound) as raised:
+        plan(at(tools, "a"), step)
+    assert raised.value.group == "a.w"
+    assert "a.x" in raised.value.suggestions
+    assert tools.catalog is catalog
+    assert [group.path for group in catalog.groups] == list(DESK)
+
+
+@pytest.mark.spec("INV-3")
+@pytest.mark.parametrize("root", ["", "root", "."])
+async def test_root_has_no_state_and_takes_no_event(root: str) -> None:
+    tools = desk()
+    async with tools.open_session() as session:
+        for request in (session.activate, session.deactivate):
+            with pytest.raises(GroupNotFound):
+                await request(root)
+        assert [info.name for info in session.list_groups()] == list(DESK)
+        assert session.active == ()
+        assert "ping" in session.list_tools().names
+
+
+@pytest.mark.spec("ACT-2")
+def test_an_activation_below_inactive_groups_names_the_topmost_one() -> None:
+    tools = ToolSet("deep")
+    for path in ("a", "a.b", "a.b.c"):
+        tools.register_group(path)
+    for active, missing in (((), "a"), (("a",), "a.b")):
+        with pytest.raises(ParentInactive) as raised:
+            plan(at(tools, *active), Step("a.b.c"))
+        assert (raised.value.group, raised.value.parent) == ("a.b.c", missing)
+        assert f"activate {missing!r} first" in str(raised.value)
+
+
+@pytest.mark.spec("ACT-3")
+async def test_what_is_so_already_returns_false_and_does_nothing() -> None:
+    journal = Journal()
+    async with desk(journal).open_session(active=["a", "a.x"]) as session:
+        before, heard = session.snapshot, list[frozenset[str]]()
+        session.on_list_changed(heard.append)
+        journal.take()
+        assert await session.activate("a") is False
+        assert await session.activate("a.x") is False
+        assert await session.deactivate("c") is False
+        assert await session.deactivate("b.z") is False
+        assert not await session.transition(activate=["a"], deactivate=["b"])
+        assert session.snapshot is before
+        assert journal.take() == []
+        assert heard == []
+
+
+@pytest.mark.spec("ACT-4", "ACT-5")
+async def test_a_change_returns_true() -> None:
+    async with desk().open_session() as session:
+        assert await session.activate("a") is True
+        assert await session.activate("a.x") is True
+        assert await session.activate("b") is True
+        assert await session.deactivate("b") is True
+        assert not session.active
+
+
+@pytest.mark.spec("ACT-4", "ACT-6")
+def test_an_activation_displaces_the_partner_with_all_below_it_and_nothing_else() -> None:
+    tools = desk()
+    assert after(tools, ("a", "a.x", "a.y", "c"), Step("b")) == ("b", "c")
+    assert after(tools, ("b", "b.z", "c"), Step("a")) == ("a", "c")
+
+
+@pytest.mark.spec("ACT-5", "ACT-6")
+def test_a_deactivation_takes_all_below_and_nothing_else() -> None:
+    tools = desk()
+    assert after(tools, ("a", "a.x", "a.y", "c"), Step((), "a")) == ("c",)
+    assert after(tools, ("a", "a.x", "a.y", "c"), Step((), "a.x")) == ("a", "a.y", "c")
+
+
+@pytest.mark.spec("ACT-7")
+def test_exclusion_is_neither_transitive_nor_inherited() -> None:
+    tools = ToolSet("partners")
+    for path in ("a", "a.x", "a.y", "b", "c"):
+        tools.register_group(path)
+    for pair in (("a", "b"), ("b", "c"), ("a.x", "c"), ("a.x", "a.y")):
+        tools.register_exclusion(*pair)
+    assert after(tools, ("a",), Step("c")) == ("a", "c")  # a excludes b, and b excludes c
+    assert after(tools, ("a", "c"), Step("a.y")) == ("a", "a.y", "c")  # a.x, beside it, excludes c
+    assert after(tools, ("a", "a.x"), Step("a.y")) == ("a", "a.y")
+    assert after(tools, ("a", "a.x"), Step("c")) == ("a", "c")  # its parent stays
+
+
+@pytest.mark.spec("ACT-8")
+async def test_what_left_with_its_parent_does_not_come_back_with_it() -> None:
+    async with desk().open_session(active=["a", "a.x", "a.y"]) as session:
+        await session.deactivate("a")
+        await session.activate("a")
+        assert session.active == ("a",)
+        await session.transition(activate=["a.x"])
+        await session.activate("b")
+        await session.activate("a")
+        assert session.active == ("a",)
+
+
+@pytest.mark.spec("ACT-9")
+def test_a_step_deactivates_first_and_activates_ancestors_first() -> None:
+    tools = desk()
+    assert after(tools, (), Step(("a.y", "a.x", "a"))) == ("a", "a.x", "a.y")
+    assert after(tools, ("a", "a.x"), Step(("a",), ("a",))) == ("a",)
+    assert after(tools, ("a", "a.x"), Step(("b", "b.z"), ("a.x",))) == ("b", "b.z")
+    assert after(tools, (), Step(["a", "a.x", "a"])) == ("a", "a.x")
+    with pytest.raises(ParentInactive):
+        plan(at(tools, "a"), Step("a.x", "a"))
+
+
+@pytest.mark.spec("ACT-9")
+@pytest.mark.parametrize("active", [(), ("a", "a.x"), ("b",)])
+def test_a_step_that_would_displace_what_it_asks_for_is_refused(active: tuple[str, ...]) -> None:
+    tools = desk()
+    with pytest.raises(ExclusionConflict) as raised:
+        plan(at(tools, *active), Step(("b", "a")))
+    assert raised.value.groups == ("a", "b")
+    assert raised.value.session is None
+
+
+@pytest.mark.spec("ACT-9")
+async def test_a_refused_step_changes_nothing_at_all() -> None:
+    journal = Journal()
+    async with desk(journal).open_session(active=["a"]) as session:
+        before = session.snapshot
+        journal.take()
+        with pytest.raises(ParentInactive):
+            await session.transition(activate=["c", "b.z"], deactivate=["a"])
+        assert session.snapshot is before
+        assert journal.take() == []
+
+
+@pytest.mark.spec("ACT-9", "HOOK-1")
+async def test_applying_a_profile_is_one_step() -> None:
+    journal = Journal()
+    tools = desk(journal)
+    profile = Profile(name="work", active=("a.x", "a", "c"), available="*")
+    heard: list[object] = []
+    tools.observe(heard.append)
+    async with tools.open_session(profile) as session:
+        assert session.active == ("a", "a.x", "c")
+        assert journal.take() == ["+a", "+a.x", "+c"]
+        assert [type(event).__name__ for event in heard] == ["SessionOpened", "Committed"]
+    journal.fail("+c")
+    journal.take()
+    unopened = tools.open_session(profile)
+    with pytest.raises(HookFailed, match="'c' failed"):
+        await unopened.start()
+    assert journal.take() == ["+a", "+a.x", "+c", "undo -a.x", "undo -a"]
+    assert not unopened.is_open
+
+
+@pytest.mark.spec("ACT-9")
+def test_a_single_text_is_one_group_and_not_its_letters() -> None:
+    assert Step("ab", "cd") == Step(("ab",), ("cd",))
+
+
+def test_a_plan_names_who_enters_and_leaves_in_canonical_order() -> None:
+    tools = desk()
+    planned = plan(at(tools, "a", "a.y", "a.x"), Step(("b.z", "b")))
+    assert planned.paths == (("b", "b.z"), ("a", "a.x", "a.y"))
+    assert planned.changes
+    ended = everything_left(at(tools, "a", "a.x", "c"))
+    assert ended.paths == ((), ("a", "a.x", "c"))
+    assert ended.after is Snapshot.of(tools.catalog)
+    assert not plan(at(tools, "a"), Step("a")).changes

@@ -1,0 +1,366 @@
+"""States × requests of every small system, compared with the reference, and the laws that hold in all of them.
+
+The systems are all forests of up to four groups with all exclusions (`FAMILIES` says which shares are taken of the
+largest family); the states are all reachable ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pytest
+
+from tests.core.support import FAMILIES, World, subsets, tool_set, world
+from tests.reference import model
+from tests.reference.enumerate import reachable, wide_systems
+from tests.reference.model import Answer, System
+from tests.reference.model import State as Active
+from toolfold import ExclusionConflict, ParentInactive, Session, Step, ToolfoldError, plan
+from toolfold.machine import Effect, Event, State, lookup
+from toolfold.snapshot import Snapshot
+
+SMALL = ("pairs-1", "pairs-2", "pairs-3", "wide-3")
+Position = tuple[World, Active]
+Request = tuple[tuple[int, ...], tuple[int, ...]]
+
+all_families = pytest.mark.parametrize("family", FAMILIES)
+
+
+@cache
+def positions(family: str) -> tuple[Position, ...]:
+    """Every system of a family in every reachable state."""
+    members = wide_systems(4) if family == "all-wide-4" else FAMILIES[family]
+    return tuple((world(system), active) for system in members for active in reachable(system))
+
+
+def requests(system: System) -> Iterator[Request]:
+    """All steps of several groups; with four groups, those of up to two activations and up to one deactivation."""
+    some, few = (4, 4) if len(system.groups) < 4 else (2, 1)
+    for entering in subsets(system.groups, min(some, len(system.groups))):
+        for leaving in subsets(system.groups, min(few, len(system.groups))):
+            yield entering, leaving
+
+
+def answer_of(here: World, active: Active, step: Step) -> Answer[Active]:
+    """What the machine answers, in the words of the reference."""
+    try:
+        planned = plan(here.at(active), step)
+    except ParentInactive as error:
+        return Answer("refused", active, "ParentInactive", here.paths.index(error.parent))
+    except ExclusionConflict:
+        return Answer("refused", active, "ExclusionConflict")
+    assert planned.before is here.at(active)
+    assert here.active(planned.entering) == here.active(planned.after.mask) - active
+    assert here.active(planned.leaving) == active - here.active(planned.after.mask)
+    assert planned.changes is (planned.after is not planned.before)
+    return Answer("changed" if planned.changes else "unchanged", here.active(planned.after.mask))
+
+
+@pytest.mark.spec("ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8")
+@pytest.mark.parametrize("family", [*FAMILIES, "all-wide-4"])
+def test_every_request_in_every_state_is_answered_as_by_the_reference(family: str) -> None:
+    for here, active in positions(family):
+        for group in here.system.groups:
+            entered = answer_of(here, active, here.step([group]))
+            assert entered == model.activate(here.system, active, group)
+            assert answer_of(here, active, here.step((), [group])) == model.deactivate(here.system, active, group)
+
+
+@pytest.mark.spec("ACT-9")
+@all_families
+def test_every_step_of_several_groups_is_answered_as_by_the_reference(family: str) -> None:
+    for here, active in positions(family):
+        for entering, leaving in requests(here.system):
+            expected = model.step(here.system, active, entering, leaving)
+            assert answer_of(here, active, here.step(reversed(entering), reversed(leaving))) == expected
+
+
+@pytest.mark.spec("ACT-2", "ACT-9")
+@all_families
+def test_a_refusal_names_the_groups_that_it_is_about(family: str) -> None:
+    for here, active in positions(family):
+        for entering, leaving in requests(here.system):
+            try:
+                here.plan(active, entering, leaving)
+            except ParentInactive as error:
+                group, missing = here.paths.index(error.group), here.paths.index(error.parent)
+                assert group in entering
+                assert missing in here.system.ancestors(group)
+                assert missing not in entering or missing in displaced_by(here, entering)
+            except ExclusionConflict as error:
+                first, second = (here.paths.index(path) for path in error.groups)
+                assert second in entering
+                assert {first, *here.system.ancestors(first)} & here.system.excluded(second)
+
+
+def displaced_by(here: World, entering: tuple[int, ...]) -> Active:
+    """Whatever any of these groups would displace."""
+    partners = {other for group in entering for other in here.system.excluded(group)}
+    return frozenset().union(*(here.system.subtree(other) for other in partners))
+
+
+# The table describes what the plan does
+
+
+def regions_of(here: World, active: Active) -> dict[int, State]:
+    return {group: State(model.region(here.system, active, group)) for group in here.system.groups}
+
+
+def events_of(here: World, regions: dict[int, State], group: int, request: Event) -> Iterator[tuple[int, Event]]:
+    """The request's own event, then, if the group enters or leaves, those that follow for the regions around it."""
+    system = here.system
+    yield group, request
+    ancestors_active = all(regions[above] is State.ACTIVE for above in system.ancestors(group))
+    effect = lookup(regions[group], request, ancestors_active).effect
+    if effect is Effect.ENTER:
+        for partner in sorted(system.excluded(group)):
+            yield partner, Event.DISPLACED
+            if regions[partner] is State.ACTIVE:
+                yield from ((below, Event.ANCESTOR_LEFT) for below in sorted(system.subtree(partner) - {partner}))
+        yield from ((below, Event.ANCESTOR_ENTERED) for below in sorted(system.subtree(group) - {group}))
+    if effect is Effect.LEAVE:
+        yield from ((below, Event.ANCESTOR_LEFT) for below in sorted(system.subtree(group) - {group}))
+
+
+def followed(
+    here: World, before: dict[int, State], group: int, request: Event
+) -> tuple[dict[int, State], dict[int, list[Effect]]]:
+    """The regions after a request, and what it did to each, by the table alone."""
+    now = dict(before)
+    effects: dict[int, list[Effect]] = {other: [] for other in before}
+    for other, event in list(events_of(here, before, group, request)):
+        ancestors_active = all(now[above] is State.ACTIVE for above in here.system.ancestors(other))
+        row = lookup(now[other], event, ancestors_active)
+        now[other] = row.target
+        effects[other].append(row.effect)
+    return now, effects
+
+
+@pytest.mark.spec("ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6")
+@all_families
+def test_following_the_table_region_by_region_gives_what_the_plan_gives(family: str) -> None:
+    for here, active in positions(family):
+        before = regions_of(here, active)
+        for group in here.system.groups:
+            for request in (Event.ACTIVATE, Event.DEACTIVATE):
+                now, effects = followed(here, before, group, request)
+                did = {effect: {other for other, done in effects.items() if effect in done} for effect in Effect}
+                step = here.step([group]) if request is Event.ACTIVATE else here.step((), [group])
+                try:
+                    planned = plan(here.at(active), step)
+                except ParentInactive:
+                    assert did[Effect.REFUSE] == {group}
+                    assert now == before
+                else:
+                    assert not did[Effect.REFUSE]
+                    assert now == regions_of(here, here.active(planned.after.mask))
+                    assert did[Effect.ENTER] == here.active(planned.entering)
+                    assert did[Effect.LEAVE] == here.active(planned.leaving)
+
+
+# The invariants
+
+
+@pytest.mark.spec("INV-1")
+@all_families
+def test_parents_of_active_groups_are_active_after_every_step(family: str) -> None:
+    for here, after in outcomes(family):
+        assert all(here.system.parents[group] in {None, *after} for group in after)
+
+
+@pytest.mark.spec("INV-2")
+@all_families
+def test_no_exclusion_set_has_two_active_members_after_any_step(family: str) -> None:
+    for here, after in outcomes(family):
+        assert all(len(members & after) <= 1 for members in here.system.exclusions)
+
+
+@cache
+def outcomes(family: str) -> frozenset[tuple[World, Active]]:
+    """What every granted step of every system leads to."""
+    found = set()
+    for here, active in positions(family):
+        for entering, leaving in requests(here.system):
+            try:
+                found.add((here, here.active(here.plan(active, entering, leaving).after.mask)))
+            except ToolfoldError:
+                continue
+    return frozenset(found)
+
+
+@pytest.mark.spec("INV-1", "INV-2")
+@all_families
+def test_the_reachable_states_are_exactly_those_that_satisfy_the_invariants(family: str) -> None:
+    for system in FAMILIES[family]:
+        here = world(system)
+        found: set[int] = {0}
+        frontier = [0]
+        while frontier:
+            snapshot = Snapshot.of(here.catalog, frontier.pop())
+            for path in here.paths:
+                for step in (Step(path), Step((), path)):
+                    try:
+                        mask = plan(snapshot, step).after.mask
+                    except ParentInactive:
+                        continue
+                    frontier += [mask] if mask not in found else []
+                    found.add(mask)
+        legal = {frozenset(some) for some in subsets(system.groups, 4) if model.legal(system, frozenset(some))}
+        assert {here.active(mask) for mask in found} == legal
+
+
+@pytest.mark.spec("INV-4")
+@all_families
+def test_activations_alone_reach_every_group_from_every_state(family: str) -> None:
+    for here, active in positions(family):
+        for group in here.system.groups:
+            snapshot = here.at(active)
+            for target in (*here.system.ancestors(group), group):
+                snapshot = plan(snapshot, here.step([target])).after
+            assert snapshot.is_active(here.paths[group])
+
+
+@pytest.mark.spec("INV-5")
+@all_families
+def test_the_same_snapshot_and_request_give_the_same_snapshot_whatever_came_before(family: str) -> None:
+    for here, active in positions(family):
+        snapshot = here.at(active)
+        for group in here.system.groups:
+            try:
+                after = plan(snapshot, here.step([group])).after
+            except ParentInactive:
+                continue
+            back = plan(snapshot, here.step((), here.system.groups)).after
+            again = plan(back, here.step(active)).after
+            assert again is snapshot
+            assert plan(again, here.step([group])).after is after
+
+
+@pytest.mark.spec("ACT-6")
+@all_families
+def test_groups_that_a_request_does_not_reach_keep_their_state(family: str) -> None:
+    for here, active in positions(family):
+        for group in here.system.groups:
+            touched = here.system.subtree(group).union(
+                *(here.system.subtree(other) for other in here.system.excluded(group))
+            )
+            after = answer_of(here, active, here.step([group])).state
+            assert after - touched == active - touched
+            after = answer_of(here, active, here.step((), [group])).state
+            assert after - here.system.subtree(group) == active - here.system.subtree(group)
+
+
+# Sometimes: without these, the laws above could hold of a machine that never moves
+
+
+SITUATIONS: dict[str, Callable[[System, Active, Active, int], bool]] = {
+    "refused with two ancestors inactive": lambda s, before, after, g: len(set(s.ancestors(g)) - before) == 2,
+    "nested group displaced, its parent stays": lambda s, before, after, g: any(
+        s.parents[left] in after for left in before - after if g in after - before
+    ),
+    "displaced with its descendants": lambda s, before, after, g: (
+        g in after and any(len(s.subtree(left) & before) > 1 for left in before - after)
+    ),
+    "several displaced at once": lambda s, before, after, g: (
+        g in after and len({left for left in before - after if left in s.excluded(g)}) > 1
+    ),
+    "descendant of a member enters, nothing leaves": lambda s, before, after, g: (
+        g in after - before and before < after and any(s.excluded(above) for above in s.ancestors(g))
+    ),
+    "two active that a third excludes": lambda s, before, after, g: any(
+        len(s.excluded(other) & after) == 2 for other in s.groups
+    ),
+    "unchanged": lambda s, before, after, g: before == after and g in before,
+    "a partner of a partner stays": lambda s, before, after, g: (
+        g in after - before
+        and any(s.excluded(left) & after - {g} for left in s.excluded(g) if not s.excluded(g) & s.excluded(left))
+    ),
+}
+
+
+@pytest.mark.spec("ACT-7")
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_the_exploration_meets(situation: str) -> None:
+    assert any(
+        SITUATIONS[situation](here.system, active, answer_of(here, active, here.step([group])).state, group)
+        for here, active in positions("pairs-4")
+        for group in here.system.groups
+    )
+
+
+@pytest.mark.spec("ACT-9")
+def test_the_steps_explored_are_granted_refused_for_either_reason_and_come_back_to_where_they_began() -> None:
+    answers = {
+        (answer.kind, answer.error, bool(leaving))
+        for here, active in positions("pairs-3")
+        for entering, leaving in requests(here.system)
+        for answer in [answer_of(here, active, here.step(entering, leaving))]
+    }
+    assert answers == {
+        (kind, error, leaving)
+        for kind, error in [("changed", None), ("unchanged", None), ("refused", "ParentInactive")]
+        for leaving in (True, False)
+    } | {("refused", "ExclusionConflict", True), ("refused", "ExclusionConflict", False)}
+
+
+# Through the door
+
+
+@pytest.mark.spec("ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-9", "INV-1", "INV-2", "SES-1")
+@pytest.mark.parametrize("family", SMALL)
+async def test_sessions_agree_with_the_reference_in_answers_groups_and_lists(family: str) -> None:
+    for system in FAMILIES[family]:
+        tools = tool_set(system)
+        here = world(system)
+        idle = await tools.open_session().start()
+        for active in reachable(system):
+            for entering, leaving in [*((pair, ()) for pair in subsets(system.groups, 2)), *one_each(system)]:
+                async with tools.open_session(active=here.named(active)) as session:
+                    answer = await asked(here, session, entering, leaving)
+                    assert answer == model.step(system, active, entering, leaving)
+                    check_reads(here, session, answer.state)
+        check_reads(here, idle, frozenset())
+        await idle.close()
+
+
+def one_each(system: System) -> Iterator[Request]:
+    """Steps of up to one activation and one deactivation."""
+    for entering in subsets(system.groups, 1):
+        for leaving in subsets(system.groups, 1):
+            yield entering, leaving
+
+
+async def asked(here: World, session: Session, entering: tuple[int, ...], leaving: tuple[int, ...]) -> Answer[Active]:
+    """Ask a session for a step, by the plainest method there is for it."""
+    before = frozenset(here.paths.index(path) for path in session.active)
+    try:
+        match entering, leaving:
+            case (group,), ():
+                changed = await session.activate(here.paths[group])
+            case (), (group,):
+                changed = await session.deactivate(here.paths[group])
+            case _:
+                change = await session.transition(here.named(entering), here.named(leaving))
+                now = frozenset(here.paths.index(path) for path in session.active)
+                assert change.activated == here.named(here.system.canonical(now - before))
+                assert change.deactivated == here.named(here.system.canonical(before - now))
+                changed = bool(change)
+    except ParentInactive as error:
+        return Answer("refused", before, "ParentInactive", here.paths.index(error.parent))
+    except ExclusionConflict:
+        return Answer("refused", before, "ExclusionConflict")
+    now = frozenset(here.paths.index(path) for path in session.active)
+    return Answer("changed" if changed else "unchanged", now)
+
+
+def check_reads(here: World, session: Session, active: Active) -> None:
+    """Whether all that can be read of a session tells of exactly these active groups."""
+    system = here.system
+    infos = {info.name: (info.state.value, info.active) for info in session.list_groups()}
+    assert infos == {
+        here.paths[group]: (model.region(system, active, group), group in active) for group in system.groups
+    }
+    assert list(infos) == list(here.named(system.canonical(system.groups)))
+    assert session.active == here.named(system.canonical(active))
+    assert session.list_tools().names == tuple(sorted(f"{path}.t" for path in here.named(active)))

@@ -1,0 +1,199 @@
+"""The limit on active groups (SPEC ACT-10), compared with the reference's `step_within`, and by example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+from tests.core.support import FAMILIES, Journal, World, desk, subsets, tool_set, world
+from tests.reference import model
+from tests.reference.model import Answer, Order, System
+from toolfold import ExclusionConflict, HookFailed, ParentInactive, QuotaExceeded, Step, ToolSet, plan
+from toolfold.snapshot import Snapshot
+
+SMALL = ("pairs-2", "pairs-3", "wide-3")
+FOUR = (
+    System((None, 0, None, 2)),
+    System((None, 0, 1, None), (frozenset({2, 3}),)),
+    System((None, None, None, None), (frozenset({0, 1}), frozenset({2, 3}))),
+    System((None, 0, 0, None), (frozenset({1, 2, 3}),)),
+)
+
+
+def snapshot_of(here: World, order: Order) -> Snapshot:
+    """The snapshot after these groups were activated, the oldest first."""
+    kept = tuple(here.catalog.index[here.paths[group]] for group in order) if here.catalog.evict_oldest else ()
+    return Snapshot.of(here.catalog, here.mask(frozenset(order)), kept)
+
+
+def order_of(here: World, snapshot: Snapshot) -> Order:
+    return tuple(here.paths.index(here.catalog.groups[number].path) for number in snapshot.order)
+
+
+def orders(system: System, limit: int, evict_oldest: bool, pinned: frozenset[int]) -> Iterator[Order]:
+    """Every order of activation that single requests reach under the limit."""
+    found: dict[Order, None] = {(): None}
+    frontier: list[Order] = [()]
+    while frontier:
+        order = frontier.pop()
+        yield order
+        for group, entering in product(system.groups, (True, False)):
+            some, none = [group], list[int]()
+            asked = (some, none) if entering else (none, some)
+            after = model.step_within(system, order, *asked, limit=limit, evict_oldest=evict_oldest, pinned=pinned)
+            if after.state not in found:
+                found[after.state] = None
+                frontier.append(after.state)
+
+
+def comes_to(here: World, order: Order, step: Step) -> tuple[object, ...]:
+    """What the machine answers, and where it is then: in order, if it keeps one."""
+    try:
+        planned = plan(snapshot_of(here, order), step)
+    except ParentInactive as error:
+        return "refused", "ParentInactive", here.paths.index(error.parent)
+    except ExclusionConflict:
+        return "refused", "ExclusionConflict", None
+    except QuotaExceeded:
+        return "refused", "QuotaExceeded", None
+    if not planned.changes:
+        assert planned.after is planned.before
+        return ("unchanged",)
+    in_order = here.catalog.evict_oldest
+    return "changed", order_of(here, planned.after) if in_order else here.active(planned.after.mask)
+
+
+def should_come_to(answer: Answer[Order], in_order: bool) -> tuple[object, ...]:
+    if answer.kind == "refused":
+        return "refused", answer.error, answer.detail
+    return ("unchanged",) if answer.kind == "unchanged" else ("changed", answer.state if in_order else {*answer.state})
+
+
+@pytest.mark.spec("ACT-10", "ACT-9")
+@pytest.mark.parametrize("evict_oldest", [False, True])
+@pytest.mark.parametrize("family", [*SMALL, "four"])
+def test_every_step_under_a_limit_comes_to_what_the_reference_says(family: str, evict_oldest: bool) -> None:
+    answers: set[object] = set()
+    for system in FAMILIES.get(family, FOUR):
+        steps = [*product(subsets(system.groups, 2), subsets(system.groups, 1))]
+        for limit in range(1, len(system.groups)):
+            for pins in subsets(system.groups, 1 if evict_oldest else 0):
+                pinned = frozenset(pins)
+                here = world(system, limit, evict_oldest, pinned)
+                for order in orders(system, limit, evict_oldest, pinned):
+                    for entering, leaving in steps:
+                        expected = model.step_within(
+                            system, order, entering, leaving, limit=limit, evict_oldest=evict_oldest, pinned=pinned
+                        )
+                        answer = comes_to(here, order, here.step(entering, leaving))
+                        assert answer == should_come_to(expected, evict_oldest)
+                        answers.add(answer[:2] if answer[0] == "refused" else answer[0])
+    assert {"changed", "unchanged", ("refused", "ParentInactive"), ("refused", "QuotaExceeded")} <= answers
+
+
+def flat(*groups: str, **settings: Any) -> ToolSet:
+    tools = ToolSet("flat", control="none", **settings)
+    for path in groups:
+        tools.register_group(path, pinned=path == "pinned")
+        tools.register(f"{path}.t", lambda: "done")
+    return tools
+
+
+@pytest.mark.spec("ACT-10")
+async def test_one_group_too_many_is_refused_and_the_error_says_what_to_do() -> None:
+    async with flat("a", "b", "c", max_active=2).open_session(active=["a", "b"]) as session:
+        before = session.snapshot
+        with pytest.raises(QuotaExceeded, match="deactivate a group before you activate 'c'") as raised:
+            await session.activate("c")
+        assert (raised.value.what, raised.value.limit) == ("active groups", 2)
+        assert session.snapshot is before
+        assert await session.activate("a") is False
+        await session.transition(activate=["c"], deactivate=["a"])
+        assert session.active == ("b", "c")
+
+
+@pytest.mark.spec("ACT-10")
+async def test_the_longest_active_group_makes_room_in_the_same_step_with_its_hooks_and_one_notification() -> None:
+    journal = Journal()
+    tools = desk(journal, max_active=3, evict="oldest")
+    async with tools.open_session() as session:
+        for path in ("a", "a.x", "c"):
+            await session.activate(path)
+        heard = list[frozenset[str]]()
+        session.on_list_changed(heard.append)
+        journal.take()
+        change = await session.transition(activate=["b"])
+        assert (change.activated, change.deactivated) == (("b",), ("a", "a.x"))
+        await session.activate("b.z")
+        journal.take()
+        await session.deactivate("c")
+        await session.activate("c")
+        assert session.active == ("b", "b.z", "c")
+        change = await session.transition(activate=["a"])
+        assert (change.activated, change.deactivated) == (("a",), ("b", "b.z"))
+        assert journal.take() == ["-c", "+c", "-b.z", "-b", "+a"]
+        assert len(heard) == 5
+
+
+@pytest.mark.spec("ACT-10", "HOOK-4")
+async def test_a_hook_that_fails_keeps_the_group_that_should_have_made_room() -> None:
+    journal = Journal()
+    async with desk(journal, max_active=1, evict="oldest").open_session(active=["c"]) as session:
+        before = session.snapshot
+        journal.fail("+a")
+        journal.take()
+        with pytest.raises(HookFailed):
+            await session.activate("a")
+        assert journal.take() == ["-c", "+a", "undo +c"]
+        assert session.snapshot is before
+
+
+@pytest.mark.spec("ACT-10")
+async def test_a_pinned_group_and_the_ancestors_of_the_target_are_spared() -> None:
+    async with flat("pinned", "a", "b", max_active=2, evict="oldest").open_session() as session:
+        for path in ("pinned", "a", "b"):
+            await session.activate(path)
+        assert session.active == ("b", "pinned")
+    tools = desk(max_active=2, evict="oldest")
+    async with tools.open_session(active=["b"]) as session:
+        await session.activate("c")
+        await session.activate("b.z")
+        assert session.active == ("b", "b.z")
+    async with flat("pinned", "a", max_active=1, evict="oldest").open_session(active=["pinned"]) as session:
+        with pytest.raises(QuotaExceeded):
+            await session.activate("a")
+        assert session.active == ("pinned",)
+
+
+@pytest.mark.spec("ACT-10")
+async def test_each_session_has_its_own_order_and_limit() -> None:
+    tools = flat("a", "b", "c", max_active=2, evict="oldest")
+    async with tools.open_session(active=["a"]) as one, tools.open_session(active=["b"]) as other:
+        await one.activate("b")
+        await other.activate("a")
+        assert one.active == other.active == ("a", "b")
+        for session in (one, other):
+            await session.activate("c")
+        assert (one.active, other.active) == (("b", "c"), ("a", "c"))
+
+
+@pytest.mark.spec("ACT-10", "REG-7")
+async def test_the_order_of_activation_outlives_a_registration() -> None:
+    tools = flat("b", "c", "d", max_active=2, evict="oldest")
+    async with tools.open_session() as session:
+        await session.activate("c")
+        await session.activate("b")
+        tools.register_group("a")
+        await session.activate("d")
+        assert session.active == ("b", "d")
+
+
+async def test_sessions_tell_of_a_limit_as_plans_do() -> None:
+    system = System((None, 0, None))
+    tools = tool_set(system, max_active=2)
+    async with tools.open_session(active=["g0", "g0.g1"]) as session:
+        with pytest.raises(QuotaExceeded, match="'g2'"):
+            await session.activate("g2")

@@ -1,0 +1,484 @@
+"""SPEC 3: registration is atomic, checked, near-linear, and legal at run time."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolfold import (
+    DuplicateName,
+    ExclusionConflict,
+    GroupNotFound,
+    HookContext,
+    HookFailed,
+    InvalidDefinition,
+    InvalidName,
+    Profile,
+    Spec,
+    ToolfoldError,
+    ToolSet,
+    group,
+    tool,
+)
+from toolfold.catalog import Catalog, Shelf
+
+
+def answer() -> str:
+    return "done"
+
+
+def desk() -> ToolSet:
+    """Groups a, a.x, b and c; a tool in a and one at root."""
+    tools = ToolSet("desk")
+    for path in ("a", "a.x", "b", "c"):
+        tools.register_group(path)
+    tools.register("t", answer, group="a")
+    tools.register("ping", answer)
+    return tools
+
+
+def refuse(error: type[Exception], tools: ToolSet, act: Callable[[], object], match: str | None = None) -> None:
+    """Check that `act` is refused and that nothing is left of it."""
+    before = tools.catalog
+    with pytest.raises(error, match=match):
+        act()
+    assert tools.catalog is before
+
+
+class Unlucky:
+    """Declares two tools, the second of which is refused, and a group."""
+
+    @group(name="inner")
+    def _inner(self) -> "Unlucky.Inner":
+        return self.Inner()
+
+    @tool
+    def first(self) -> None: ...
+
+    @tool
+    def ping(self) -> None: ...
+
+    class Inner:
+        @tool
+        def deep(self) -> None: ...
+
+
+@pytest.mark.spec("REG-1")
+def test_an_object_that_declares_one_bad_tool_leaves_nothing_behind() -> None:
+    tools = desk()
+    refuse(DuplicateName, tools, lambda: tools.include(Unlucky()), "ping")
+    tools.unregister("ping")
+    tools.include(Unlucky())
+    assert {"first", "ping", "inner.deep"} <= tools.catalog.tools.keys()
+
+
+@pytest.mark.spec("REG-1")
+def test_a_group_whose_control_tool_has_a_taken_name_leaves_nothing_behind() -> None:
+    tools = ToolSet("t")
+    tools.guard_names(lambda name: _refuse_name(name, "g.deactivate"))
+    refuse(ValueError, tools, lambda: tools.register_group("g"))
+    assert not tools.catalog.tools
+
+
+def _refuse_name(name: str, refused: str) -> None:
+    if name == refused:
+        raise ValueError(name)
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.binary(max_size=3),
+    st.just(object()),
+    st.just(len),
+    st.just(int),
+    st.lists(st.one_of(st.integers(), st.text(max_size=3)), max_size=3),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+    st.just({"type": "object"}),
+    st.just("\ud800"),
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "properties", "$ref", "enum", "items", "minimum"]), inner)
+    ),
+    max_leaves=6,
+)
+SCHEMAS = st.one_of(
+    st.none(),
+    JSON,
+    JSON.map(lambda value: {"type": "object", "properties": {"x": value}}),
+    JSON.map(lambda value: {"type": "object", "x-note": value}),
+)
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "description": JUNK,
+        "input_schema": SCHEMAS,
+        "output_schema": SCHEMAS,
+        "title": JUNK,
+        "group": st.sampled_from([None, "a", "a.x", "nope", ""]) | JUNK,
+        "flat": st.booleans(),
+        "visibility": JUNK,
+        "hidden": st.booleans(),
+        "category": JUNK,
+        "tags": JUNK,
+        "annotations": JUNK | st.dictionaries(st.sampled_from(["read_only_hint", "title"]), JUNK),
+        "icons": JUNK | st.lists(st.dictionaries(st.sampled_from(["src", "sizes", "theme"]), JUNK), max_size=2),
+        "meta": JUNK,
+    },
+)
+HANDLERS: list[Any] = [answer, lambda a, b: None, lambda a, b, c: None, None, int, max, print, 5, "handler"]
+NAMES = st.sampled_from(["new", "a.new", "ping", "a.activate", "activate", ""]) | JUNK
+
+
+def plain(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+
+
+@pytest.mark.spec("REG-1", "REG-6")
+@given(name=NAMES, handler=st.sampled_from(HANDLERS), options=OPTIONS)
+def test_whatever_is_registered_as_a_tool_is_refused_without_trace_or_fit_to_be_sent(
+    name: Any, handler: Any, options: Mapping[str, Any]
+) -> None:
+    tools = desk()
+    before = tools.catalog
+    try:
+        spec = tools.register(name, handler, **options)
+    except (ToolfoldError, TypeError):
+        assert tools.catalog is before
+        return
+    assert tools.catalog.tools[spec.name] is spec
+    assert spec.definition["name"] == spec.name
+    assert json.loads(plain(spec.definition)) == spec.definition
+    assert spec.input_schema["type"] == "object"
+    jsonschema_rs.Draft202012Validator(dict(spec.input_schema))
+    assert "ping" in tools.list_tools().names
+    assert str(spec) in str(tools.list_tools()) or spec.hidden or spec.name not in tools.list_tools().names
+
+
+@pytest.mark.spec("REG-1", "REG-6")
+@given(
+    name=NAMES,
+    options=st.fixed_dictionaries(
+        {},
+        optional={
+            "description": JUNK,
+            "parent": st.sampled_from([None, "a", "nope"]) | JUNK,
+            "title": JUNK,
+            "on_activate": JUNK,
+            "on_deactivate": JUNK,
+            "on_rollback": JUNK,
+            "opens_on": JUNK,
+        },
+    ),
+)
+def test_whatever_is_registered_as_a_group_is_refused_without_trace_or_fit_to_be_sent(
+    name: Any, options: Mapping[str, Any]
+) -> None:
+    tools = desk()
+    before = tools.catalog
+    try:
+        made = tools.register_group(name, **options)
+    except (ToolfoldError, TypeError):
+        assert tools.catalog is before
+        return
+    assert tools.catalog.group(made.path) is made
+    assert tools.list_groups()
+    plain([dict(spec.definition) for spec in tools.list_tools().tools])
+    plain([(info.description, info.display_name) for info in tools.list_groups()])
+
+
+@pytest.mark.spec("REG-1", "REG-3")
+@given(st.lists(st.sampled_from(["a", "a.x", "b", "c", "nope"]), max_size=4))
+def test_an_exclusion_is_registered_or_refused_without_trace(paths: list[str]) -> None:
+    tools = desk()
+    before = tools.catalog
+    legal = len(set(paths)) == len(paths) > 1 and "nope" not in paths and not {"a", "a.x"} <= set(paths)
+    if legal:
+        tools.register_exclusion(*paths)
+        assert tools.catalog.exclusions == (frozenset(paths),)
+    else:
+        refuse(GroupNotFound if "nope" in paths else ExclusionConflict, tools, lambda: tools.register_exclusion(*paths))
+        assert tools.catalog is before
+
+
+@pytest.mark.spec("REG-2")
+def test_a_group_is_given_by_segment_and_parent_or_by_path_or_by_both() -> None:
+    tools = ToolSet("t")
+    tools.register_group("a")
+    assert tools.register_group("b", parent="a").path == "a.b"
+    assert tools.register_group("a.c").parent == "a"
+    assert tools.register_group("a.d", parent="a").path == "a.d"
+    assert tools.register_group("e", parent="a.d").path == "a.d.e"
+    assert tools.catalog.group("a").parent is None
+
+
+@pytest.mark.spec("REG-2", "REG-1")
+@pytest.mark.parametrize(
+    ("name", "parent", "error"),
+    [
+        ("b.y", "a", InvalidName),
+        ("a.x.y", "a", InvalidName),
+        ("y", "nope", GroupNotFound),
+        ("nope.y", None, GroupNotFound),
+        ("a.nope.y", None, GroupNotFound),
+        ("y", "", InvalidName),
+    ],
+    ids=["other parent", "further down", "no parent", "no parent in path", "skips a level", "empty parent"],
+)
+def test_a_group_without_its_parent_is_refused(name: str, parent: str | None, error: type[Exception]) -> None:
+    tools = desk()
+    refuse(error, tools, lambda: tools.register_group(name, parent=parent))
+
+
+@pytest.mark.spec("REG-3")
+def test_a_member_and_its_ancestor_can_not_exclude_one_another_at_any_depth() -> None:
+    tools = desk()
+    tools.register_group("a.x.y")
+    with pytest.raises(ExclusionConflict) as caught:
+        tools.register_exclusion("b", "a.x.y", "a")
+    assert caught.value.groups == ("a", "a.x.y")
+    tools.register_group("ab")
+    tools.register_exclusion("a", "ab")  # a prefix of the name is no ancestor
+
+
+@pytest.mark.spec("REG-3", "REG-1")
+async def test_an_exclusion_that_a_live_session_violates_is_refused_naming_the_session() -> None:
+    tools = desk()
+    async with tools.open_session(active=["a"]), tools.open_session(active=["a", "b"], identity="both") as session:
+        before = tools.catalog
+        with pytest.raises(ExclusionConflict, match="'both'") as caught:
+            tools.register_exclusion("a", "b")
+        assert (caught.value.session, caught.value.groups) == ("both", ("a", "b"))
+        assert tools.catalog is before
+        await session.deactivate("b")
+        tools.register_exclusion("a", "b")
+
+
+@pytest.mark.spec("REG-3")
+async def test_the_default_session_counts_as_live() -> None:
+    tools = desk()
+    await tools.activate_group("a")
+    await tools.activate_group("b")
+    with pytest.raises(ExclusionConflict, match="desk-default"):
+        tools.register_exclusion("a", "b")
+
+
+@pytest.mark.spec("REG-4", "REG-1")
+def test_a_duplicate_is_refused_by_kind_and_name() -> None:
+    tools = desk()
+    tools.register_prompt("ping", answer)  # another kind, another namespace
+    tools.register_resource("file:///x", answer)
+    tools.register_profile(Profile(name="p"))
+    duplicates: dict[str, Callable[[], object]] = {
+        "tool named 'ping'": lambda: tools.register("ping", answer),
+        r"tool named 'a\.t'": lambda: tools.register("a.t", answer),
+        "group named 'a'": lambda: tools.register_group("a"),
+        r"group named 'a\.x'": lambda: tools.register_group("x", parent="a"),
+        "prompt named 'ping'": lambda: tools.register_prompt("ping", answer),
+        "resource named 'file:///x'": lambda: tools.register_resource("file:///x", answer),
+        "profile named 'p'": lambda: tools.register_profile(Profile(name="p")),
+    }
+    for what, act in duplicates.items():
+        refuse(DuplicateName, tools, act, f"A {what} is registered already")
+
+
+@pytest.mark.spec("REG-4", "CTL-3")
+def test_the_loaders_name_is_taken() -> None:
+    tools = ToolSet("t", control="load_tool_group")
+    refuse(DuplicateName, tools, lambda: tools.register("load_tool_group", answer))
+
+
+@pytest.mark.spec("REG-5")
+def test_unregister_returns_the_definition_or_nothing() -> None:
+    tools = desk()
+    spec = tools.catalog.tools["a.t"]
+    assert tools.unregister("a.t") is spec
+    assert tools.unregister("a.t") is None
+    assert "a.t" not in tools.catalog.tools
+    assert tools.register("t", answer, group="a").name == "a.t"
+
+
+@pytest.mark.spec("REG-5")
+def test_unregister_is_of_one_kind() -> None:
+    tools = desk()
+    prompt = tools.register_prompt("ping", answer)
+    assert tools.unregister("ping", "prompt") is prompt
+    assert "ping" in tools.catalog.tools
+
+
+@pytest.mark.spec("REG-5", "CTL-1")
+def test_a_generated_control_tool_can_not_be_unregistered() -> None:
+    tools = desk()
+    assert tools.unregister("a.activate") is None
+    assert "a.activate" in tools.catalog.tools
+
+
+@pytest.mark.spec("REG-5")
+async def test_unregistering_a_group_closes_it_everywhere_and_takes_all_that_is_below_it() -> None:
+    log: list[tuple[str, str]] = []
+    tools = ToolSet("t")
+
+    def left(context: HookContext) -> None:
+        log.append((context.session.id, context.group))
+
+    for path in ("a", "a.x", "ab"):
+        tools.register_group(path, on_deactivate=left)
+        tools.register("t", answer, group=path)
+    tools.register("flat", answer, group="a.x", flat=True)
+    tools.register_prompt("p", answer, group="a.x")
+    tools.register_resource("file:///x", answer, group="a")
+    tools.register_exclusion("a.x", "ab")
+    async with (
+        tools.open_session(active=["a", "a.x"], identity="one") as one,
+        tools.open_session(active=["a"], identity="two"),
+        tools.open_session(active=["ab"], identity="three") as three,
+    ):
+        removed = await tools.unregister_group("a")
+        assert removed.path == "a"
+        assert log == [("one", "a.x"), ("one", "a"), ("two", "a")]
+        assert (one.active, three.active) == ((), ("ab",))
+        assert tools.catalog.index.keys() == {"ab"}
+        assert tools.catalog.tools.keys() == {"ab.activate", "ab.deactivate", "ab.t"}
+        assert not tools.catalog.exclusions
+        assert not any(tools.catalog.specs[kind] for kind in ("prompt", "resource"))
+    with pytest.raises(GroupNotFound):
+        await tools.unregister_group("a")
+
+
+@pytest.mark.spec("REG-5", "REG-1")
+async def test_a_group_that_a_session_can_not_close_stays_registered() -> None:
+    def fail() -> None:
+        raise OSError("busy")
+
+    tools = ToolSet("t")
+    tools.register_group("a", on_deactivate=fail)
+    tools.register("t", answer, group="a")
+    before = tools.catalog
+    session = await tools.open_session(active=["a"]).start()
+    with pytest.raises(HookFailed):
+        await tools.unregister_group("a")
+    assert tools.catalog is before
+    assert session.active == ("a",)
+    await session.deactivate("a", force=True)
+    await tools.unregister_group("a")
+    assert not tools.catalog.groups
+
+
+@pytest.mark.spec("REG-5")
+async def test_a_session_that_ends_while_its_group_is_unregistered_is_no_obstacle() -> None:
+    closing, proceed = anyio.Event(), anyio.Event()
+
+    async def slow() -> None:
+        closing.set()
+        await proceed.wait()
+
+    tools = ToolSet("t")
+    tools.register_group("a", on_deactivate=slow)
+    session = await tools.open_session(active=["a"]).start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(session.close)
+        await closing.wait()
+        tasks.start_soon(tools.unregister_group, "a")
+        await anyio.lowlevel.checkpoint()
+        proceed.set()
+    assert not tools.catalog.groups
+
+
+@pytest.mark.spec("REG-7")
+async def test_an_open_session_sees_what_is_registered_and_removed_at_its_next_request() -> None:
+    tools = desk()
+    async with tools.open_session(active=["a", "b"]) as session:
+        tools.register("new", answer, group="a")
+        tools.register_group("d")
+        assert "a.new" in session.list_tools().names
+        assert (await session.call("a.new")).text == "done"
+        assert session.active == ("a", "b")
+        tools.unregister("a.new")
+        assert "a.new" not in session.list_tools().names
+        tools.register_group("0")  # renumbers the groups
+        assert session.active == ("a", "b")
+        await tools.unregister_group("a")
+        assert session.active == ("b",)
+
+
+@pytest.mark.spec("REG-7")
+def test_a_registration_makes_a_new_catalog_and_leaves_the_old_one_alone() -> None:
+    tools = desk()
+    old, names = tools.catalog, set(tools.catalog.tools)
+    tools.register("new", answer)
+    assert set(old.tools) == names
+    assert "new" in tools.catalog.tools
+    with pytest.raises(TypeError):
+        tools.catalog.tools["x"] = old.tools["ping"]  # type: ignore[index]
+
+
+@pytest.mark.spec("REG-8")
+def test_registering_compiles_nothing_and_the_catalog_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    compiled = Shelf.of
+
+    def counted(specs: Mapping[str, Spec], index: Mapping[str, int]) -> Shelf:
+        looked_at.append(len(specs))
+        return compiled(specs, index)
+
+    monkeypatch.setattr(Shelf, "of", counted)
+    tools = ToolSet("t")
+    for number in range(100):
+        tools.register_group(f"g{number}")
+        for base in ("t", "u"):
+            tools.register(base, answer, group=f"g{number}")
+    assert looked_at == []
+    first: Catalog = tools.catalog
+    assert tools.catalog is first
+    assert sum(looked_at) == 400
+
+
+@pytest.mark.spec("REG-6")
+@pytest.mark.parametrize("what", ["input_schema", "output_schema"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": []},
+        {"type": "object", "required": "name"},
+        {"type": "object", "properties": {"n": {"minimum": "one"}}},
+        {"type": "object", "properties": {"n": {"pattern": "("}}},
+        {"type": "object", "properties": {"n": {"$ref": "#/$defs/missing"}}},
+        {"type": "object", "$ref": "https://example.com/schema.json"},
+        {"type": "object", "default": math.nan},
+        {"type": "object", "default": {1, 2}},
+        {"type": "object", "title": "\ud800"},
+        [],
+        "object",
+    ],
+)
+def test_a_schema_that_is_not_valid_is_refused(what: str, schema: Any) -> None:
+    tools = desk()
+    refuse(InvalidDefinition, tools, lambda: tools.register("new", answer, **{what: schema}), f"'new'.*{what[:5]}")
+
+
+@pytest.mark.spec("REG-6")
+@pytest.mark.parametrize("schema", [{}, {"type": "string"}, {"type": ["object", "null"]}, {"properties": {}}])
+def test_an_input_schema_whose_root_is_no_object_is_refused(schema: Any) -> None:
+    tools = desk()
+    refuse(InvalidDefinition, tools, lambda: tools.register("new", answer, input_schema=schema), "object")
+
+
+@pytest.mark.spec("REG-6")
+def test_a_schema_that_is_changed_after_registration_changes_nothing() -> None:
+    tools = ToolSet("t")
+    schema: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    spec = tools.register("new", lambda arguments: "done", input_schema=schema)
+    schema["properties"]["n"] = {"type": object()}
+    assert spec.input_schema == {"type": "object", "properties": {"n": {"type": "integer"}}}

@@ -1,0 +1,155 @@
+"""The snapshot as a value, and what becomes of a state in another catalog (SPEC PER-2)."""
+
+from __future__ import annotations
+
+import gc
+from itertools import permutations
+
+import pytest
+from attrs.exceptions import FrozenInstanceError
+
+from tests.core.support import FAMILIES, desk, subsets, world
+from tests.reference import model
+from tests.reference.model import System
+from toolfold import GroupNotFound, ToolSet
+from toolfold.snapshot import NO_FACTS, Snapshot, mask_of, normalise, order_of
+
+FOREST = System((None, 0, 1, None, 3), (frozenset({1, 3}),))
+
+
+# The value
+
+
+@pytest.mark.spec("INV-5", "SES-5")
+def test_equal_values_are_one_snapshot_and_different_ones_are_not() -> None:
+    catalog, other = desk().catalog, desk().catalog
+    made = [
+        Snapshot.of(catalog),
+        Snapshot.of(catalog, 1),
+        Snapshot.of(other, 1),
+        Snapshot.of(catalog, 3, (0, 1)),
+        Snapshot.of(catalog, 3, (1, 0)),
+        *(Snapshot.of(catalog, 1, facts={"f": value}) for value in (True, 1, 1.0, "1", None, (1,), ("1",), ())),
+        Snapshot.of(catalog, 1, facts={"f": 1, "g": 2}),
+        Snapshot.of(catalog, 1, facts={"f": 2, "g": 1}),
+    ]
+    assert len({id(snapshot) for snapshot in made}) == len(made)
+    assert Snapshot.of(catalog, 1) is made[1]
+    assert Snapshot.of(catalog, 3, (1, 0)) is made[4]
+    assert Snapshot.of(catalog, 1, facts={"g": 2, "f": 1}) is made[-2]
+
+
+@pytest.mark.spec("SES-5")
+def test_a_snapshot_can_not_be_changed() -> None:
+    facts = {"f": 1}
+    snapshot = Snapshot.of(desk().catalog, 1, facts=facts)
+    with pytest.raises(FrozenInstanceError):
+        snapshot.mask = 2  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        snapshot.facts["f"] = 2  # type: ignore[index]
+    facts["f"] = 2
+    assert snapshot.facts == {"f": 1}
+    assert Snapshot.of(snapshot.catalog, 1, facts={"f": 1}) is snapshot
+
+
+def test_other_facts_keep_the_groups_and_their_order() -> None:
+    snapshot = Snapshot.of(desk().catalog, 3, (1, 0))
+    changed = snapshot.with_facts({"f": 1})
+    assert (changed.mask, changed.order, changed.facts) == (3, (1, 0), {"f": 1})
+    assert changed.with_facts(NO_FACTS) is snapshot
+
+
+def test_a_snapshot_knows_which_groups_are_active() -> None:
+    catalog = desk().catalog
+    snapshot = Snapshot.of(catalog, mask_of(catalog, ["c", "a", "a.y"]))
+    assert snapshot.active == ("a", "a.y", "c")
+    assert [path for path in ("a", "a.x", "a.y", "b", "c", "d", "") if snapshot.is_active(path)] == ["a", "a.y", "c"]
+    with pytest.raises(GroupNotFound):
+        mask_of(catalog, ["a", "d"])
+
+
+def test_snapshots_that_nobody_holds_are_forgotten() -> None:
+    catalog = desk().catalog
+    held = Snapshot.of(catalog, 1)
+    Snapshot.of(catalog, 5)
+    gc.collect()
+    assert list(catalog.interned.values()) == [held]
+
+
+def test_the_order_is_kept_only_where_a_quota_needs_it() -> None:
+    assert order_of(desk().catalog, ["c", "a"]) == ()
+    assert order_of(desk(max_active=3).catalog, ["c", "a"]) == ()
+    assert order_of(desk(max_active=3, evict="oldest").catalog, ["c", "a"]) == (5, 0)
+
+
+# Normalisation
+
+
+@pytest.mark.spec("PER-2")
+def test_unknown_groups_are_dropped_then_those_without_parents_then_all_but_the_first_of_an_exclusion_set() -> None:
+    catalog = desk().catalog
+    assert normalise(catalog, ["a", "gone", "a.x", "gone.child"]) == (["a", "a.x"], ["gone", "gone.child"])
+    assert normalise(catalog, ["a.x", "c", "b.z"]) == (["c"], ["a.x", "b.z"])
+    assert normalise(catalog, ["b", "b.z", "a", "a.y"]) == (["a", "a.y"], ["b", "b.z"])
+    assert normalise(catalog, []) == ([], [])
+
+
+@pytest.mark.spec("PER-2")
+def test_what_lost_its_parent_excludes_nobody() -> None:
+    tools = ToolSet("late")
+    for path in ("a", "a.x", "b", "c"):
+        tools.register_group(path)
+    tools.register_exclusion("a.x", "b")
+    tools.register_exclusion("b", "c")
+    assert normalise(tools.catalog, ["a.x", "b"]) == (["b"], ["a.x"])
+    assert normalise(tools.catalog, ["a", "a.x", "b", "c"]) == (["a", "a.x", "c"], ["b"])
+
+
+@pytest.mark.spec("PER-2")
+@pytest.mark.parametrize("family", ["pairs-3", "pairs-4", "wide-3"])
+def test_every_set_of_groups_comes_to_the_same_legal_state_in_whatever_order_it_is_given(family: str) -> None:
+    for system in FAMILIES[family]:
+        here = world(system)
+        for some in subsets(system.groups, len(system.groups)):
+            kept, dropped = normalise(here.catalog, here.named(some))
+            assert sorted([*kept, *dropped]) == sorted(here.named(some))
+            assert model.legal(system, frozenset(here.paths.index(path) for path in kept))
+            assert here.mask(naive(system, frozenset(some))) == mask_of(here.catalog, kept)
+            if len(some) < 4:
+                for order in permutations(some):
+                    assert set(normalise(here.catalog, here.named(order))[0]) == set(kept)
+
+
+def naive(system: System, active: frozenset[int]) -> frozenset[int]:
+    """SPEC PER-2 in sets: without parents out, then, first come first served, what an earlier one excludes."""
+    rooted = frozenset(group for group in active if active.issuperset(system.ancestors(group)))
+    for group in system.canonical(rooted):
+        if group in rooted:
+            rooted = rooted.difference(*(system.subtree(other) for other in system.excluded(group)))
+    return rooted
+
+
+@pytest.mark.spec("PER-2")
+def test_what_is_kept_and_what_is_dropped_stay_in_the_order_given_once_each() -> None:
+    catalog = desk().catalog
+    assert normalise(catalog, ["c", "x", "a", "c", "b", "x"]) == (["c", "a"], ["x", "b"])
+
+
+@pytest.mark.spec("PER-2", "REG-7")
+def test_a_snapshot_moves_to_a_changed_catalog_with_its_facts_and_its_order() -> None:
+    tools = desk(max_active=5, evict="oldest")
+    catalog = tools.catalog
+    mask = mask_of(catalog, ["a", "a.x", "c"])
+    order = order_of(catalog, ["c", "a", "a.x"])
+    snapshot = Snapshot.of(catalog, mask, order, {"f": 1})
+    assert snapshot.moved_to(catalog) is snapshot
+    tools.register_group("A")
+    moved = snapshot.moved_to(tools.catalog)
+    assert (moved.catalog, moved.active, moved.facts) == (tools.catalog, ("a", "a.x", "c"), {"f": 1})
+    assert [moved.catalog.groups[number].path for number in moved.order] == ["c", "a", "a.x"]
+    smaller = ToolSet("smaller", max_active=5, evict="oldest")
+    for path in ("c", "a"):
+        smaller.register_group(path)
+    smaller.register_exclusion("a", "c")
+    assert moved.moved_to(smaller.catalog).active == ("a",)
+    assert moved.moved_to(smaller.catalog).order == (0,)
