@@ -25,7 +25,7 @@ snapshot and step alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 
@@ -43,6 +43,8 @@ class State(Enum):
     INACTIVE = "inactive"
     ACTIVE = "active"
 
+    __hash__ = object.__hash__  # members are compared by identity; Enum's own hash is many times slower
+
 
 class Event(Enum):
     """The events of a group's region."""
@@ -52,6 +54,8 @@ class Event(Enum):
     DISPLACED = "displaced"
     ANCESTOR_ENTERED = "ancestor entered"
     ANCESTOR_LEFT = "ancestor left"
+
+    __hash__ = object.__hash__
 
 
 class Effect(Enum):
@@ -192,8 +196,8 @@ def everything_left(snapshot: Snapshot) -> Plan:
     return Plan(snapshot, Snapshot.of(snapshot.catalog, 0, (), snapshot.facts))
 
 
-def _numbers(catalog: Catalog, paths: Iterable[str]) -> list[int]:
-    return sorted(catalog.number(path) for path in paths)
+def _numbers(catalog: Catalog, paths: tuple[str, ...]) -> list[int]:
+    return sorted([catalog.number(path) for path in paths]) if paths else []
 
 
 def _activate(catalog: Catalog, mask: int, number: int, wanted: int) -> int:
@@ -204,12 +208,12 @@ def _activate(catalog: Catalog, mask: int, number: int, wanted: int) -> int:
         raise ParentInactive(catalog.groups[number].path, catalog.groups[missing].path)
     if row.effect is not Effect.ENTER:
         return mask
-    displaced = mask & catalog.displaces[number]
-    if displaced & wanted:
-        raise _conflict(catalog, number, displaced & wanted)
-    partners = catalog.partners[number]
-    mask = _deliver(Event.DISPLACED, partners, mask)
-    mask = _deliver(Event.ANCESTOR_LEFT, displaced & ~partners, mask)
+    if displaced := mask & catalog.displaces[number]:
+        if displaced & wanted:
+            raise _conflict(catalog, number, displaced & wanted)
+        partners = catalog.partners[number]
+        mask = _deliver(Event.DISPLACED, partners, mask)
+        mask = _deliver(Event.ANCESTOR_LEFT, displaced & ~partners, mask)
     return mask | 1 << number
 
 
