@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import cached_property
 from types import MappingProxyType
 
 from attrs import field, frozen
@@ -133,31 +134,40 @@ class Step:
 
 @frozen
 class Plan:
-    """What a step comes to: the snapshot after it, and who enters and leaves on the way there, as bit sets."""
+    """What a step comes to: the active groups after it, as a bit set, and where the quota needs it their order."""
 
     before: Snapshot
-    after: Snapshot
+    mask: int
+    order: tuple[int, ...] = ()
+
+    @cached_property
+    def after(self) -> Snapshot:
+        """The snapshot after the step; the very one before it if nothing changes."""
+        if not self.changes:
+            return self.before
+        return Snapshot.of(self.before.catalog, self.mask, self.order, self.before.facts)
 
     @property
     def entering(self) -> int:
         """The groups that are active after, but not before."""
-        return self.after.mask & ~self.before.mask
+        return self.mask & ~self.before.mask
 
     @property
     def leaving(self) -> int:
         """The groups that are active before, but not after."""
-        return self.before.mask & ~self.after.mask
+        return self.before.mask & ~self.mask
 
     @property
     def paths(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The groups that enter and those that leave, each in canonical order."""
-        entering = tuple(self.after.catalog.groups[number].path for number in bits(self.entering))
-        return entering, tuple(self.before.catalog.groups[number].path for number in bits(self.leaving))
+        groups = self.before.catalog.groups
+        entering = tuple(groups[number].path for number in bits(self.entering))
+        return entering, tuple(groups[number].path for number in bits(self.leaving))
 
     @property
     def changes(self) -> bool:
         """Whether anything changes."""
-        return self.before.mask != self.after.mask
+        return self.before.mask != self.mask
 
 
 def region(catalog: Catalog, mask: int, number: int) -> State:
@@ -185,15 +195,12 @@ def plan(snapshot: Snapshot, step: Step) -> Plan:
         mask = _activate(catalog, mask, number, wanted)
     if catalog.max_active is not None and mask & ~snapshot.mask:
         mask = _within_quota(catalog, mask, wanted, snapshot.order)
-    if mask == snapshot.mask:
-        return Plan(snapshot, snapshot)
-    order = _ordered(snapshot, mask) if catalog.evict_oldest else ()
-    return Plan(snapshot, Snapshot.of(catalog, mask, order, snapshot.facts))
+    return Plan(snapshot, mask, _ordered(snapshot, mask) if catalog.evict_oldest else ())
 
 
 def everything_left(snapshot: Snapshot) -> Plan:
     """Return the plan that deactivates every group: the end of a session (SPEC HOOK-9)."""
-    return Plan(snapshot, Snapshot.of(snapshot.catalog, 0, (), snapshot.facts))
+    return Plan(snapshot, 0)
 
 
 def _numbers(catalog: Catalog, paths: tuple[str, ...]) -> list[int]:

@@ -161,7 +161,7 @@ def _annotations(name: str, annotations: Any) -> dict[str, Any]:
 def _icons(name: str, icons: Any) -> list[Any]:
     for icon in icons:
         if not isinstance(icon, dict) or not isinstance(icon.get("src"), str):
-            raise InvalidDefinition(name, "each of its icons must be an object that has a src")
+            raise InvalidDefinition(name, "its icons must be a list of objects that have a src")
         sizes = icon.get("sizes", [])
         if not isinstance(icon.get("mimeType", ""), str) or icon.get("theme", "light") not in ("light", "dark"):
             raise InvalidDefinition(name, "an icon's mimeType must be a text, and its theme light or dark")

@@ -152,7 +152,7 @@ async def _run_hook(session: Session, call: HookCall, timeout: float | None) -> 
 def _transaction(planned: Plan, force: bool) -> Transaction:
     """Return the transaction of a plan: leaving groups from below, then entering ones from above (SPEC HOOK-3)."""
     leaving = [planned.before.catalog.groups[number] for number in bits(planned.leaving)]
-    entering = [planned.after.catalog.groups[number] for number in bits(planned.entering)]
+    entering = [planned.before.catalog.groups[number] for number in bits(planned.entering)]
     return Transaction(reversed(leaving), entering, force=force)
 
 
