@@ -243,12 +243,14 @@ async def _first_list(desk: Desk, tools: ToolSet) -> Told:
     names, _ = await desk.look()
     desk.tokens[-1] = everything = cost(own)
     shown = sorted(names & {spec.name for spec in own})
-    openers = len(names) - len(shown)
+    openers = {name for name in names if name.endswith(".activate")}
+    more = sorted(names - openers - {*shown})
     return await desk.tell(
         "A client connects and lists",
         "tools/list",
         [
-            f"{len(shown)} of {len(own)} tools ({', '.join(shown)}), and {openers} that open groups",
+            f"{len(shown)} of {len(own)} tools ({', '.join(shown)}), {len(openers)} that open groups"
+            + "".join(f", and {name}" for name in more),
             f"(all {len(own)} would be ~{everything:,} tokens)",
         ],
         {"only the tools in no group are listed": shown == ["find_shelf", "opening_hours"]},

@@ -164,7 +164,7 @@ def _configured(target: Target, options: GatewayOptions) -> GatewayConfig:
 async def _made(text: str) -> ToolSet:
     """Return the tool set at `module:attribute`, made if it is a function."""
     name, _, attribute = text.partition(":")
-    module = _imported(name)
+    module = _imported(name, text)
     value = _found(module, attribute)
     if isinstance(value, ToolSet):
         return value
@@ -190,7 +190,7 @@ async def _made(text: str) -> ToolSet:
     return made
 
 
-def _imported(name: str) -> ModuleType:
+def _imported(name: str, text: str) -> ModuleType:
     """Return a module, looked for in the current folder first."""
     folder = str(Path.cwd())
     if sys.path[:1] != [folder]:
@@ -201,7 +201,7 @@ def _imported(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         missing = error.name or name
         if missing == name or name.startswith(f"{missing}."):
-            raise _no_module(name, missing) from error
+            raise _no_module(text, missing) from error
         raise ConfigError(f"Module {name!r} needs {missing!r}, which is not installed. {_raised(error)}") from error
     except SystemExit as error:
         raise ConfigError(
@@ -212,7 +212,7 @@ def _imported(name: str) -> ModuleType:
         raise ConfigError(f"Module {name!r} can't be imported. {_raised(error)}") from error
 
 
-def _no_module(name: str, missing: str) -> ConfigError:
+def _no_module(text: str, missing: str) -> ConfigError:
     parent, _, last = missing.rpartition(".")
     places: Iterable[str] = sys.modules[parent].__path__ if parent in sys.modules else sys.path[:1]
     beside = sorted({module.name for module in pkgutil.iter_modules(list(places))})
@@ -224,7 +224,8 @@ def _no_module(name: str, missing: str) -> ConfigError:
         hint = f" {'It' if parent else 'The current folder'} has: {', '.join(beside[:10])}."
     else:
         hint = "" if parent else " There are no modules in the current folder."
-    return ConfigError(f"There is no module {missing!r}; searched: {where}.{hint}")
+    command = "" if ":" in text else " A command goes after --."
+    return ConfigError(f"There is no module {missing!r}; searched: {where}.{hint}{command}")
 
 
 def _found(module: ModuleType, attribute: str) -> Any:
@@ -241,10 +242,17 @@ def _found(module: ModuleType, attribute: str) -> Any:
 
 
 def _tool_sets(module: ModuleType) -> str:
-    names = [name for name, value in vars(module).items() if isinstance(value, ToolSet)]
+    """Return in a sentence what the module has that would do: tool sets, and functions that say they make one."""
+    names = [name for name, value in vars(module).items() if isinstance(value, ToolSet) or _makes_one(module, value)]
     if not names:
         return f" There is no ToolSet in {module.__name__!r}."
-    return f" The tool sets in {module.__name__!r}: {', '.join(f'{module.__name__}:{name}' for name in names)}."
+    return f" In {module.__name__!r} there is {', '.join(f'{module.__name__}:{name}' for name in names)}."
+
+
+def _makes_one(module: ModuleType, value: Any) -> bool:
+    if not inspect.isfunction(value) or value.__module__ != module.__name__:
+        return False
+    return value.__annotations__.get("return") in (ToolSet, "ToolSet")
 
 
 def _raised(error: BaseException) -> str:

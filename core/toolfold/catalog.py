@@ -8,8 +8,10 @@ into the buckets of active groups, however much is registered (SPEC LST-5).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
@@ -237,6 +239,22 @@ class Catalog:
             if spec.group is not None and spec.control is None:
                 counts[spec.group] = counts.get(spec.group, 0) + 1
         return counts
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hexadecimal digest of what the state of a session refers to: name, groups, exclusion sets, quota."""
+        told = {
+            "name": self.name,
+            "groups": [group.path for group in self.groups],
+            "exclusions": sorted(sorted(one) for one in self.exclusions),
+            "quota": [self.max_active, self.evict_oldest],
+        }
+        return sha256(json.dumps(told).encode()).hexdigest()
+
+    @cached_property
+    def has_hooks(self) -> bool:
+        """Whether any transition runs something outside of the machine."""
+        return any(group.has_hooks for group in self.groups)
 
     @cached_property
     def pinned(self) -> int:

@@ -83,7 +83,9 @@ def listed(view: View, kind: Kind) -> tuple[Spec, ...]:
     return _sorted([*offer.certain, *decided]) if decided else offer.certain
 
 
-def page_of(view: View, kind: Kind, cursor: str | None = None, size: int | None = None) -> Page:
+def page_of(
+    view: View, kind: Kind, cursor: str | None = None, size: int | None = None, extra: tuple[Spec, ...] = ()
+) -> Page:
     """Return one page of the list (SPEC LST-1, LST-2).
 
     Args:
@@ -91,13 +93,14 @@ def page_of(view: View, kind: Kind, cursor: str | None = None, size: int | None 
         kind: What to list.
         cursor: Where the page before ended, or `None` for the first page.
         size: The greatest number of items in a page, or `None` for all.
+        extra: What an adapter lists beside the catalog's own.
 
     Raises:
         InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
     """
-    if cursor is None and size is None and not outlook(view, kind).undecided:
+    if cursor is None and size is None and not extra and not outlook(view, kind).undecided:
         return outlook(view, kind).page
-    items = listed(view, kind)
+    items = _sorted([*listed(view, kind), *extra]) if extra else listed(view, kind)
     issuer = f"{view.snapshot.catalog.name}/{kind}"
     start = 0
     if cursor is not None:

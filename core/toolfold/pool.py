@@ -77,7 +77,10 @@ class SessionPool:
 
     def idle(self) -> tuple[Session, ...]:
         """Return the sessions that have had no request for `idle_timeout`, the idlest first."""
-        if self.idle_timeout is None:
-            return ()
-        limit = self._clock() - self.idle_timeout
-        return tuple(session for session, used in self._used.items() if used <= limit and session not in self._lasting)
+        return tuple(session for session in self._used if self.is_idle(session))
+
+    def is_idle(self, session: Session) -> bool:
+        """Return whether an open session has had no request for `idle_timeout`."""
+        if self.idle_timeout is None or session not in self._used or session in self._lasting:
+            return False
+        return self._clock() - self._used[session] >= self.idle_timeout

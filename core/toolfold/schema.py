@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NoReturn, get_type_hints
 
@@ -113,7 +113,8 @@ class Arguments:
         """Return what is wrong with `arguments`: a place to what is expected there; empty if nothing is."""
         found: dict[str, str] = {}
         for error in self.validator.iter_errors(arguments):
-            found.setdefault(_place(error.instance_path), error.message)
+            for place, expectation in _told(error):
+                found.setdefault(place, expectation)
         return found
 
     def check(self, name: str, arguments: Any) -> dict[str, Any]:
@@ -181,6 +182,19 @@ def _untitled(schema: Any) -> Any:
         elif key != "title":
             kept[key] = _untitled(value)
     return kept
+
+
+def _told(error: jsonschema_rs.ValidationError) -> Iterator[tuple[str, str]]:
+    """Yield the place and the expectation of an error; where no alternative fits, of those that came furthest."""
+    branches: list[list[jsonschema_rs.ValidationError]] = getattr(error.kind, "context", [])
+    inner = [alternative for branch in branches for alternative in branch]
+    depth = max((len(alternative.instance_path) for alternative in inner), default=0)
+    if depth > len(error.instance_path):
+        for alternative in inner:
+            if len(alternative.instance_path) == depth:
+                yield from _told(alternative)
+    else:
+        yield _place(error.instance_path), ", or ".join(dict.fromkeys(one.message for one in inner)) or error.message
 
 
 def _place(path: Any) -> str:

@@ -120,12 +120,14 @@ class Session:
             async with self._steps.turn(self.id):
                 if self._status == "closed":
                     return
-                if self._status == "open":
-                    failures = (await self._carry_out(lambda: everything_left(self.snapshot), force=True)).failures
-                self._status = "closed"
-                self._listeners = ()
-                self._tools.forget(self)
-                self._tools.observers.tell(SessionEnded(self.id))
+                try:
+                    if self._status == "open":
+                        failures = (await self._carry_out(lambda: everything_left(self.snapshot), force=True)).failures
+                finally:  # a task cancelled by asyncio itself comes here with all hooks attempted
+                    self._status = "closed"
+                    self._listeners = ()
+                    self._tools.forget(self)
+                    self._tools.observers.tell(SessionEnded(self.id))
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
 
@@ -171,6 +173,7 @@ class Session:
     def list_groups(self) -> tuple[GroupInfo, ...]:
         """Return all groups with their states, in canonical order (SPEC LST-4)."""
         self._check_open()
+        self._tools.touch(self)
         return group_infos(self.snapshot)
 
     def list_tools(self, cursor: str | None = None) -> Page:
@@ -300,6 +303,7 @@ class Session:
         self._steps.refuse_reentry(self.id)
         if not is_text(name) or not _is_fact(value):
             raise InvalidDefinition(str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such")
+        self._tools.touch(self)
         before = self.view()
         self._snapshot = before.snapshot.with_facts({**before.snapshot.facts, name: value})
         self._tell_listeners(self._lists_changed(before, before.of(self._snapshot)))

@@ -19,7 +19,14 @@ from .resources import template_variables
 from .schema import Arguments, check_text, compile_schema, plain_json
 from .visibility import Visibility
 
-HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+HINTS = {
+    "read_only_hint": "readOnlyHint",
+    "destructive_hint": "destructiveHint",
+    "idempotent_hint": "idempotentHint",
+    "open_world_hint": "openWorldHint",
+}
+"""The hints of a tool as Python spells them, and on the wire."""
+
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 
 
@@ -147,15 +154,16 @@ def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict
 
 
 def _annotations(name: str, annotations: Any) -> dict[str, Any]:
+    """Return annotations with the hints under their names on the wire; a hint that is null says nothing."""
     if not isinstance(annotations, dict):
         raise InvalidDefinition(name, "its annotations must be a JSON object")
-    renamed = {_camel(key): value for key, value in annotations.items()}
-    for hint in HINTS:
-        if not isinstance(renamed.get(hint, False), bool):
+    made: dict[str, Any] = {HINTS.get(key) or key: value for key, value in annotations.items() if value is not None}
+    for hint in HINTS.values():
+        if not isinstance(made.get(hint, False), bool):
             raise InvalidDefinition(name, f"its annotation {hint} must be true or false")
-    if not isinstance(renamed.get("title", ""), str):
+    if not isinstance(made.get("title", ""), str):
         raise InvalidDefinition(name, "its annotation title must be a text")
-    return renamed
+    return made
 
 
 def _icons(name: str, icons: Any) -> list[Any]:
@@ -168,8 +176,3 @@ def _icons(name: str, icons: Any) -> list[Any]:
         if not isinstance(sizes, list) or not all(isinstance(size, str) for size in sizes):
             raise InvalidDefinition(name, "an icon's sizes must be a list of texts")
     return list(icons)
-
-
-def _camel(key: str) -> str:
-    head, *rest = key.split("_")
-    return head + "".join(part.capitalize() for part in rest)

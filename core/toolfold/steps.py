@@ -6,7 +6,7 @@ where hooks are awaited.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from attrs import frozen
 
-from .catalog import bits
+from .catalog import GroupSpec, bits
 from .dispatch import settled
 from .errors import ReentrantTransition, ToolfoldError
 from .machine import Plan
-from .observe import Change
+from .observe import Change, log
 from .transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
 
 if TYPE_CHECKING:
@@ -106,17 +106,17 @@ class Steps:
             if transaction.state == ABORTED:
                 raise _outcome(transaction, interrupted)
             again, refused = _again(make_plan, planned, unchanged=planned.before is session.snapshot)
-            if again is not None and again.paths == planned.paths:
+            if again is not None and _groups(again) == _groups(planned):
                 change = commit(again, transaction)
                 if interrupted is not None:
                     raise interrupted
                 return change
             transaction.give_up(refused or RuntimeError("the catalog changed while hooks ran"))
-            await self._run_hooks(session, transaction, timeout)
-            if refused is not None:
-                raise refused
-            if interrupted is not None:
-                raise interrupted
+            interrupted = await self._run_hooks(session, transaction, timeout) or interrupted
+            if (error := interrupted or refused) is not None:
+                raise _noted(error, transaction.compensation_failures)
+            for failure in transaction.compensation_failures:
+                log.error("session %s: undoing a step to plan it again failed", session.id, exc_info=failure)
 
     async def _run_hooks(
         self, session: Session, transaction: Transaction, timeout: float | None
@@ -151,9 +151,14 @@ async def _run_hook(session: Session, call: HookCall, timeout: float | None) -> 
 
 def _transaction(planned: Plan, force: bool) -> Transaction:
     """Return the transaction of a plan: leaving groups from below, then entering ones from above (SPEC HOOK-3)."""
-    leaving = [planned.before.catalog.groups[number] for number in bits(planned.leaving)]
-    entering = [planned.before.catalog.groups[number] for number in bits(planned.entering)]
+    leaving, entering = _groups(planned)
     return Transaction(reversed(leaving), entering, force=force)
+
+
+def _groups(planned: Plan) -> tuple[list[GroupSpec], list[GroupSpec]]:
+    """Return the groups that leave and enter as they are registered: a path may come to name another group."""
+    groups = planned.before.catalog.groups
+    return [groups[number] for number in bits(planned.leaving)], [groups[number] for number in bits(planned.entering)]
 
 
 def _again(make_plan: MakePlan, planned: Plan, *, unchanged: bool) -> tuple[Plan | None, ToolfoldError | None]:
@@ -169,8 +174,11 @@ def _again(make_plan: MakePlan, planned: Plan, *, unchanged: bool) -> tuple[Plan
 def _outcome(transaction: Transaction, interrupted: BaseException | None) -> BaseException:
     """Return what an aborted transaction raises: its cancellation if it met one, else `HookFailed`."""
     error = transaction.error()
-    if interrupted is None:
-        return error
-    for failure in error.compensation:
-        interrupted.add_note(f"while undoing the hooks that had run: {failure!r}")
-    return interrupted
+    return error if interrupted is None else _noted(interrupted, error.compensation)
+
+
+def _noted(error: BaseException, failures: Iterable[Exception]) -> BaseException:
+    """Return `error` with the failures met while undoing attached, where it has no place of its own for them."""
+    for failure in failures:
+        error.add_note(f"while undoing the hooks that had run: {failure!r}")
+    return error

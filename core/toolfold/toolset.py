@@ -426,10 +426,12 @@ class ToolSet:
 
     async def end_idle_sessions(self) -> int:
         """End the sessions without a request for `idle_timeout` seconds; return how many (SPEC SES-3)."""
-        idle = self._pool.idle()
-        for session in idle:
-            await self._end(session)
-        return len(idle)
+        ended = 0
+        for session in self._pool.idle():
+            if self._pool.is_idle(session):  # it may have been used, or have ended, while others ended
+                await self._end(session)
+                ended += 1
+        return ended
 
     @property
     def idle_timeout(self) -> float | None:

@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 from tests.reference.enumerate import systems, wide_systems
 from tests.reference.model import State as Active
 from tests.reference.model import System
-from toolfold import GroupSpec, HookContext, ToolSet
+from toolfold import GroupSpec, HookContext, Session, ToolSet
 from toolfold.catalog import KINDS, Catalog, canonical
 from toolfold.machine import Plan, Step, plan
 from toolfold.snapshot import Snapshot
@@ -25,10 +25,10 @@ WAIT = 5.0
 FAMILIES: Mapping[str, tuple[System, ...]] = {
     **{f"pairs-{n}": tuple(systems(n)) for n in (1, 2, 3, 4)},
     "wide-3": tuple(wide_systems(3)),
-    "wide-4": tuple(islice(wide_systems(4), 0, None, 7)),
+    "wide-4": tuple(islice(wide_systems(4), 0, None, 15)),
 }
 """All forests of up to four groups with all pairs of exclusions, and with wider exclusion sets; of those with four
-groups, of which there are thousands, every seventh."""
+groups, of which there are two thousand, every fifteenth."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,12 @@ class Journal:
 
         return run
 
-    def of(self, path: str) -> Hooks:
-        return {"on_activate": self.hook("+", path), "on_deactivate": self.hook("-", path)}
+    def of(self, path: str, *, rollback: bool | None = None) -> Hooks:
+        """The hooks of a group; `rollback` is whether it has one of its own, or opts out, instead of the opposite."""
+        made: Hooks = {"on_activate": self.hook("+", path), "on_deactivate": self.hook("-", path)}
+        if rollback is not None:
+            made["on_rollback"] = self.hook("~", path) if rollback else False
+        return made
 
     def fail(self, *lines: str) -> None:
         self.failing |= {line: RuntimeError(line) for line in lines}
@@ -168,6 +172,13 @@ def tool_set(system: System, hooks: Callable[[str], Hooks] = lambda path: {}, **
     for members in system.exclusions:
         tools.register_exclusion(*(paths[member] for member in sorted(members)))
     return tools
+
+
+async def opened(journal: Journal, *active: str, **settings: Any) -> Session:
+    """Open a session of the desk, with an empty journal."""
+    session = await desk(journal, **settings).open_session(active=active).start()
+    journal.take()
+    return session
 
 
 async def settle(turns: int = 6) -> None:

@@ -91,7 +91,8 @@ def test_every_step_under_a_limit_comes_to_what_the_reference_says(family: str, 
                         answer = comes_to(here, order, here.step(entering, leaving))
                         assert answer == should_come_to(expected, evict_oldest)
                         answers.add(answer[:2] if answer[0] == "refused" else answer[0])
-    assert {"changed", "unchanged", ("refused", "ParentInactive"), ("refused", "QuotaExceeded")} <= answers
+    if family != "wide-3":  # there at most two groups can be active
+        assert {"changed", "unchanged", ("refused", "ParentInactive"), ("refused", "QuotaExceeded")} <= answers
 
 
 def flat(*groups: str, **settings: Any) -> ToolSet:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 
+INTERRUPTED = 130
 EXTRAS = frozenset({"click", "mcp", "mcp_types", "rich", "starlette", "uvicorn"})
 
 
@@ -20,11 +21,14 @@ def main() -> None:
     """Run the program `toolfold` with the arguments of this process, and end with its status."""
     try:
         from .app import program
+
+        program(prog_name="toolfold")
     except ModuleNotFoundError as error:
         if not is_extra(error):
             raise
         sys.exit(f"toolfold: {missing_extra(error)}")
-    program(prog_name="toolfold")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def is_extra(error: ModuleNotFoundError) -> bool:

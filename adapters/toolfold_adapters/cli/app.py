@@ -8,12 +8,11 @@ import click
 
 from toolfold import __version__
 
+from . import INTERRUPTED
 from .inspection import inspect_target, list_profiles
 from .options import configure_logging, examples
 from .serving import serve_target
 from .telling import demonstrate
-
-INTERRUPTED = 130
 
 
 class Program(click.Group):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,9 @@ from toolfold.listing import group_infos, listed
 
 from ..targets import GatewayOptions, Target, open_target
 from ..tokens import Costs, GroupCost, approximate_tokens, measure
-from .options import TargetCommand, chosen, examples, run, target_options
+from .options import TargetCommand, chosen, examples, paths, run, target_options
 from .output import about, show, show_json, table
+from .signals import output_reserved
 
 ROOT = "(in no group)"
 
@@ -32,7 +34,9 @@ ROOT = "(in no group)"
 )
 @target_options
 @click.option("--profile", metavar="NAME", help="Look at it under this profile.")
-@click.option("--active", metavar="GROUPS", default="", help="Groups to open first, by commas; hooks do not run.")
+@click.option(
+    "--active", metavar="GROUPS", default="", callback=paths, help="Groups to open first, by commas; hooks do not run."
+)
 @click.option("--tools", "with_tools", is_flag=True, help="Name the tools, and mark those that are listed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -40,7 +44,7 @@ def inspect_target(
     ctx: click.Context,
     targets: tuple[str, ...],
     profile: str | None,
-    active: str,
+    active: tuple[str, ...],
     with_tools: bool,
     as_json: bool,
     **said: Any,
@@ -51,8 +55,7 @@ def inspect_target(
     Tokens are a quarter of the characters of the definitions.
     """
     target, options = chosen(ctx, targets, **said)
-    groups = [path.strip() for path in active.split(",") if path.strip()]
-    view = run(partial(_view, target, options, profile, groups))
+    view = run(partial(_view, target, options, profile, active))
     if as_json:
         show_json(_report(view))
     else:
@@ -78,7 +81,7 @@ def list_profiles(ctx: click.Context, targets: tuple[str, ...], as_json: bool, *
 
 def print_profiles(target: Target, options: GatewayOptions, *, as_json: bool) -> None:
     """Print the profiles of a target (SPEC PRO-2)."""
-    view: View = run(partial(_view, target, options, None, []))
+    view: View = run(partial(_view, target, options, None, ()))
     profiles = view.snapshot.catalog.profiles.values()
     if as_json:
         show_json(
@@ -105,7 +108,7 @@ def print_profiles(target: Target, options: GatewayOptions, *, as_json: bool) ->
     show(rows)
 
 
-def view_at_start(tools: ToolSet, profile: str | None = None, active: list[str] | None = None) -> View:
+def view_at_start(tools: ToolSet, profile: str | None = None, active: Iterable[str] = ()) -> View:
     """Return a view of the state that a session begins in; no session is opened and no hook runs.
 
     Raises:
@@ -114,13 +117,14 @@ def view_at_start(tools: ToolSet, profile: str | None = None, active: list[str] 
     """
     chosen_profile = tools.profile(profile)
     start = Snapshot.of(tools.catalog_under(chosen_profile))
-    groups = (*(chosen_profile.active if chosen_profile else ()), *(active or ()))
+    groups = (*(chosen_profile.active if chosen_profile else ()), *active)
     return tools.view_of(plan(start, Step(activate=groups)).after)
 
 
-async def _view(target: Target, options: GatewayOptions, profile: str | None, active: list[str]) -> View:
-    async with open_target(target, options) as opened:
-        return view_at_start(opened.tools, profile, active)
+async def _view(target: Target, options: GatewayOptions, profile: str | None, active: Iterable[str]) -> View:
+    with output_reserved():
+        async with open_target(target, options) as opened:
+            return view_at_start(opened.tools, profile, active)
 
 
 def _print(view: View, with_tools: bool) -> None:

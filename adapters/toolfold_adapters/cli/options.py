@@ -46,7 +46,12 @@ class TargetCommand(click.Command):
             if not ctx.meta[_COMMAND]:
                 raise click.UsageError("Nothing follows --; write the command that starts an MCP server there.", ctx)
             args = args[:place]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if args and not args[0].startswith("-"):
+                error.message += f" A command and its options go after --: {ctx.command_path} -- {' '.join(args)}"
+            raise
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the two forms of the command."""
@@ -100,6 +105,11 @@ def target_options(function: F) -> F:
     ):
         function = decorate(function)
     return function
+
+
+def paths(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
+    """Return the group paths in an option's value, which are separated by commas."""
+    return tuple(path.strip() for path in value.split(",") if path.strip())
 
 
 def chosen(ctx: click.Context, targets: tuple[str, ...], **said: Any) -> tuple[Target, GatewayOptions]:

@@ -31,8 +31,12 @@ def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
 
 
 def show(renderable: Table | Text | str) -> None:
-    """Print for a person."""
-    console().print(renderable, soft_wrap=isinstance(renderable, str | Text))
+    """Print for a person, without blanks at the ends of lines."""
+    screen = console()
+    with screen.capture() as printed:
+        screen.print(renderable, soft_wrap=isinstance(renderable, str | Text))
+    for line in printed.get().splitlines():
+        screen.file.write(f"{line.rstrip()}\n")
 
 
 def show_json(value: Any) -> None:

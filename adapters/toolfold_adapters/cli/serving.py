@@ -13,7 +13,7 @@ from toolfold import ToolSet
 from ..targets import GatewayOptions, Opened, Target, open_target
 from ..tokens import measure
 from .inspection import print_profiles, view_at_start
-from .options import TargetCommand, chosen, examples, run, target_options
+from .options import TargetCommand, chosen, examples, paths, run, target_options
 from .output import about, counted
 from .signals import Ending, ended_by_signals, input_ended_by_signals, output_reserved
 
@@ -29,6 +29,7 @@ class Serving:
     allow_host: tuple[str, ...]
     allow_origin: tuple[str, ...]
     profile: str | None
+    active: tuple[str, ...]
     separator: str
 
 
@@ -52,6 +53,7 @@ class Serving:
 @click.option("--allow-host", multiple=True, metavar="NAME:PORT", help="A Host header to accept; PORT may be *.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="An Origin header to accept.")
 @click.option("--profile", metavar="NAME", help="The profile that clients are served under.")
+@click.option("--active", metavar="GROUPS", default="", callback=paths, help="Groups to begin with, by commas.")
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and end.")
 @click.option("--separator", default=".", show_default=True, help="Stands for the dot in names that clients see.")
 @click.pass_context
@@ -82,7 +84,7 @@ async def _serve_http(target: Target, options: GatewayOptions, serving: Serving)
     from ..mcp import serve
 
     async with open_target(target, options) as opened:
-        summary = summarise(opened.tools, serving.profile)
+        summary = summarise(opened.tools, serving)
         await serve(
             opened.tools,
             transport="http",
@@ -101,18 +103,23 @@ async def _serve_stdio(target: Target, options: GatewayOptions, serving: Serving
 
     with output_reserved() as released:
         async with open_target(target, options) as opened:
-            summary = summarise(opened.tools, serving.profile)
+            summary = summarise(opened.tools, serving)
             with released(), input_ended_by_signals(ending):
                 await serve(opened.tools, on_ready=lambda _: _say(summary), **_for_server(opened, serving))
 
 
 def _for_server(opened: Opened, serving: Serving) -> dict[str, Any]:
-    return {"separator": serving.separator, "profile": serving.profile, "instructions": opened.instructions}
+    return {
+        "separator": serving.separator,
+        "profile": serving.profile,
+        "active": serving.active,
+        "instructions": opened.instructions,
+    }
 
 
-def summarise(tools: ToolSet, profile: str | None) -> str:
+def summarise(tools: ToolSet, serving: Serving) -> str:
     """Return in a line what is served, what of it is listed at first, and about how many tokens that saves."""
-    costs = measure(view_at_start(tools, profile))
+    costs = measure(view_at_start(tools, serving.profile, serving.active))
     groups = len(costs.groups) - 1
     return (
         f"{counted(costs.tools, 'tool')} in {counted(groups, 'group')}; {costs.listed:,} listed at first "

@@ -18,6 +18,7 @@ from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
 )
+from pydantic_core import to_json
 
 from toolfold import Context, ProtocolError, ToolError, ToolfoldError, ToolResult
 
@@ -49,6 +50,7 @@ def forwarder(upstream: Upstream, tool: str) -> Handler:
         params: dict[str, Any] = {"name": tool, "arguments": arguments}
         if meta := _passed_on(getattr(context.request, "meta", None)):
             params["_meta"] = meta
+        _check_json(tool, params)
         try:
             return _result(await _call(upstream, params, context))
         except UpstreamError as error:
@@ -83,6 +85,14 @@ async def _call(upstream: Upstream, params: Mapping[str, Any], context: Context)
     if isinstance(outcome, ToolfoldError):
         raise outcome
     return outcome or {}
+
+
+def _check_json(tool: str, params: Mapping[str, Any]) -> None:
+    """Refuse what can't be written as JSON; the connection, which others share, would end on it."""
+    try:
+        to_json(params)
+    except ValueError as error:
+        raise ToolError(f"The arguments of {tool} can't be written as JSON in UTF-8; mend them.") from error
 
 
 def _result(answer: Mapping[str, Any]) -> ToolResult:

@@ -47,6 +47,8 @@ def offer(
     for original, name in names.items():
         if name != original:
             warnings.append(f"The tool {original!r} is called {name!r} here: its own name is not allowed or taken.")
+    if upstream.complaint:
+        warnings.append(f"The server {upstream.name!r} is untidy. {upstream.complaint}")
     members, unmatched = _members(config, list(usable))
     _declare(tools, config, members, names)
     home = {original: path for path, originals in members.items() for original in originals}

@@ -37,6 +37,10 @@ class UpstreamError(ToolfoldError):
     """The server behind a gateway could not be started, or has stopped (SPEC GWY-3)."""
 
 
+class _Lost(UpstreamError):
+    """The connection ended while an answer was waited for."""
+
+
 class Upstream:
     """One MCP server behind a gateway.
 
@@ -56,6 +60,13 @@ class Upstream:
     def target(self) -> str:
         """The command or URL, as its operator wrote it; it may hold secrets, so it is not for clients."""
         return self.config.url or shlex.join(self.config.command or ())
+
+    @property
+    def complaint(self) -> str:
+        """A sentence on what the server has written that is no message; empty if there was nothing of the kind."""
+        if not self._garbage:
+            return ""
+        return f"It wrote {self._garbage} line(s) to its stdout that are no messages of the protocol."
 
     async def run(self, *, task_status: TaskStatus[list[Any]] = anyio.TASK_STATUS_IGNORED) -> None:
         """Start the server, report the definitions of its tools as they came, and hold the connection to its end.
@@ -100,7 +111,7 @@ class Upstream:
             UpstreamError: The server has stopped.
         """
         session = self._session
-        if session is None:
+        if session is None or is_closed(session):
             raise UpstreamError(f"The MCP server {self.name!r} has stopped.")
         try:
             return await raw_request(session, method, params, on_progress)
@@ -109,7 +120,7 @@ class Upstream:
                 raise ProtocolError(error.code, error.message, error.data) from error
             if is_closed(session):
                 self.stop()
-            raise UpstreamError(
+            raise _Lost(
                 f"The MCP server {self.name!r} stopped before it answered; what it was asked to do may be done or not."
             ) from error
 
@@ -180,8 +191,10 @@ class Upstream:
                 return f"it answered with the error {cause.code} ({cause.message}); check that it is an MCP server."
             case ValidationError():
                 return "its first answer is not one of the protocol; check that it is an MCP server."
+            case _Lost():
+                return self._ended()
             case UpstreamError():
-                return self._ended() if self._session is None or is_closed(self._session) else str(cause)
+                return str(cause)
             case _:
                 pass
         if self.config.url:
@@ -192,9 +205,7 @@ class Upstream:
         return f"it ended before it answered.{self._garbled()} What it wrote to stderr says why; try it by itself."
 
     def _garbled(self) -> str:
-        if not self._garbage:
-            return ""
-        return f" It wrote {self._garbage} line(s) to its stdout that are no messages of the protocol."
+        return f" {self.complaint}" if self.complaint else ""
 
 
 def check_upstream(config: UpstreamConfig | None, source: str) -> UpstreamConfig:

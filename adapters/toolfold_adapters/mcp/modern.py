@@ -1,68 +1,236 @@
-"""Requests of the modern era, 2026-07-28, which has no sessions: the list is a function of the request (SPEC DEL-7).
+"""Handle delivery, for requests of the modern era, 2026-07-28, which has no sessions (SPEC DEL-2, DEL-7, DEL-11).
 
-The list is that of the state a session would begin in, whatever any client has called. Groups can't be opened: what a
-client would open has nowhere to live between requests.
+A list is a function of its request: of what the request selects, or of the handle that it carries. Opening a group
+changes no list; it answers with the definitions of what became available and with a handle, under which `call_tool`
+calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
 
-from toolfold import Profile, Session, Snapshot, Step, ToolResult, ToolSet, WireNames, plan
+import anyio
+from attrs import evolve, frozen
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from toolfold import (
+    ExclusionConflict,
+    HandleExpired,
+    HandleInvalid,
+    InvalidArguments,
+    ParentInactive,
+    QuotaExceeded,
+    Session,
+    Snapshot,
+    ToolfoldError,
+    ToolNotFound,
+    ToolResult,
+    ToolSet,
+    WireNames,
+)
 from toolfold.catalog import Kind
 from toolfold.listing import page_of
 
+from .handles import SignedHandles, StoredHandles
+from .principals import principal_of
 from .render import Renderer
+from .selection import Selection, selected
+from .through import HANDLE, HANDLE_HEADER, HANDLE_META, Asked, CallThrough, take_handle, with_handle
 
-CANNOT_OPEN = (
-    "Groups can't be opened or closed on this connection: it speaks MCP 2026-07-28, which has no sessions to keep them "
-    "in. Use the tools that are listed. Whoever runs this server can list more of them from the start, or connect a "
-    "client with revision 2025-11-25."
-)
+UNUSABLE = (ExclusionConflict, ParentInactive, QuotaExceeded)
+STALE = (HandleInvalid, HandleExpired)
 
 
-class StaticDelivery:
-    """Answers modern requests from one state that no request changes."""
+@frozen
+class State:
+    """What one request is about: a session in the state that it starts from, and whether a handle led there."""
 
-    def __init__(self, tools: ToolSet, wire: WireNames, profile: Profile | None, active: Iterable[str]) -> None:
+    session: Session
+    before: Snapshot
+    stored: str | None = None
+
+
+class HandleDelivery:
+    """Answers modern requests from the state that they name themselves.
+
+    Args:
+        tools: What is delivered.
+        wire: The names that clients see.
+        built: What the server was built to begin with.
+        signed: Makes handles for catalogs without hooks.
+        stored: Makes handles for catalogs with hooks.
+        through: The tool that calls other tools.
+    """
+
+    def __init__(
+        self,
+        tools: ToolSet,
+        wire: WireNames,
+        built: Selection,
+        signed: SignedHandles,
+        stored: StoredHandles,
+        through: CallThrough,
+    ) -> None:
         self._tools = tools
         self._wire = wire
-        self._profile = profile
-        self._step = Step(activate=(*(profile.active if profile else ()), *active))
-        self._renderer = Renderer(wire, modern=True)
+        self._built = built
+        self._signed = signed
+        self._stored = stored
+        self._through = through
+        self._renderer = Renderer(wire, modern=True, adjust=with_handle)
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
-        """Return a page of what is listed at the start."""
-        view = self._tools.view_of(self._snapshot())
-        return self._renderer.page(page_of(view, kind, cursor, self._tools.page_size), kind)
+        """Return a page of the list that the request is about."""
+        handle = _handle_of(ctx)
+        try:
+            snapshot = self._snapshot(ctx, handle)
+        except (*UNUSABLE, *STALE) as error:
+            raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
+        extra = (self._through.spec,) if kind == "tool" and snapshot.catalog.groups else ()
+        page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra)
+        shown = self._renderer.page(page, kind)
+        return {**shown, "cacheScope": "private"} if handle else shown
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what a tool answers."""
-        session = self._session()
-        spec = session.catalog.tools.get(self._wire.from_wire(name))
-        if spec is not None and spec.control is not None:
-            return self._renderer.result(ToolResult.of_text(CANNOT_OPEN, is_error=True))
-        result = await session.call(
-            self._wire.from_wire(name),
-            arguments,
-            progress=ctx.session.report_progress,
-            request=ctx,
-            spell=self._wire.to_wire,
-        )
+        """Return what a tool answers, and the handle of what it has changed."""
+        try:
+            asked = self._asked(ctx, name, arguments)
+            async with self._state(ctx, asked.handle) as state:
+                result = await self._answer(ctx, asked, state)
+        except (*UNUSABLE, *STALE, InvalidArguments) as error:
+            result = ToolResult.of_text(str(error), is_error=True)
+        except ToolNotFound as error:
+            if name != self._through.name:
+                raise
+            result = ToolResult.of_text(str(error), is_error=True)
         return self._renderer.result(result)
 
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt."""
-        return self._renderer.other(await self._session().get_prompt(name, arguments, ctx))
+        async with self._readable(ctx) as session:
+            return self._renderer.other(await session.get_prompt(name, arguments, ctx))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource."""
-        contents = await self._session().read(uri, ctx)
-        return self._renderer.other({**contents, "ttlMs": 0, "cacheScope": "private"})
+        async with self._readable(ctx) as session:
+            contents = await session.read(uri, ctx)
+        return self._renderer.other({"ttlMs": 0, "cacheScope": "private", **contents})
 
-    def _snapshot(self) -> Snapshot:
-        return plan(Snapshot.of(self._tools.catalog_under(self._profile)), self._step).after
+    # -- which state --------------------------------------------------------------------------------------------------
 
-    def _session(self) -> Session:
-        return self._tools.request_session(self._snapshot(), self._profile)
+    def _snapshot(self, ctx: Any, handle: str | None) -> Snapshot:
+        selection = selected(self._tools, self._built, ctx.request)
+        if handle is None:
+            return selection.start(self._tools)
+        catalog = self._tools.catalog_under(selection.profile)
+        if catalog.has_hooks:
+            return self._stored.get(handle, principal_of(ctx)).snapshot
+        return self._signed.read(handle, catalog, principal_of(ctx))
+
+    @asynccontextmanager
+    async def _state(self, ctx: Any, handle: str | None) -> AsyncIterator[State]:
+        """Yield a session in the state that the request is about; what it opened is closed again unless it is kept."""
+        selection = selected(self._tools, self._built, ctx.request)
+        catalog = self._tools.catalog_under(selection.profile)
+        if handle is not None and catalog.has_hooks:
+            session = self._stored.get(handle, principal_of(ctx))
+            yield State(session, session.snapshot, handle)
+            return
+        if handle is not None:
+            snapshot = self._signed.read(handle, catalog, principal_of(ctx))
+        else:
+            snapshot = selection.start(self._tools)
+        yield State(self._tools.request_session(snapshot, selection.profile), snapshot)
+
+    @asynccontextmanager
+    async def _readable(self, ctx: Any) -> AsyncIterator[Session]:
+        try:
+            async with self._state(ctx, _handle_of(ctx)) as state:
+                yield state.session
+        except (*UNUSABLE, *STALE) as error:
+            raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
+
+    def _asked(self, ctx: Any, name: str, arguments: Mapping[str, Any] | None) -> Asked:
+        if name == self._through.name:
+            asked = self._through.unpack(arguments)
+        else:
+            asked = Asked(name, dict(arguments or {}), None)
+        catalog = self._tools.catalog
+        asked = take_handle(catalog.tools.get(self._wire.from_wire(asked.name)), asked)
+        return asked if asked.handle is not None else evolve(asked, handle=_handle_of(ctx))
+
+    # -- the answer ---------------------------------------------------------------------------------------------------
+
+    async def _answer(self, ctx: Any, asked: Asked, state: State) -> ToolResult:
+        name = self._wire.from_wire(asked.name)
+        session = state.session
+        result = await session.call(
+            name, asked.arguments, progress=ctx.session.report_progress, request=ctx, spell=self._wire.to_wire
+        )
+        spec = session.catalog.tools.get(name)
+        control = spec is not None and spec.control is not None
+        changed = session.snapshot.mask != state.before.mask or session.snapshot.facts != state.before.facts
+        if not changed and (not control or result.is_error):
+            return result
+        handle = self._handle(ctx, state)
+        return self._opened(session, result, handle) if control else _changed(result, handle, self._through.name)
+
+    def _handle(self, ctx: Any, state: State) -> str:
+        if state.stored is not None:
+            return state.stored
+        snapshot = state.session.snapshot
+        if snapshot.catalog.has_hooks:
+            return self._stored.put(state.session, principal_of(ctx))
+        return self._signed.issue(snapshot, principal_of(ctx))
+
+    def _opened(self, session: Session, result: ToolResult, handle: str) -> ToolResult:
+        """Return a control tool's answer with the handle and the full definitions of what became available."""
+        told = dict(result.structured or {})
+        specs = session.catalog.tools
+        names = [self._wire.from_wire(name) for name in told.get("tools", ())]
+        definitions = [shown for name in names if (shown := self._renderer.definition(specs[name])) is not None]
+        guide = f"Handle: {handle}\nGive it as {HANDLE!r} to {self._through.name}, and when you open or close groups."
+        content = [*result.content, {"type": "text", "text": guide}]
+        if definitions:
+            content.append({"type": "text", "text": json.dumps(definitions, ensure_ascii=False)})
+        structured = {**told, HANDLE: handle, "tools": definitions}
+        return evolve(result, content=content, structured=structured, meta={**(result.meta or {}), HANDLE_META: handle})
+
+
+def _changed(result: ToolResult, handle: str, through: str) -> ToolResult:
+    """Return the answer of a tool that opened groups or set facts by itself: nothing else would tell of it."""
+    guide = f"More may be available now. Handle: {handle}\nGive it as {HANDLE!r} to {through}."
+    content = [*result.content, {"type": "text", "text": guide}]
+    return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
+
+
+def _handle_of(ctx: Any) -> str | None:
+    """Return the handle that a request itself carries, in its `_meta` or a header (SPEC DEL-11)."""
+    given = (ctx.meta or {}).get(HANDLE_META)
+    if given is None and ctx.request is not None:
+        given = ctx.request.headers.get(HANDLE_HEADER)
+    return given if isinstance(given, str) else None
+
+
+class _Ending(Protocol):
+    async def close(self) -> None: ...
+
+
+async def end_stored(stored: StoredHandles) -> None:
+    """End the stored sessions whose time is over, for ever; what their hooks raise is the observers' to hear."""
+    while True:
+        await anyio.sleep(stored.lifetime / 10)
+        for session in stored.surplus():
+            await end(session)
+
+
+async def end(session: _Ending) -> None:
+    """End a session whose caller is gone."""
+    try:
+        await session.close()
+    except (ExceptionGroup, ToolfoldError):
+        return

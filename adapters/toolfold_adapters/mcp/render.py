@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -31,6 +31,9 @@ LISTS: Mapping[Kind, tuple[str, str]] = {
 log = logging.getLogger("toolfold.mcp")
 
 
+Adjust = Callable[[dict[str, Any]], dict[str, Any]]
+
+
 class Renderer:
     """Puts pages and results on the wire of one era.
 
@@ -39,18 +42,20 @@ class Renderer:
     Args:
         wire: The names that clients see.
         modern: Whether the wire is that of 2026-07-28.
+        adjust: Changes the definitions of control tools, where a delivery gives them more arguments.
     """
 
-    def __init__(self, wire: WireNames, *, modern: bool) -> None:
+    def __init__(self, wire: WireNames, *, modern: bool, adjust: Adjust | None = None) -> None:
         self._wire = wire
+        self._adjust = adjust
         self._modern = modern
         self._versions = MODERN_PROTOCOL_VERSIONS if modern else HANDSHAKE_PROTOCOL_VERSIONS
         self._definitions: WeakKeyDictionary[Spec, dict[str, Any] | None] = WeakKeyDictionary()
 
     def page(self, page: Page, kind: Kind) -> dict[str, Any]:
         """Return a page of a list as a result."""
-        shown = (self.definition(spec) for spec in page.items)
-        result: dict[str, Any] = {LISTS[kind][1]: [definition for definition in shown if definition is not None]}
+        shown = [definition for spec in page.items if (definition := self.definition(spec)) is not None]
+        result: dict[str, Any] = {LISTS[kind][1]: shown}
         if page.next_cursor is not None:
             result["nextCursor"] = page.next_cursor
         return self._complete(result)
@@ -68,6 +73,8 @@ class Renderer:
         shown = dict(spec.definition)
         if spec.kind == "tool":
             shown["name"] = self._wire.to_wire(spec.name)
+        if spec.control is not None and self._adjust is not None:
+            shown = self._adjust(shown)
         without_output = {key: value for key, value in shown.items() if key != "outputSchema"}
         for candidate in (shown, without_output):
             if self._fits(candidate, spec.kind):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import os
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, get_args
 
@@ -24,10 +26,13 @@ from toolfold import ConfigError, Profile, ToolNotFound, ToolSet, WireNames
 from toolfold.catalog import Kind
 from toolfold.observe import Event, ListsAnnounced
 
+from .handles import SignedHandles, Stale, StoredHandles, keys_of
 from .legacy import SessionDelivery
-from .modern import StaticDelivery
+from .modern import HandleDelivery, end, end_stored
 from .notify import background
 from .render import wire_errors
+from .selection import Selection
+from .through import CallThrough, reserve
 
 Delivery = Literal["auto"]
 Context = ServerRequestContext[TaskGroup, Any]
@@ -65,12 +70,17 @@ def build_server(
     active: Iterable[str] = (),
     instructions: str | None = None,
     version: str = "",
+    call_tool: str = "call_tool",
+    handle_key: str | bytes | Sequence[str | bytes] | None = None,
+    handle_lifetime: float = 3600,
+    stale_handles: Stale = "normalise",
+    max_handles: int = 10_000,
 ) -> Server[TaskGroup]:
     """Return a low-level MCP server that delivers `tools` to clients of both eras.
 
     Legacy clients (up to 2025-11-25) get a session each: its list, and one notification for each change of it
-    (SPEC DEL-1). Modern clients (2026-07-28) get the list of the state that a session begins in, which no request
-    changes (SPEC DEL-7).
+    (SPEC DEL-1). Modern clients (2026-07-28) get a list that no request changes (SPEC DEL-7); opening a group gives
+    them a handle, under which the tool `call_tool` calls what became available (SPEC DEL-2).
 
     Args:
         tools: What to deliver. Its name is the server's.
@@ -80,6 +90,12 @@ def build_server(
         active: More groups that sessions begin with.
         instructions: What the server tells clients about itself.
         version: The server's version.
+        call_tool: The name of the tool that calls other tools.
+        handle_key: The secret that signs handles, or several of which the last one signs; from the environment variable
+            `TOOLFOLD_HANDLE_KEY` otherwise, or random, and then of this process alone (SPEC DEL-3).
+        handle_lifetime: Seconds for which a handle is accepted; where groups have hooks, after its last use.
+        stale_handles: `"normalise"` or `"refuse"` a handle that was made before the groups changed.
+        max_handles: The greatest number of sessions kept for handles, where groups have hooks.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
@@ -89,12 +105,16 @@ def build_server(
         raise ConfigError(f'There is no delivery {delivery!r}; use "auto".')
     wire = WireNames(separator)
     tools.guard_names(wire.admit)
-    chosen = tools.profile(profile)
-    legacy = SessionDelivery(tools, wire, chosen, active)
-    modern = StaticDelivery(tools, wire, chosen, active)
+    reserve(tools, call_tool)
+    built = Selection(tools.profile(profile), tuple(active))
+    signed = SignedHandles(keys_of(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
+    stored = StoredHandles(handle_lifetime, max_handles, time.monotonic)
+    legacy = SessionDelivery(tools, wire, built.profile, built.groups)
+    modern = HandleDelivery(tools, wire, built, signed, stored, CallThrough(call_tool, with_handle=True))
+    built.start(tools)
     bus = InMemorySubscriptionBus()
 
-    def of_era(ctx: Context) -> SessionDelivery | StaticDelivery:
+    def of_era(ctx: Context) -> SessionDelivery | HandleDelivery:
         return modern if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else legacy
 
     async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
@@ -113,7 +133,7 @@ def build_server(
     async def list_templates(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
         return await lists(ctx, "resource_template", params)
 
-    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> Any:
+    async def call(ctx: Context, params: types.CallToolRequestParams) -> Any:
         with wire_errors(params.name, modern=of_era(ctx) is modern):
             return await of_era(ctx).call(server, ctx, params.name, params.arguments)
 
@@ -136,10 +156,10 @@ def build_server(
         tools.name,
         version=version,
         instructions=instructions,
-        lifespan=lambda _: _lifespan(tools, bus),
+        lifespan=lambda _: _lifespan(tools, bus, stored),
         get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        on_call_tool=call,
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
         on_list_resources=list_resources,
@@ -151,7 +171,7 @@ def build_server(
 
 
 @asynccontextmanager
-async def _lifespan(tools: ToolSet, bus: InMemorySubscriptionBus) -> AsyncIterator[TaskGroup]:
+async def _lifespan(tools: ToolSet, bus: InMemorySubscriptionBus, stored: StoredHandles) -> AsyncIterator[TaskGroup]:
     """Yield the task group of a running server, in which announcements go out and idle sessions end (SPEC SES-3)."""
     async with background() as tasks:
 
@@ -163,10 +183,16 @@ async def _lifespan(tools: ToolSet, bus: InMemorySubscriptionBus) -> AsyncIterat
         stop = tools.observe(announce)
         if tools.idle_timeout is not None:
             tasks.start_soon(_end_idle_sessions, tools, tools.idle_timeout)
+        tasks.start_soon(end_stored, stored)
+        stored.servers += 1
         try:
             yield tasks
         finally:
             stop()
+            stored.servers -= 1
+            with anyio.CancelScope(shield=True):
+                for session in stored.everything() if not stored.servers else ():
+                    await end(session)
 
 
 async def _end_idle_sessions(tools: ToolSet, timeout: float) -> None:

@@ -52,6 +52,14 @@ async def test_arguments_arrive_as_they_are() -> None:
     assert (said["name"], said["arguments"]) == ("one", arguments)
 
 
+async def test_arguments_that_no_message_can_hold_are_refused_and_harm_no_other_call() -> None:
+    async with opened(raw("plain")) as (_, session):
+        refused = await session.call("one", {"text": "\ud800"})
+        assert refused.is_error
+        assert "can't be written as JSON" in refused.text
+        assert not (await session.call("one")).is_error
+
+
 async def test_an_error_of_the_protocol_comes_back_with_code_message_and_data() -> None:
     async with opened(raw("plain")) as (_, session):
         for code in (-32602, -32000, 42):

@@ -52,8 +52,8 @@ async def test_a_server_without_tools_is_an_empty_tool_set() -> None:
 @pytest.mark.spec("REG-6", "GWY-1")
 async def test_a_broken_definition_is_left_out_and_reported_and_the_others_stay() -> None:
     async with opened(raw("broken")) as (gateway, session):
-        assert listed(session) == ["good", "only_task", "old_draft"]
-        assert session.list_tools().tools[2].definition["annotations"] == {"readOnlyHint": True}
+        assert listed(session) == ["good", "old_draft", "only_task"]
+        assert session.list_tools().tools[1].definition["annotations"] == {"readOnlyHint": True}
     warnings = gateway.report.warnings
     left_out = ["no_schema", "array_root", "bad_schema", "bad_output", "bad_title", "remote"]
     assert [name for name in left_out if any(w.startswith(f"The tool {name!r} is left out: ") for w in warnings)] == (
@@ -81,6 +81,19 @@ async def test_odd_names_and_those_of_control_tools_are_mapped_and_calls_use_the
             result = await session.call(name)
             assert f'"name": "{original}"' in result.text.encode().decode("unicode_escape")
     assert len(gateway.report.warnings) == sum(name != original for original, name in names.items())
+
+
+@pytest.mark.spec("GWY-2")
+async def test_without_a_configuration_groups_follow_from_the_names() -> None:
+    gateway = open_gateway(raw("words"))
+    async with gateway as tools, tools.open_session() as session:
+        (group,) = tools.catalog.groups
+        assert group.path == "issue"
+        assert group.description == "6 tools: issue_get, issue_list, issueClose, issue_open, issue_lock, …"
+        assert listed(session) == ["issue.activate", "issue.deactivate", "search"]
+        await session.activate("issue")
+        assert set(gateway.report.tools) < set(listed(session))
+        assert '"name": "issue.list"' in (await session.call("issue_list")).text
 
 
 @pytest.mark.spec("GWY-2")

@@ -1,4 +1,4 @@
-"""A well-behaved server: `proper.py` over stdio, `proper.py http` over streamable HTTP, where it first prints its port."""
+"""A well-behaved server: `proper.py` over stdio, `proper.py http` over streamable HTTP, its port printed first."""
 
 from __future__ import annotations
 

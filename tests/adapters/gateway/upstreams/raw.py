@@ -32,6 +32,7 @@ BROKEN: list[Any] = [
     },
 ]
 ODD = ["a.b", "a_b", "with space", "pfad/datei", "x" * 70, "x" * 64, "größe", "call_tool", "load_tool_group"]
+WORDS = ["issue_get", "issue.list", "issueClose", "issue_open", "issue_lock", "issue_pin", "search"]
 FULL = {
     "name": "full",
     "title": "Everything",
@@ -53,6 +54,8 @@ def tools_of(behaviour: str, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": BROKEN}
     if behaviour == "odd":
         return {"tools": [{"name": name, "inputSchema": OBJECT} for name in ODD]}
+    if behaviour == "words":
+        return {"tools": [{"name": name, "inputSchema": OBJECT} for name in WORDS]}
     if behaviour == "full":
         return {"tools": [FULL]}
     if behaviour == "not-a-list":
@@ -104,6 +107,8 @@ def serve(behaviour: str) -> None:
             initialize(behaviour, request)
         elif method == "tools/list" and behaviour == "toolless":
             send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
+        elif method == "tools/list" and behaviour == "list-refused":
+            send({"id": request["id"], "error": {"code": -32603, "message": "no list today"}})
         elif method == "tools/list":
             send({"id": request["id"], "result": tools_of(behaviour, request.get("params") or {})})
         elif method == "tools/call" and behaviour == "dies":

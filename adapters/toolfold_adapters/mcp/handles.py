@@ -1,0 +1,226 @@
+"""Handles: how a protocol without sessions refers to a state (SPEC DEL-2, DEL-3).
+
+Without hooks a handle is the signed snapshot itself: the server keeps nothing, every replica that has the key can read
+it, and from one handle several can be made. With hooks it names a stored session, which holds what the hooks opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
+from itsdangerous.encoding import base64_decode, base64_encode
+
+from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Session, Snapshot
+from toolfold.catalog import bits
+from toolfold.snapshot import mask_of, normalise, order_of
+
+Stale = Literal["normalise", "refuse"]
+
+AGAIN = "Activate the groups that you need again, without a handle."
+MAX_LENGTH = 4096
+KEY_VARIABLE = "TOOLFOLD_HANDLE_KEY"
+
+log = logging.getLogger("toolfold.mcp")
+
+_MASK, _NAMED, _ORDERED = 0, 1, 2
+_FINGERPRINT = 6
+_NAME = 6
+_NAMED_LIMIT = 12
+
+
+class SignedHandles:
+    """Makes and reads handles that are signed snapshots.
+
+    Args:
+        keys: Secrets; the last one signs, and all of them are accepted, so that keys can be changed under way.
+        lifetime: Seconds for which a handle is accepted.
+        stale: What to do with a handle of an older catalog: `"normalise"` it as a stored state is (SPEC PER-2), where
+            it tells the names of its groups, or `"refuse"` it.
+        clock: Tells the time in seconds since 1970.
+    """
+
+    def __init__(self, keys: Sequence[str | bytes], lifetime: float, stale: Stale, clock: Callable[[], float]) -> None:
+        if not keys or any(len(key) < 16 for key in keys):
+            raise ConfigError(
+                "A key for handles needs at least 16 characters; make one with secrets.token_urlsafe(32)."
+            )
+        self._keys = list(keys)
+        self._lifetime = lifetime
+        self._stale = stale
+        self._clock = clock
+
+    def issue(self, snapshot: Snapshot, principal: str) -> str:
+        """Return a handle of `snapshot` for a caller; `principal` is `""` where callers are not known."""
+        signed = self._signer(principal).sign(base64_encode(_packed(snapshot)))
+        return signed.decode("ascii")
+
+    def read(self, handle: str, catalog: Catalog, principal: str) -> Snapshot:
+        """Return the snapshot that a handle stands for, in `catalog`.
+
+        Raises:
+            HandleInvalid: It is forged, damaged, or was made for another caller or catalog.
+            HandleExpired: Its time is over.
+        """
+        if len(handle) > MAX_LENGTH or not handle.isascii() or not _is_canonical(handle):
+            raise HandleInvalid(f"The handle is damaged. {AGAIN}")
+        try:
+            packed = self._signer(principal).unsign(handle, max_age=int(self._lifetime))
+        except SignatureExpired as error:
+            raise HandleExpired(f"The handle has expired. {AGAIN}") from error
+        except BadSignature as error:
+            raise HandleInvalid(f"The handle was not made by this server for this caller. {AGAIN}") from error
+        return _unpacked(base64_decode(packed), catalog, self._stale)
+
+    def _signer(self, principal: str) -> TimestampSigner:
+        salt = "toolfold.handle:" + hashlib.sha256(principal.encode()).hexdigest()
+        return _Signer(self._clock, self._keys, salt=salt, sep=".", digest_method=hashlib.sha256)
+
+
+class _Signer(TimestampSigner):
+    def __init__(self, clock: Callable[[], float], keys: list[str | bytes], **options: object) -> None:
+        super().__init__(keys, **options)  # type: ignore[arg-type]
+        self._clock = clock
+
+    def get_timestamp(self) -> int:
+        """Return the time in whole seconds."""
+        return int(self._clock())
+
+
+def _is_canonical(handle: str) -> bool:
+    """Return whether each part is the only writing of its bytes, so that no other text is the same handle."""
+    try:
+        return all(base64_encode(base64_decode(part)).decode() == part for part in handle.split("."))
+    except Exception:
+        return False
+
+
+def _packed(snapshot: Snapshot) -> bytes:
+    catalog = snapshot.catalog
+    count = snapshot.mask.bit_count()
+    if snapshot.order:
+        kind, state = _ORDERED, b"".join(number.to_bytes(2, "big") for number in snapshot.order)
+    elif count <= _NAMED_LIMIT:
+        kind, state = _NAMED, b"".join(_digest(path) for path in snapshot.active)
+    else:
+        kind, state = _MASK, snapshot.mask.to_bytes((snapshot.mask.bit_length() + 7) // 8, "big")
+    facts = json.dumps(dict(snapshot.facts), separators=(",", ":")).encode() if snapshot.facts else b""
+    head = bytes([kind]) + bytes.fromhex(catalog.fingerprint)[:_FINGERPRINT] + len(state).to_bytes(2, "big")
+    return head + state + facts
+
+
+def _unpacked(packed: bytes, catalog: Catalog, stale: Stale) -> Snapshot:
+    kind, made_for = packed[0], packed[1 : 1 + _FINGERPRINT]
+    start = 1 + _FINGERPRINT + 2
+    end = start + int.from_bytes(packed[start - 2 : start], "big")
+    state, facts = packed[start:end], json.loads(packed[end:]) if packed[end:] else {}
+    same = made_for == bytes.fromhex(catalog.fingerprint)[:_FINGERPRINT]
+    if not same and (stale == "refuse" or kind != _NAMED):
+        raise HandleInvalid(f"The handle was made before this server's groups changed. {AGAIN}")
+    kept, _ = normalise(catalog, _paths(kind, state, catalog))
+    return Snapshot.of(catalog, mask_of(catalog, kept), order_of(catalog, kept), _facts(facts))
+
+
+def _paths(kind: int, state: bytes, catalog: Catalog) -> list[str]:
+    if kind == _MASK:
+        return [catalog.groups[number].path for number in bits(int.from_bytes(state, "big"))]
+    if kind == _ORDERED:
+        numbers = [int.from_bytes(state[at : at + 2], "big") for at in range(0, len(state), 2)]
+        return [catalog.groups[number].path for number in numbers]
+    known = {_digest(group.path): group.path for group in catalog.groups}
+    digests = [state[at : at + _NAME] for at in range(0, len(state), _NAME)]
+    return [known[digest] for digest in digests if digest in known]
+
+
+def _digest(path: str) -> bytes:
+    return hashlib.sha256(path.encode()).digest()[:_NAME]
+
+
+def _facts(facts: dict[str, object]) -> dict[str, object]:
+    return {name: _frozen(value) for name, value in facts.items()}
+
+
+def _frozen(value: object) -> object:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+class StoredHandles:
+    """Keeps the sessions that handles name, each for a bounded time after its last use.
+
+    Args:
+        lifetime: Seconds without use after which a session is ended.
+        limit: The greatest number of sessions; the least recently used one makes room.
+        clock: Tells the time in seconds.
+
+    `servers` counts the running servers that share it; the last one ends all sessions.
+    """
+
+    def __init__(self, lifetime: float, limit: int, clock: Callable[[], float]) -> None:
+        self.lifetime = lifetime
+        self._limit = limit
+        self._clock = clock
+        self.servers = 0
+        self._held: OrderedDict[str, tuple[Session, str, float]] = OrderedDict()
+
+    def put(self, session: Session, principal: str) -> str:
+        """Keep a session and return its handle."""
+        handle = f"s.{secrets.token_urlsafe(24)}"
+        self._held[handle] = (session, principal, self._clock())
+        return handle
+
+    def get(self, handle: str, principal: str) -> Session:
+        """Return the session of a handle.
+
+        Raises:
+            HandleInvalid: There is none, or it is another caller's.
+            HandleExpired: It has not been used for too long.
+        """
+        session, owner, used = self._held.get(handle, (None, "", 0.0))
+        if session is None or not secrets.compare_digest(owner.encode(), principal.encode()):
+            raise HandleInvalid(f"The handle is not one of this server for this caller, or has expired. {AGAIN}")
+        if not session.is_open or used <= self._clock() - self.lifetime:
+            raise HandleExpired(f"The handle has expired. {AGAIN}")
+        self._held[handle] = (session, owner, self._clock())
+        self._held.move_to_end(handle)
+        return session
+
+    def surplus(self) -> list[Session]:
+        """Drop and return the sessions that have expired or are too many; the caller ends them."""
+        limit = self._clock() - self.lifetime
+        gone: list[Session] = []
+        while self._held:
+            handle, (session, _, used) = next(iter(self._held.items()))
+            if used > limit and len(self._held) <= self._limit:
+                break
+            del self._held[handle]
+            gone.append(session)
+        return gone
+
+    def everything(self) -> list[Session]:
+        """Drop and return all sessions."""
+        gone = [session for session, _, _ in self._held.values()]
+        self._held.clear()
+        return gone
+
+
+def keys_of(given: str | bytes | Sequence[str | bytes] | None, environment: Mapping[str, str]) -> list[str | bytes]:
+    """Return the keys for handles: those given, else those in `TOOLFOLD_HANDLE_KEY`, else one of this process alone.
+
+    The variable may hold several keys, separated by spaces, the newest last.
+    """
+    if given is not None:
+        return [given] if isinstance(given, str | bytes) else list(given)
+    if named := environment.get(KEY_VARIABLE, "").split():
+        return list(named)
+    if environment.get("WEB_CONCURRENCY", "1") not in ("", "0", "1"):
+        log.warning(
+            "handles are signed with a random key of this process, so other workers can't read them: set %s",
+            KEY_VARIABLE,
+        )
+    return [secrets.token_bytes(32)]

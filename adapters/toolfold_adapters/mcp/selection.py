@@ -1,0 +1,80 @@
+"""Selection: the request itself says with which groups it begins, in its URL or headers (SPEC DEL-4).
+
+`?groups=a,b` and `?profile=x`, or the headers `Toolfold-Groups` and `Toolfold-Profile`. What a request does not say is
+as the server was built. A group brings its parents.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import frozen
+
+from toolfold import Catalog, ExclusionConflict, Profile, Snapshot, Step, ToolSet, plan
+from toolfold.names import ancestors
+
+log = logging.getLogger("toolfold.mcp")
+
+GROUPS = "groups"
+PROFILE = "profile"
+
+
+@frozen
+class Selection:
+    """The state that a request begins in: under which profile, with which groups."""
+
+    profile: Profile | None = None
+    groups: tuple[str, ...] = ()
+
+    def start(self, tools: ToolSet) -> Snapshot:
+        """Return the snapshot, in the newest catalog.
+
+        Raises:
+            ExclusionConflict: Two of the groups exclude one another.
+            ParentInactive, QuotaExceeded: They can't be active together for another reason.
+        """
+        catalog = tools.catalog_under(self.profile)
+        return plan(Snapshot.of(catalog), Step(activate=self.paths(catalog))).after
+
+    def paths(self, catalog: Catalog) -> tuple[str, ...]:
+        """Return the groups to begin with, each with its parents; those that `catalog` does not have are left out."""
+        asked = (*(self.profile.active if self.profile else ()), *self.groups)
+        complete = [path for group in asked for path in (*ancestors(group), group)]
+        return tuple(path for path in dict.fromkeys(complete) if path in catalog.index)
+
+
+def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
+    """Return the selection of an HTTP request: what it names, and else what the server was built with.
+
+    Unknown names are left out and logged. A server that was built with a profile keeps it: a request can't widen it.
+    """
+    if request is None:
+        return built
+    groups = _named(request, GROUPS)
+    profile_names = _named(request, PROFILE)
+    profile = built.profile
+    for name in profile_names[-1:]:
+        if built.profile is not None:
+            log.warning("a request asked for the profile %r, but this server is bound to %r", name, built.profile.name)
+        elif name in tools.catalog.profiles:
+            profile = tools.catalog.profiles[name]
+        else:
+            log.warning("a request asked for the profile %r, which does not exist", name)
+    if not groups and profile is built.profile:
+        return built
+    known = tools.catalog_under(profile).index
+    for unknown in (name for name in groups if name not in known):
+        log.warning("a request selected the group %r, which does not exist", unknown)
+    return Selection(profile, tuple(name for name in groups if name in known) if groups else built.groups)
+
+
+def refusal(error: ExclusionConflict) -> str:
+    """Return what a caller is told whose selection can't be."""
+    return f"The groups that this request selects can't be active together. {error}"
+
+
+def _named(request: Any, what: str) -> list[str]:
+    given: Iterable[str] = request.query_params.getlist(what) or request.headers.getlist(f"toolfold-{what}")
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]

@@ -1,0 +1,107 @@
+"""`call_tool` and the handle argument: the way for clients that never list again (SPEC DEL-2, DEL-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from toolfold import Context, InvalidArguments, InvalidName, Spec, ToolSet, Visibility
+from toolfold.errors import ConfigError
+from toolfold.names import check_segment
+from toolfold.schema import Arguments
+
+HANDLE = "handle"
+HANDLE_META = "dev.toolfold/handle"
+HANDLE_HEADER = "toolfold-handle"
+
+_HANDLE_SCHEMA = {
+    "type": "string",
+    "description": "The handle that opening a group returned last; leave it out if nothing has been opened yet.",
+}
+
+
+@frozen
+class Asked:
+    """A call as it is meant: which tool, with which arguments, and under which handle."""
+
+    name: str
+    arguments: dict[str, Any]
+    handle: str | None
+    through: bool = False
+
+
+class CallThrough:
+    """The tool that calls other tools by name.
+
+    Args:
+        name: What it is called.
+        with_handle: Whether it takes a handle: where there are no sessions.
+    """
+
+    def __init__(self, name: str, *, with_handle: bool) -> None:
+        self.name = name
+        handle = {HANDLE: _HANDLE_SCHEMA} if with_handle else {}
+        schema = {
+            "type": "object",
+            "properties": {
+                **handle,
+                "name": {"type": "string", "description": "The name of the tool."},
+                "arguments": {"type": "object", "description": "The arguments of the tool, as its own schema says."},
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+        self._arguments = Arguments.from_schema(name, schema)
+        how = "under the handle that opening the group returned" if with_handle else "once the group is open"
+        definition = {
+            "name": name,
+            "title": "Call a tool of an open group",
+            "description": f"Call a tool of a group {how}. Use it for tools that are not in your list.",
+            "inputSchema": self._arguments.schema,
+        }
+        self.spec = Spec(kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=_unused)
+
+    def unpack(self, arguments: Mapping[str, Any] | None) -> Asked:
+        """Return the call that is meant, or raise `InvalidArguments`."""
+        given = self._arguments.check(self.name, dict(arguments or {}))
+        return Asked(given["name"], given.get("arguments", {}), given.get(HANDLE), through=True)
+
+
+async def _unused(arguments: dict[str, Any], context: Context) -> None:
+    """Never run: a delivery unpacks the call and makes the one that is meant."""
+
+
+def with_handle(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the definition of a control tool that takes a handle beside its own arguments."""
+    schema = definition["inputSchema"]
+    properties = {**schema.get("properties", {}), HANDLE: _HANDLE_SCHEMA}
+    return {**definition, "inputSchema": {**schema, "properties": properties}}
+
+
+def take_handle(spec: Spec | None, asked: Asked) -> Asked:
+    """Return a call of a control tool with its handle taken out of the arguments; any other as it is."""
+    if spec is None or spec.control is None or HANDLE not in asked.arguments:
+        return asked
+    arguments = dict(asked.arguments)
+    handle = arguments.pop(HANDLE)
+    if not isinstance(handle, str):
+        raise InvalidArguments(spec.name, {f"arguments.{HANDLE}": "a handle is a text"})
+    return Asked(asked.name, arguments, handle, asked.through)
+
+
+def reserve(tools: ToolSet, name: str) -> None:
+    """Keep `name` for the call-through tool, or raise `ConfigError` if a tool has it (SPEC DEL-2)."""
+    try:
+        check_segment(name)
+    except InvalidName as error:
+        raise ConfigError(f"The call-through tool can't be called {name!r}: {error.problem}.") from error
+
+    def refuse(registered: str) -> None:
+        if registered == name:
+            raise ConfigError(
+                f"A tool is called {name!r}, and so is the tool that calls others: rename one, the latter by call_tool="
+            )
+
+    tools.guard_names(refuse)

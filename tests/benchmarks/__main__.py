@@ -1,0 +1,53 @@
+"""Measure, and print one table.
+
+Each section runs in a process of its own; whatever is compared with something else is measured in the same run, turn by
+turn. The status is 0 whether or not targets are met.
+"""
+
+import argparse
+import json
+import platform
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import version
+
+from .harness import Row, in_own_process, rows_as_json
+
+SECTIONS: Mapping[str, tuple[str, str]] = {
+    "catalogs": ("catalogs", "measure"),
+    "resident": ("sessions", "resident"),
+    "traced": ("sessions", "traced"),
+    "growth": ("sessions", "growth"),
+    "traced-growth": ("sessions", "traced_growth"),
+    "wire": ("wire", "measure"),
+    "imports": ("imports", "measure"),
+}
+"""What runs in a process of its own: a module, imported there and nowhere else, and its function."""
+
+
+def main() -> None:
+    """Run the benchmarks."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print JSON: seconds, bytes and ratios")
+    parser.add_argument("--quick", action="store_true", help="fewer runs, smaller numbers")
+    parser.add_argument("--section", choices=SECTIONS, help="run one section, in this process, and print JSON")
+    options = parser.parse_args()
+    if options.section:
+        module, function = SECTIONS[options.section]
+        measure: Callable[..., list[Row]] = getattr(import_module(f".{module}", __package__), function)
+        print(json.dumps(rows_as_json(measure(quick=options.quick))))
+        return
+    rows = [row for section in SECTIONS for row in in_own_process(section, quick=options.quick)]
+    print(json.dumps(rows_as_json(rows), indent=2, ensure_ascii=False) if options.json else _table(rows))
+
+
+def _table(rows: list[Row]) -> str:
+    cells = [("", "MEASURED", "TARGET", "", "NOTE"), *(row.cells() for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(5)]
+    lines = ["   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
+    where = f"Python {platform.python_version()}, {platform.machine()}, mcp {version('mcp')}; medians"
+    return "\n".join([*(line.rstrip() for line in lines), "", where])
+
+
+if __name__ == "__main__":
+    main()

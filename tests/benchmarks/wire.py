@@ -1,0 +1,64 @@
+"""`tools/list` through the SDK's in-memory client: a server built here against a bare one that lists the same tools."""
+
+import statistics
+from contextlib import AsyncExitStack
+from time import perf_counter
+from typing import Any, Literal
+
+import anyio
+import mcp_types as types
+from mcp import Client
+from mcp.server import Server
+
+from toolfold import ToolSet
+from toolfold_adapters.mcp import build_server
+
+from .harness import Row, flat_forest
+
+ERAS: tuple[Literal["legacy", "auto"], ...] = ("legacy", "auto")
+
+
+def measure(*, quick: bool) -> list[Row]:
+    """Return a row for each era."""
+    return anyio.run(_measure, 300 if quick else 2000)
+
+
+async def _measure(samples: int) -> list[Row]:
+    tools = flat_forest()
+    rows = []
+    for era in ERAS:
+        async with AsyncExitStack() as stack:
+            ours = await stack.enter_async_context(Client(build_server(tools, active=["g7"]), mode=era, cache=None))
+            bare = await stack.enter_async_context(Client(_bare(tools), mode=era, cache=None))
+            rows.append(await _compare(era, ours, bare, samples))
+    return rows
+
+
+def _bare(tools: ToolSet) -> Server[Any]:
+    """Return a server of the SDK alone, with a list that was made before."""
+    definitions = [dict(spec.definition) for spec in tools.catalog.tools.values() if spec.group == "g7"]
+    made = [types.Tool.model_validate(definition) for definition in definitions]
+
+    async def list_tools(*_: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=made, ttl_ms=0, cache_scope="public")
+
+    return Server("bare", on_list_tools=list_tools)
+
+
+async def _compare(era: str, ours: Client, bare: Client, samples: int) -> Row:
+    assert (await ours.list_tools()).tools == (await bare.list_tools()).tools
+    times: tuple[list[float], list[float]] = ([], [])
+    for number in range(samples):
+        for which in (0, 1) if number % 2 else (1, 0):
+            client = (ours, bare)[which]
+            start = perf_counter()
+            await client.list_tools()
+            times[which].append(perf_counter() - start)
+    mine, other = map(statistics.median, times)
+    return Row(
+        what="tools/list against the bare SDK",
+        value=mine / other,
+        unit="×",
+        target=1.15,
+        note=f"{ours.protocol_version}: {mine * 1e6:,.0f} µs against {other * 1e6:,.0f} µs, 10 tools",
+    )

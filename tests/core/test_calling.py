@@ -1,0 +1,333 @@
+"""SPEC 9: calling, from the check to the result."""
+
+import json
+import logging
+from typing import Annotated, Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, Field
+
+from toolfold import (
+    Context,
+    InvalidArguments,
+    Profile,
+    ProtocolError,
+    SessionClosed,
+    ToolError,
+    ToolNotFound,
+    ToolResult,
+    ToolSet,
+    Visibility,
+)
+
+
+def answer() -> str:
+    return "done"
+
+
+async def refusal(tools: ToolSet, name: str) -> tuple[str, str | None]:
+    """Return the text, up to the name, and the hint of the answer to a call that finds no tool."""
+    with pytest.raises(ToolNotFound) as caught:
+        await tools.call_tool(name)
+    before, found, after = str(caught.value).partition(f": {name}")
+    assert found
+    assert caught.value.name == name
+    return before + after, caught.value.hint
+
+
+@pytest.mark.spec("CALL-1", "VIS-5")
+@pytest.mark.parametrize("settings", [{}, {"on_hidden": "opaque"}])
+async def test_unknown_and_unavailable_are_one_answer(settings: dict[str, Any]) -> None:
+    tools = ToolSet("t", **settings)
+    tools.register_group("a")
+    tools.register_group("a.x")
+    tools.register("t", answer, group="a.x")
+    tools.register("hidden", answer, group="a", hidden=True)
+    tools.register("when", answer, visibility=Visibility.when(lambda view: False))
+    answers = {await refusal(tools, name) for name in ("nothing", "a.x.t", "a.hidden", "when", "no.such", "", "a")}
+    assert len(answers) == 1
+
+
+@pytest.mark.spec("CALL-1")
+async def test_on_request_a_hint_names_the_group_to_activate() -> None:
+    tools = ToolSet("t", on_hidden="hint")
+    tools.register_group("a")
+    tools.register("t", answer, group="a")
+    tools.register("elsewhere", answer, group="a", visibility=Visibility.when(lambda view: False))
+    text, hint = await refusal(tools, "a.t")
+    assert hint == "activate the group a first"
+    assert hint in text
+    assert (await refusal(tools, "a.u"))[1] is None
+    assert (await refusal(tools, "a.elsewhere"))[1] is None  # activating the group would not help
+    await tools.activate_group("a")
+    assert (await tools.call_tool("a.t")).text == "done"
+    assert (await refusal(tools, "a.elsewhere"))[1] is None
+
+
+@pytest.mark.spec("CALL-1", "PRO-1")
+async def test_a_hint_never_names_what_a_profile_leaves_out() -> None:
+    tools = ToolSet("t", on_hidden="hint")
+    tools.register_group("a")
+    tools.register("t", answer, group="a")
+    async with tools.open_session(Profile(name="p")) as session:
+        with pytest.raises(ToolNotFound) as caught:
+            await session.call("a.t")
+        assert caught.value.hint is None
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+@pytest.mark.spec("CALL-2")
+@pytest.mark.parametrize(
+    ("arguments", "place", "expectation"),
+    [
+        ({}, "arguments", '"count"'),
+        ({"count": "three"}, "arguments.count", "integer"),
+        ({"count": 0}, "arguments.count", "minimum of 1"),
+        ({"count": 1, "more": 1}, "arguments", "more"),
+        ({"count": 1, "points": [{"x": 1}, {"x": "a"}]}, "arguments.points[1].x", "integer"),
+        ({"count": 1, "points": 5}, "arguments.points", '"array", or 5 is not of type "null"'),
+        ({"count": 1, "code": "xyz"}, "arguments.code", "3"),
+    ],
+    ids=["missing", "type", "bound", "unknown", "nested", "alternatives", "after the schema"],
+)
+async def test_arguments_that_do_not_fit_are_an_error_result_that_names_place_and_expectation(
+    arguments: dict[str, Any], place: str, expectation: str
+) -> None:
+    def upper(value: str) -> str:
+        if len(value) != 4:
+            raise ValueError("needs 4 letters, not 3")
+        return value
+
+    ran: list[int] = []
+
+    def handler(
+        count: Annotated[int, Field(ge=1)],
+        points: list[Point] | None = None,
+        code: Annotated[str, AfterValidator(upper)] = "abcd",
+    ) -> None:
+        ran.append(count)
+
+    tools = ToolSet("t")
+    tools.register("t", handler)
+    result = await tools.call_tool("t", arguments)
+    assert result.is_error
+    assert result.text.startswith("Invalid arguments for t: ")
+    problems = result.text.removeprefix("Invalid arguments for t: ").split("; ")
+    assert any(problem.startswith(f"{place}: ") and expectation in problem for problem in problems), problems
+    assert ran == []
+
+
+@pytest.mark.spec("CALL-2", "KIT-2")
+async def test_arguments_of_a_typed_handler_arrive_as_its_types_with_defaults() -> None:
+    seen: list[Any] = []
+
+    def handler(point: Point, names: set[str], count: int = 7) -> None:
+        seen.append((point, names, count))
+
+    tools = ToolSet("t")
+    tools.register("t", handler)
+    await tools.call_tool("t", {"point": {"x": 1}, "names": ["b", "a"]})
+    assert seen == [(Point(x=1, y=0), {"a", "b"}, 7)]
+
+
+@pytest.mark.spec("CALL-2")
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["n", "s", "l"]), inner),
+        max_leaves=5,
+    )
+)
+def test_a_handler_runs_exactly_if_its_schema_admits_the_arguments(value: Any) -> None:
+    arguments = value if isinstance(value, dict) else {"n": value}
+    ran: list[Any] = []
+    tools = ToolSet("t")
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "s": {"type": "string"}},
+        "additionalProperties": False,
+    }
+    tools.register("t", ran.append, input_schema=schema)
+    result = anyio.run(tools.call_tool, "t", arguments)
+    fits = all(
+        (key == "n" and isinstance(item, int) and not isinstance(item, bool)) or (key == "s" and isinstance(item, str))
+        for key, item in arguments.items()
+    )
+    assert result.is_error is not fits
+    assert ran == ([arguments] if fits else [])
+
+
+@pytest.mark.spec("CALL-3")
+async def test_a_tool_error_reaches_the_model_in_its_words() -> None:
+    def handler() -> None:
+        raise ToolError("No such file: ask for another name.")
+
+    tools = ToolSet("t")
+    tools.register("t", handler)
+    result = await tools.call_tool("t")
+    assert (result.is_error, result.text) == (True, "No such file: ask for another name.")
+
+
+@pytest.mark.spec("CALL-3")
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("secret"),
+        InvalidArguments("other", {"secret": "x"}),
+        ToolNotFound("secret"),
+        SessionClosed("secret"),
+    ],
+    ids=["foreign", "arguments of another", "another tool", "library"],
+)
+async def test_any_other_exception_is_an_error_result_without_internals_and_logged_in_full(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handler() -> None:
+        raise error
+
+    tools = ToolSet("t")
+    tools.register("t", handler)
+    with caplog.at_level(logging.ERROR, "toolfold"):
+        result = await tools.call_tool("t")
+    assert result.is_error
+    assert "secret" not in result.text
+    assert "t failed" in result.text
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert record.exc_info[1] is error
+
+
+@pytest.mark.spec("CALL-3")
+async def test_an_error_of_the_protocol_is_passed_on() -> None:
+    def handler() -> None:
+        raise ProtocolError(-32000, "busy", {"retry": 5})
+
+    tools = ToolSet("t")
+    tools.register("t", handler)
+    with pytest.raises(ProtocolError) as caught:
+        await tools.call_tool("t")
+    assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "busy", {"retry": 5})
+
+
+@pytest.mark.spec("CALL-3")
+@pytest.mark.parametrize(
+    ("value", "text", "structured"),
+    [
+        ("plain", "plain", None),
+        (None, "", None),
+        ({"a": 1}, '{"a": 1}', {"a": 1}),
+        (Point(x=1), '{"x": 1, "y": 0}', {"x": 1, "y": 0}),
+        ([1, "zwei"], '[1, "zwei"]', None),
+        (5, "5", None),
+        (ToolResult.of_text("own", {"b": 2}, is_error=True), "own", {"b": 2}),
+    ],
+    ids=["text", "nothing", "mapping", "model", "list", "number", "result"],
+)
+async def test_what_a_handler_answers_becomes_text_and_structured_content(
+    value: Any, text: str, structured: Any
+) -> None:
+    tools = ToolSet("t")
+    tools.register("t", lambda: value)
+    result = await tools.call_tool("t")
+    assert (result.text, result.structured) == (text, structured)
+    assert result.is_error == isinstance(value, ToolResult)
+    json.dumps([dict(block) for block in result.content])
+
+
+@pytest.mark.spec("CALL-3")
+@pytest.mark.parametrize("value", [object(), b"\xff", float("nan"), {"a": object()}])
+async def test_an_answer_without_a_json_form_is_an_error_result(value: Any) -> None:
+    tools = ToolSet("t")
+    tools.register("t", lambda: value)
+    result = await tools.call_tool("t")
+    assert result.is_error
+    assert "t failed" in result.text
+
+
+@pytest.mark.spec("CALL-4")
+async def test_a_call_under_way_runs_to_its_end_when_its_group_closes_or_goes() -> None:
+    started, proceed = anyio.Event(), anyio.Event()
+
+    async def slow(context: Context) -> str:
+        started.set()
+        await proceed.wait()
+        return f"{context.snapshot.active} {context.session.active}"
+
+    tools = ToolSet("t", control="none")
+    tools.register_group("a")
+    tools.register("slow", slow, group="a")
+    results: list[ToolResult] = []
+    async with tools.open_session(active=["a"]) as session, anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            results.append(await session.call("a.slow"))
+
+        tasks.start_soon(call)
+        await started.wait()
+        await tools.unregister_group("a")
+        with pytest.raises(ToolNotFound):
+            await session.call("a.slow")
+        proceed.set()
+    assert [result.text for result in results] == ["('a',) ()"]
+
+
+@pytest.mark.spec("CALL-4", "VIS-3")
+async def test_the_handler_is_given_the_snapshot_that_its_predicate_saw() -> None:
+    seen: list[Any] = []
+
+    def predicate(view: Any) -> bool:
+        seen.append(view.snapshot)
+        return True
+
+    def handler(context: Context) -> None:
+        seen.append(context.snapshot)
+
+    tools = ToolSet("t")
+    tools.register("t", handler, visibility=Visibility.when(predicate))
+    await tools.call_tool("t")
+    assert len(seen) == 2
+    assert seen[0] is seen[1]
+
+
+@pytest.mark.spec("CALL-5")
+async def test_a_handler_changes_its_own_session_and_the_next_request_sees_it() -> None:
+    async def work(context: Context) -> list[Any]:
+        context.set_fact("n", 1)
+        opened = await context.activate("a")
+        closed = await context.deactivate("b")
+        return [context.session.id, opened, closed, list(context.snapshot.active), context.is_group_active("a")]
+
+    tools = ToolSet("t", control="none")
+    for path in ("a", "b"):
+        tools.register_group(path)
+        tools.register("t", answer, group=path)
+    tools.register("work", work)
+    async with tools.open_session(active=["b"], identity="mine") as session, tools.open_session() as other:
+        assert json.loads((await session.call("work")).text) == ["mine", True, True, ["b"], True]
+        assert session.list_tools().names == ("a.t", "work")
+        assert dict(session.facts) == {"n": 1}
+        assert (other.active, dict(other.facts)) == ((), {})
+
+
+@pytest.mark.spec("CALL-5")
+async def test_progress_goes_to_the_caller_that_asked_and_nowhere_otherwise() -> None:
+    async def work(context: Context) -> None:
+        await context.report_progress(1, 2, "half")
+
+    reports: list[tuple[float, float | None, str | None]] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        reports.append((progress, total, message))
+
+    tools = ToolSet("t")
+    tools.register("work", work)
+    assert not (await tools.call_tool("work")).is_error
+    await tools.default_session.call("work", progress=report)
+    assert reports == [(1, 2, "half")]

@@ -1,0 +1,376 @@
+"""Requests at the same time on one session (SPEC SES-2), in schedules forced through hooks that wait.
+
+A hook waits for the client whose request it runs for, so a test decides who goes on when; nothing depends on time.
+Also: what becomes of a step when the catalog changes while its hooks run (SPEC REG-7, HOOK-5, INV-1, INV-2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextvars import ContextVar
+from itertools import product
+from typing import Any, Protocol
+
+import anyio
+import pytest
+
+from tests.core.support import FAMILIES, WAIT, Hooks, Journal, opened, settle, tool_set, world
+from tests.reference import model
+from tests.reference.enumerate import reachable
+from tests.reference.model import State as Active
+from tests.reference.model import System
+from toolfold import ExclusionConflict, GroupNotFound, HookContext, HookFailed, ParentInactive, Session, Step, plan
+from toolfold.observe import Committed
+from toolfold.snapshot import Snapshot
+
+Operation = tuple[str, int]
+client: ContextVar[int] = ContextVar("client", default=-1)
+
+
+# Order of arrival
+
+
+@pytest.mark.spec("SES-2")
+async def test_steps_are_taken_in_order_of_arrival() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    park = journal.park("+a")
+    tasks = []
+    for request in (session.activate("a"), session.activate("b"), session.activate("a"), session.deactivate("a")):
+        tasks.append(asyncio.ensure_future(request))
+        await settle()
+    assert journal.lines == ["+a"]
+    park.release.set()
+    with anyio.fail_after(WAIT):
+        assert await asyncio.gather(*tasks) == [True] * 4
+    assert journal.take() == ["+a", "-a", "+b", "-b", "+a", "-a"]
+
+
+@pytest.mark.spec("SES-2")
+async def test_reads_do_not_wait_for_a_step_and_see_the_state_before_it() -> None:
+    journal = Journal()
+    session = await opened(journal, "a")
+    park = journal.park("+b")
+    task = asyncio.ensure_future(session.activate("b"))
+    await park.arrived.wait()
+    before = session.snapshot
+    assert (session.active, session.is_active("b")) == (("a",), False)
+    assert "a.t" in session.list_tools().names
+    assert [info.name for info in session.list_groups() if info.active] == ["a"]
+    assert (await session.call("a.t")).text == "done"
+    session.set_fact("f", 1)
+    assert session.snapshot is not before
+    park.release.set()
+    assert await task
+    assert (session.active, session.facts) == (("b",), {"f": 1})
+
+
+@pytest.mark.spec("SES-2", "HOOK-6")
+async def test_a_request_that_is_cancelled_while_it_waits_leaves_the_others_in_their_order() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    park = journal.park("+a")
+    first, second, third = [asyncio.ensure_future(session.activate(path)) for path in ("a", "a.x", "c")]
+    await park.arrived.wait()
+    await settle()
+    second.cancel()
+    await settle()
+    park.release.set()
+    with anyio.fail_after(WAIT):
+        assert await first
+        assert await third
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        assert await session.activate("a.y")
+    assert journal.take() == ["+a", "+c", "+a.y"]
+
+
+@pytest.mark.spec("SES-2")
+async def test_a_request_that_is_cancelled_as_its_turn_comes_passes_the_turn_on() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    park = journal.park("+a")
+    first, second, third = [asyncio.ensure_future(session.activate(path)) for path in ("a", "a.x", "c")]
+    await park.arrived.wait()
+    await settle()
+    first.add_done_callback(lambda _: second.cancel())
+    park.release.set()
+    with anyio.fail_after(WAIT):
+        answers = await asyncio.gather(first, second, third, return_exceptions=True)
+        assert (answers[0], answers[2]) == (True, True)
+        assert await session.activate("a.y")
+
+
+@pytest.mark.spec("SES-2")
+async def test_a_step_that_fails_lets_the_next_one_go() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    journal.fail("+a")
+    tasks = [asyncio.ensure_future(session.activate(path)) for path in ("a", "a.x", "c")]
+    with anyio.fail_after(WAIT):
+        failed, refused, done = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(failed, HookFailed)
+    assert isinstance(refused, ParentInactive)
+    assert done is True
+
+
+# Every schedule of two requests
+
+
+class Engine(Protocol):
+    """What a schedule drives."""
+
+    async def ask(self, operation: Operation) -> Any: ...
+    def active(self) -> Active: ...
+
+
+class Locked:
+    """A session of a tool set."""
+
+    def __init__(self, session: Session, paths: tuple[str, ...]) -> None:
+        self.session, self.paths = session, paths
+
+    async def ask(self, operation: Operation) -> Any:
+        kind, group = operation
+        try:
+            if kind == "activate":
+                return await self.session.activate(self.paths[group])
+            return await self.session.deactivate(self.paths[group])
+        except ParentInactive as error:
+            return self.paths.index(error.parent)
+
+    def active(self) -> Active:
+        return frozenset(self.paths.index(path) for path in self.session.active)
+
+
+class Unlocked:
+    """An engine that does all but take turns: it plans, waits, and commits what it had planned."""
+
+    def __init__(self, system: System, active: Active, wait: Callable[[], Awaitable[None]]) -> None:
+        self.world, self.wait = world(system), wait
+        self.snapshot: Snapshot = self.world.at(active)
+
+    async def ask(self, operation: Operation) -> Any:
+        kind, group = operation
+        path = self.world.paths[group]
+        try:
+            planned = plan(self.snapshot, Step(path) if kind == "activate" else Step((), path))
+        except ParentInactive as error:
+            return self.world.paths.index(error.parent)
+        if planned.changes:
+            await self.wait()
+            self.snapshot = planned.after
+        return planned.changes
+
+    def active(self) -> Active:
+        return self.world.active(self.snapshot.mask)
+
+
+def applied(system: System, active: Active, operation: Operation) -> tuple[Active, Any]:
+    """The state and the answer by the reference."""
+    kind, group = operation
+    answer = (model.activate if kind == "activate" else model.deactivate)(system, active, group)
+    return answer.state, answer.detail if answer.kind == "refused" else answer.kind == "changed"
+
+
+class Gates:
+    """One for each client; hooks wait at the gate of the client that they run for."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, asyncio.Event] = {-1: asyncio.Event()}
+        self.open[-1].set()
+
+    async def wait(self, context: HookContext | None = None) -> None:
+        await self.open[client.get()].wait()
+
+    async def run(self, engine: Engine, operations: tuple[Operation, ...], order: tuple[int, ...]) -> list[Any]:
+        """Ask for all operations, one after another, then open the gates in `order`; return the answers."""
+        tasks = []
+        for number, operation in enumerate(operations):
+            self.open[number] = asyncio.Event()
+            token = client.set(number)
+            tasks.append(asyncio.ensure_future(engine.ask(operation)))
+            client.reset(token)
+            await settle(2)
+        for number in order:
+            self.open[number].set()
+            await settle(4)
+        with anyio.fail_after(WAIT):
+            return await asyncio.gather(*tasks)
+
+
+def schedules(family: str) -> Iterator[tuple[System, Active, tuple[Operation, ...], tuple[int, ...]]]:
+    for system in FAMILIES[family]:
+        operations = [*product(("activate", "deactivate"), system.groups)]
+        for active in reachable(system):
+            for pair in product(operations, repeat=2):
+                yield from ((system, active, pair, order) for order in ((0, 1), (1, 0)))
+
+
+def in_order(system: System, active: Active, operations: tuple[Operation, ...]) -> tuple[Active, list[Any]]:
+    answers = []
+    for operation in operations:
+        active, answer = applied(system, active, operation)
+        answers.append(answer)
+    return active, answers
+
+
+@pytest.mark.spec("SES-2", "INV-1", "INV-2")
+@pytest.mark.parametrize("family", ["pairs-2", "pairs-3", "wide-3"])
+async def test_two_requests_at_once_come_to_what_they_come_to_in_order_of_arrival(family: str) -> None:
+    gates = Gates()
+    hooks: Hooks = {"on_activate": gates.wait, "on_deactivate": gates.wait}
+    tools = {system: tool_set(system, lambda path: hooks) for system in FAMILIES[family]}
+    for system, active, operations, order in schedules(family):
+        here = world(system)
+        session = await tools[system].open_session(active=here.named(active)).start()
+        engine = Locked(session, here.paths)
+        answers = await gates.run(engine, operations, order)
+        assert (engine.active(), answers) == in_order(system, active, operations)
+        await session.close()
+
+
+@pytest.mark.spec("SES-2")
+async def test_the_schedules_catch_an_engine_that_takes_no_turns() -> None:
+    gates = Gates()
+    wrong = 0
+    for system, active, operations, order in schedules("pairs-2"):
+        engine = Unlocked(system, active, gates.wait)
+        answers = await gates.run(engine, operations, order)
+        outcome = (engine.active(), answers)
+        crossed = in_order(system, active, operations[::-1])
+        wrong += outcome not in (in_order(system, active, operations), (crossed[0], crossed[1][::-1]))
+    assert wrong > 0
+
+
+# The catalog changes while hooks run
+
+
+@pytest.mark.spec("REG-7", "HOOK-5", "INV-2", "ACT-4")
+async def test_a_step_is_undone_and_taken_again_if_a_new_exclusion_makes_it_mean_more() -> None:
+    journal, told = Journal(), list[Any]()
+    session = await opened(journal, "b", "b.z")
+    session._tools.observe(told.append)
+    park = journal.park("+c")
+    task = asyncio.ensure_future(session.activate("c"))
+    await park.arrived.wait()
+    session._tools.register_exclusion("b", "c")
+    park.release.set()
+    with anyio.fail_after(WAIT):
+        assert await task
+    assert session.active == ("c",)
+    assert journal.take() == ["+c", "undo -c", "-b.z", "-b", "+c"]
+    assert [type(event) for event in told] == [Committed]
+
+
+@pytest.mark.spec("REG-7", "HOOK-5", "ACT-1")
+async def test_a_step_is_undone_and_refused_if_its_group_is_gone() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    heard = list[frozenset[str]]()
+    session.on_list_changed(heard.append)
+    park = journal.park("+c")
+    journal.fail("undo -a")
+    task = asyncio.ensure_future(session.transition(activate=["a", "c"]))
+    await park.arrived.wait()
+    await session._tools.unregister_group("c")
+    park.release.set()
+    with anyio.fail_after(WAIT), pytest.raises(GroupNotFound) as raised:
+        await task
+    assert journal.take() == ["+a", "+c", "undo -c", "undo -a"]
+    assert "undo -a" in "".join(raised.value.__notes__)
+    assert (session.active, heard) == ((), [])
+    assert await session.activate("b")
+
+
+@pytest.mark.spec("REG-7", "HOOK-5", "ACT-9")
+async def test_a_step_is_undone_and_refused_if_its_groups_have_come_to_exclude_one_another() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    park = journal.park("+c")
+    task = asyncio.ensure_future(session.transition(activate=["b", "c"]))
+    await park.arrived.wait()
+    session._tools.register_exclusion("b", "c")
+    park.release.set()
+    with anyio.fail_after(WAIT), pytest.raises(ExclusionConflict):
+        await task
+    assert journal.take() == ["+b", "+c", "undo -c", "undo -b"]
+    assert session.active == ()
+
+
+@pytest.mark.spec("REG-7")
+async def test_a_step_goes_on_if_what_was_registered_does_not_touch_it() -> None:
+    journal = Journal()
+    session = await opened(journal, "a")
+    heard = list[frozenset[str]]()
+    session.on_list_changed(heard.append)
+    park = journal.park("+b")
+    task = asyncio.ensure_future(session.activate("b"))
+    await park.arrived.wait()
+    session._tools.register("b.new", lambda: "new")
+    session._tools.register_group("A")
+    session._tools.unregister("ping")
+    session.set_fact("f", 1)
+    park.release.set()
+    with anyio.fail_after(WAIT):
+        assert await task
+    assert journal.take() == ["-a", "+b"]
+    assert (session.active, session.facts, heard) == (("b",), {"f": 1}, [frozenset({"tool"})])
+    assert "b.new" in session.list_tools().names
+
+
+@pytest.mark.spec("REG-7", "HOOK-2")
+async def test_a_group_that_is_registered_anew_meanwhile_is_another_group_with_other_hooks() -> None:
+    journal, newer = Journal(), Journal()
+    session = await opened(journal)
+    park = journal.park("+c")
+    task = asyncio.ensure_future(session.activate("c"))
+    await park.arrived.wait()
+    await session._tools.unregister_group("c")
+    session._tools.register_group("c", **newer.of("c"))
+    park.release.set()
+    with anyio.fail_after(WAIT):
+        assert await task
+    assert journal.take() == ["+c", "undo -c"]
+    assert newer.take() == ["+c"]
+
+
+@pytest.mark.spec("REG-5", "SES-2")
+async def test_unregistering_a_group_waits_for_the_step_that_closes_it() -> None:
+    journal = Journal()
+    session = await opened(journal, "b", "b.z")
+    park = journal.park("-b")
+    task = asyncio.ensure_future(session.activate("a"))
+    await park.arrived.wait()
+    removing = asyncio.ensure_future(session._tools.unregister_group("b"))
+    await settle()
+    assert not removing.done()
+    park.release.set()
+    with anyio.fail_after(WAIT):
+        assert await task
+        await removing
+    assert journal.take() == ["-b.z", "-b", "+a"]
+    assert session.active == ("a",)
+
+
+@pytest.mark.spec("REG-7", "HOOK-6")
+@pytest.mark.parametrize("refused", [True, False])
+async def test_a_cancellation_while_a_void_step_is_undone_goes_on(refused: bool) -> None:
+    journal = Journal()
+    session = await opened(journal, "b")
+    park, undoing = journal.park("+c"), journal.park("undo -c")
+    task = asyncio.ensure_future(session.activate("c"))
+    await park.arrived.wait()
+    if refused:
+        await session._tools.unregister_group("c")
+    else:
+        session._tools.register_exclusion("b", "c")
+    park.release.set()
+    with anyio.fail_after(WAIT):
+        await undoing.arrived.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert journal.take() == ["+c", "undo -c"]
+    assert session.active == ("b",)

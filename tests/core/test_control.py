@@ -1,0 +1,314 @@
+"""SPEC 8: activators, deactivators and loaders, and what they say."""
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from toolfold import (
+    ConfigError,
+    Loader,
+    ToolError,
+    ToolNotFound,
+    ToolResult,
+    ToolSet,
+    Visibility,
+    success_of,
+)
+
+
+def answer() -> str:
+    return "done"
+
+
+def described() -> str:
+    """Reads the thing.
+
+    In two paragraphs.
+    """
+    return "done"
+
+
+def desk(**settings: Any) -> ToolSet:
+    """Groups a, a.x, b (excludes a) and c (without tools); two tools in a, one of them hidden, one in a.x and b."""
+    tools = ToolSet("desk", **settings)
+    tools.register_group("a", "The first:\nwith a second line")
+    tools.register_group("a.x")
+    tools.register_group("b", "The other", show_deactivator=False)
+    tools.register_group("c")
+    tools.register_exclusion("a", "b")
+    tools.register("read", described, group="a")
+    tools.register("secret", answer, group="a", hidden=True)
+    tools.register("deep", answer, group="a.x")
+    tools.register("t", answer, group="b")
+    tools.register("bare", lambda: "", group="b", description="")
+    return tools
+
+
+def controls(tools: ToolSet) -> set[str]:
+    return {spec.name for spec in tools.list_tools().tools if spec.control is not None}
+
+
+EVERY = {"a.activate", "a.deactivate", "a.x.activate", "a.x.deactivate", "b.activate", "c.activate", "c.deactivate"}
+
+
+@pytest.mark.spec("CTL-1")
+async def test_each_group_has_an_activator_and_a_deactivator_always() -> None:
+    tools = desk()
+    assert controls(tools) == EVERY
+    for path in ("a", "a.x", "c"):
+        await tools.activate_group(path)
+        assert controls(tools) == EVERY
+
+
+@pytest.mark.spec("CTL-1")
+async def test_a_deactivator_that_is_not_shown_does_not_exist() -> None:
+    tools = desk()
+    await tools.activate_group("b")
+    assert "b.deactivate" not in tools.catalog.tools
+    with pytest.raises(ToolNotFound):
+        await tools.call_tool("b.deactivate")
+    assert await tools.deactivate_group("b")
+
+
+@pytest.mark.spec("CTL-1")
+async def test_control_tools_open_and_close_their_group() -> None:
+    tools = desk()
+    assert not (await tools.call_tool("a.activate")).is_error
+    assert tools.is_group_active("a")
+    assert not (await tools.call_tool("a.deactivate")).is_error
+    assert not tools.is_group_active("a")
+
+
+@pytest.mark.spec("CTL-2")
+async def test_relevant_control_tools_are_those_that_can_do_something() -> None:
+    tools = desk(control_visibility="relevant")
+    assert controls(tools) == {"a.activate", "b.activate", "c.activate"}
+    await tools.activate_group("a")
+    assert controls(tools) == {"a.deactivate", "a.x.activate", "b.activate", "c.activate"}
+    await tools.activate_group("a.x")
+    assert controls(tools) == {"a.deactivate", "a.x.deactivate", "b.activate", "c.activate"}
+    with pytest.raises(ToolNotFound):
+        await tools.call_tool("a.activate")
+    await tools.call_tool("b.activate")
+    assert controls(tools) == {"a.activate", "c.activate"}
+    with pytest.raises(ToolNotFound):
+        await tools.call_tool("a.x.activate")
+
+
+@pytest.mark.spec("CTL-3")
+@pytest.mark.parametrize(
+    ("control", "name", "argument"),
+    [
+        ("load_tool_group", "load_tool_group", "group_name"),
+        ("expand_tools", "expand_tools", "group"),
+        (Loader(name="open", argument="which", description="Opens.", argument_description="It."), "open", "which"),
+    ],
+    ids=["load_tool_group", "expand_tools", "own"],
+)
+async def test_one_loader_opens_any_group_by_name(control: str | Loader, name: str, argument: str) -> None:
+    tools = desk(control=control)
+    assert controls(tools) == {name}
+    spec = tools.catalog.tools[name]
+    assert list(spec.input_schema["properties"]) == spec.input_schema["required"] == [argument]
+    result = await tools.call_tool(name, {argument: "a"})
+    assert not result.is_error
+    assert result.structured["tools"] == ["a.read"]
+    assert tools.is_group_active("a")
+    assert (await tools.call_tool(name, {})).is_error
+    assert (await tools.call_tool(name, {argument: "a", "more": 1})).is_error
+
+
+@pytest.mark.spec("CTL-3")
+def test_a_loader_has_the_texts_that_it_was_given() -> None:
+    tools = desk(control=Loader(name="open", description="Opens.", argument_description="Which one."))
+    spec = tools.catalog.tools["open"]
+    assert spec.description.startswith("Opens.\n")
+    assert spec.input_schema["properties"]["group"]["description"] == "Which one."
+
+
+@pytest.mark.spec("CTL-3")
+def test_a_loader_describes_every_group_that_it_can_open_on_a_line_of_its_own() -> None:
+    tools = desk(control="expand_tools")
+    tools.register_group("gate", "Not for all", opens_on=success_of("a.read"))
+    lines = tools.catalog.tools["expand_tools"].description.splitlines()[1:]
+    assert lines == ["Groups:", "- a: The first: with a second line", "- a.x", "- b: The other", "- c"]
+
+
+@pytest.mark.spec("CTL-3")
+def test_a_loader_without_groups_says_so() -> None:
+    assert "no groups" in ToolSet("t", control="expand_tools").catalog.tools["expand_tools"].description
+
+
+@pytest.mark.spec("CTL-3", "SES-6")
+async def test_a_loader_neither_opens_nor_suggests_a_group_without_control_tools() -> None:
+    tools = desk(control="expand_tools")
+    tools.register_group("gate", opens_on=success_of("a.read"))
+    for asked in ("gate", "gates"):
+        result = await tools.call_tool("expand_tools", {"group": asked})
+        assert result.is_error
+        assert result.text.replace(asked, "?") == "There is no group '?'. The groups are 'a', 'a.x', 'b', 'c'."
+    assert not tools.is_group_active("gate")
+
+
+@pytest.mark.spec("CTL-3")
+async def test_without_control_tools_only_code_activates() -> None:
+    tools = desk(control="none")
+    assert controls(tools) == set()
+    with pytest.raises(ToolNotFound):
+        await tools.call_tool("a.activate")
+    assert await tools.activate_group("a")
+    assert tools.list_tools().names == ("a.read",)
+
+
+@pytest.mark.spec("CTL-1", "CTL-2", "CTL-3")
+@pytest.mark.parametrize("settings", [{"control": "nope"}, {"control_visibility": "sometimes"}])
+def test_an_unknown_style_is_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"per_group|always"):
+        ToolSet("t", **settings)  # type: ignore[arg-type]
+
+
+def structured(group: str, changed: bool, active: list[str], displaced: list[str], tools: list[str]) -> dict[str, Any]:
+    return {"group": group, "changed": changed, "active": active, "displaced": displaced, "tools": tools}
+
+
+@pytest.mark.spec("CTL-4")
+async def test_an_activator_says_what_changed_and_what_can_be_called_now() -> None:
+    tools = desk()
+    await tools.activate_group("c")
+    result = await tools.call_tool("a.activate")
+    assert result.structured == structured("a", True, ["a", "c"], [], ["a.read"])
+    assert result.text.splitlines()[1:] == ["- a.read: Reads the thing. In two paragraphs."]
+    assert "a" in result.text.splitlines()[0]
+
+
+@pytest.mark.spec("CTL-4")
+async def test_an_activator_names_what_it_displaced() -> None:
+    tools = desk()
+    await tools.activate_group("a")
+    await tools.activate_group("a.x")
+    result = await tools.call_tool("b.activate")
+    assert result.structured == structured("b", True, ["b"], ["a", "a.x"], ["b.bare", "b.t"])
+    assert "a, a.x" in result.text.splitlines()[0]
+    assert result.text.splitlines()[1:] == ["- b.bare", "- b.t"]
+
+
+@pytest.mark.spec("CTL-4")
+async def test_opening_an_open_group_says_so_and_repeats_its_tools() -> None:
+    tools = desk()
+    await tools.activate_group("a")
+    result = await tools.call_tool("a.activate")
+    assert result.structured == structured("a", False, ["a"], [], ["a.read"])
+    assert "already" in result.text
+
+
+@pytest.mark.spec("CTL-4")
+async def test_opening_an_empty_group_promises_no_tools() -> None:
+    result = await desk().call_tool("c.activate")
+    assert result.structured == structured("c", True, ["c"], [], [])
+    assert len(result.text.splitlines()) == 1
+
+
+@pytest.mark.spec("CTL-4")
+async def test_tools_that_became_available_elsewhere_are_named_and_those_that_did_not_are_left_out() -> None:
+    tools = desk(control_visibility="relevant")
+    tools.register("helper", answer, visibility=Visibility.group("a") & ~Visibility.group("c"), flat=True)
+    tools.register("never", answer, group="a", visibility=Visibility.when(lambda view: False))
+    result = await tools.call_tool("a.activate")
+    assert result.structured["tools"] == ["a.deactivate", "a.read", "a.x.activate", "helper"]
+
+
+@pytest.mark.spec("CTL-4")
+async def test_a_deactivator_says_what_it_closed() -> None:
+    tools = desk()
+    for path in ("a", "a.x", "c"):
+        await tools.activate_group(path)
+    result = await tools.call_tool("a.deactivate")
+    assert result.structured == structured("a", True, ["c"], ["a.x"], [])
+    assert "a.x" in result.text
+    again = await tools.call_tool("a.deactivate")
+    assert again.structured == structured("a", False, ["c"], [], [])
+    assert "already" in again.text
+
+
+def says(result: ToolResult, *parts: str) -> None:
+    assert result.is_error
+    assert all(part in result.text for part in parts), result.text
+
+
+@pytest.mark.spec("CTL-5")
+async def test_a_refusal_is_a_result_that_says_what_to_do() -> None:
+    says(await desk().call_tool("a.x.activate"), "'a.x'", "activate 'a' first")
+    says(await desk(control="expand_tools").call_tool("expand_tools", {"group": "bb"}), "'bb'", "Did you mean 'b'?")
+    full = desk(max_active=1)
+    await full.activate_group("c")
+    says(await full.call_tool("b.activate"), "limit of 1", "deactivate a group", "'b'")
+    assert full.default_session.active == ("c",)
+
+
+@pytest.mark.spec("CTL-5", "CALL-3")
+async def test_a_failed_hook_is_a_result_without_internals_unless_the_hook_meant_to_speak() -> None:
+    def silent() -> None:
+        raise RuntimeError("password=1234")
+
+    def speaking() -> None:
+        raise ToolError("The vault is locked: ask for the key.")
+
+    tools = ToolSet("t")
+    tools.register_group("silent", on_activate=silent)
+    tools.register_group("speaking", on_activate=speaking, on_deactivate=silent)
+    result = await tools.call_tool("silent.activate")
+    says(result, "opening group silent failed", "Try again later")
+    assert "1234" not in result.text
+    says(await tools.call_tool("speaking.activate"), "The vault is locked: ask for the key.")
+    assert tools.default_session.active == ()
+
+
+@pytest.mark.spec("CTL-5")
+async def test_a_group_that_fails_to_close_stays_open_and_the_result_says_so() -> None:
+    def fail() -> None:
+        raise RuntimeError("busy")
+
+    tools = ToolSet("t")
+    tools.register_group("g", on_deactivate=fail)
+    await tools.call_tool("g.activate")
+    says(await tools.call_tool("g.deactivate"), "closing group g failed", "Nothing was changed")
+    assert tools.is_group_active("g")
+
+
+@pytest.mark.spec("CTL-6")
+@pytest.mark.parametrize("control", ["per_group", "load_tool_group", "expand_tools"])
+async def test_control_tools_are_described_closed_and_annotated(control: str) -> None:
+    tools = desk(control=control)
+    specs = [spec for spec in tools.list_tools().tools if spec.control is not None]
+    assert specs
+    for spec in specs:
+        assert spec.description
+        assert spec.title
+        assert spec.input_schema["type"] == "object"
+        assert spec.input_schema["additionalProperties"] is False
+        jsonschema_rs.Draft202012Validator(dict(spec.input_schema))
+        assert spec.definition["annotations"] == {
+            "readOnlyHint": False,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        }
+
+
+@pytest.mark.spec("CTL-6", "CALL-2")
+async def test_a_control_tool_takes_no_arguments() -> None:
+    tools = desk()
+    assert (await tools.call_tool("a.activate", {"force": True})).is_error
+    assert not tools.is_group_active("a")
+
+
+@pytest.mark.spec("CTL-6")
+def test_the_description_of_an_activator_has_the_path_and_the_description_of_its_group() -> None:
+    tools = desk()
+    tools.register_group("a.y", "Why", title="Ypsilon")
+    spec = tools.catalog.tools["a.y.activate"]
+    assert "a.y" in spec.description
+    assert "Why" in spec.description
+    assert "Ypsilon" in (spec.title or "")
+    assert "a.y" in tools.catalog.tools["a.y.deactivate"].description

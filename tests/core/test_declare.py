@@ -1,0 +1,411 @@
+"""SPEC KIT-1, KIT-2, KIT-7: tools and groups by decoration, and what becomes of their options."""
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolfold import (
+    Context,
+    DuplicateName,
+    HookContext,
+    InvalidDefinition,
+    InvalidName,
+    ToolNotFound,
+    ToolSet,
+    Visibility,
+    group,
+    tool,
+)
+
+
+def every_option() -> dict[str, Any]:
+    return {
+        "name": "search",
+        "title": "Search",
+        "description": "Finds things.",
+        "category": "web",
+        "tags": ["slow", "paid"],
+        "output_schema": {"type": "object"},
+        "annotations": {"read_only_hint": True, "title": "S"},
+        "icons": [{"src": "https://example.com/i.png", "sizes": ["48x48"]}],
+        "meta": {"vendor/x": 1},
+        "hidden": True,
+    }
+
+
+EXPECTED = {
+    "name": "search",
+    "title": "Search",
+    "description": "Finds things.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "default": 5}},
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    "outputSchema": {"type": "object"},
+    "annotations": {"readOnlyHint": True, "title": "S"},
+    "icons": [{"src": "https://example.com/i.png", "sizes": ["48x48"]}],
+    "_meta": {"vendor/x": 1, "category": "web"},
+}
+
+
+@pytest.mark.spec("KIT-1")
+@pytest.mark.parametrize("how", ["tools.tool", "method", "register"])
+def test_a_decorated_function_is_a_tool_with_all_its_options(how: str) -> None:
+    tools = ToolSet("t")
+
+    def find(query: str, limit: int = 5) -> dict[str, Any]:
+        return {}
+
+    options = every_option()
+    if how == "tools.tool":
+        assert tools.tool(**options)(find) is find
+    elif how == "register":
+        tools.register(options.pop("name"), find, **options)
+    else:
+
+        class Kit:
+            @tool(**options)
+            def find(self, query: str, limit: int = 5) -> dict[str, Any]:
+                return {}
+
+        tools.include(Kit())
+    spec = tools.catalog.tools["search"]
+    assert spec.definition == EXPECTED
+    assert (spec.hidden, spec.category, spec.tags) == (True, "web", ("slow", "paid"))
+    assert (spec.title, spec.description) == ("Search", "Finds things.")
+
+
+@pytest.mark.spec("KIT-1")
+def test_parts_that_were_not_given_are_not_on_the_wire() -> None:
+    tools = ToolSet("t")
+    assert set(tools.register("t", lambda: "").definition) <= {"name", "description", "inputSchema"}
+
+
+@pytest.mark.spec("KIT-1")
+def test_a_description_defaults_to_the_docstring() -> None:
+    tools = ToolSet("t")
+
+    @tools.tool()
+    def documented() -> None:
+        """Does it.
+
+        In two parts.
+        """
+
+    @tools.tool(description="")
+    def silenced() -> None:
+        """Not for the model."""
+
+    @tools.tool()
+    def bare() -> None: ...
+
+    class Handler:
+        """About the class, not the tool."""
+
+        def __call__(self) -> None: ...
+
+    tools.register("callable", Handler())
+    descriptions = {name: spec.description for name, spec in tools.catalog.tools.items()}
+    assert descriptions == {"documented": "Does it.\n\nIn two parts.", "silenced": "", "bare": "", "callable": ""}
+
+
+@pytest.mark.spec("KIT-1")
+async def test_a_decorated_function_stays_the_function_that_it_was() -> None:
+    tools = ToolSet("t")
+
+    @tools.tool()
+    @tool(title="Twice")
+    def double(number: int) -> int:
+        return 2 * number
+
+    assert double(4) == 8
+    assert (await tools.call_tool("double", {"number": 4})).text == "8"
+
+
+@pytest.mark.spec("KIT-1")
+def test_of_several_marks_the_outer_one_wins() -> None:
+    class Kit:
+        @tool(title="outer")
+        @tool(title="inner", category="kept")
+        def t(self) -> None: ...
+
+    tools = ToolSet("t")
+    tools.include(Kit())
+    spec = tools.catalog.tools["t"]
+    assert (spec.title, spec.category) == ("outer", "kept")
+
+
+@pytest.mark.spec("KIT-2")
+async def test_schema_and_validation_come_from_the_annotations() -> None:
+    tools = ToolSet("t")
+
+    @tools.tool()
+    async def move(source: str, *, times: int = 1, context: Context) -> str:
+        return f"{source} {times} {context.name}"
+
+    schema = tools.catalog.tools["move"].input_schema
+    assert schema["properties"] == {"source": {"type": "string"}, "times": {"type": "integer", "default": 1}}
+    assert schema["required"] == ["source"]
+    assert (await tools.call_tool("move", {"source": "a", "times": 2})).text == "a 2 move"
+    assert (await tools.call_tool("move", {"source": 5})).is_error
+    assert (await tools.call_tool("move", {"source": "a", "context": {}})).is_error
+
+
+@pytest.mark.spec("KIT-2")
+async def test_parameters_may_have_any_name() -> None:
+    tools = ToolSet("t")
+
+    @tools.tool()
+    def odd(_private: int, model_config: int, self: int, schema: int, title: int, return_: int = 0) -> int:
+        return _private + model_config + self + schema + title + return_
+
+    names = ["_private", "model_config", "self", "schema", "title"]
+    assert list(tools.catalog.tools["odd"].input_schema["properties"]) == [*names, "return_"]
+    assert (await tools.call_tool("odd", dict.fromkeys(names, 2))).text == "10"
+
+
+async def both(arguments: dict[str, Any], context: Context) -> list[Any]:
+    return [arguments, context.name]
+
+
+@pytest.mark.spec("KIT-2")
+@pytest.mark.parametrize(
+    ("handler", "text"),
+    [
+        (lambda: "nothing", "nothing"),
+        (lambda arguments: [arguments], '[{"n": 1}]'),
+        (lambda arguments, context: [arguments, context.name], '[{"n": 1}, "t"]'),
+        (lambda arguments=None: [arguments], '[{"n": 1}]'),
+        (lambda arguments, context=None: [arguments, context], '[{"n": 1}, null]'),
+        (lambda *given: [len(given)], "[2]"),
+        (both, '[{"n": 1}, "t"]'),
+    ],
+    ids=["nothing", "arguments", "both", "optional", "optional context", "any number", "async"],
+)
+async def test_with_a_schema_of_its_own_a_handler_takes_nothing_the_arguments_or_both(
+    handler: Callable[..., Any], text: str
+) -> None:
+    tools = ToolSet("t")
+    tools.register("t", handler, input_schema={"type": "object"})
+    assert (await tools.call_tool("t", {"n": 1})).text == text
+
+
+@pytest.mark.spec("KIT-2")
+@pytest.mark.parametrize(
+    "handler",
+    [lambda a, b, c: None, lambda a, *, key: None, lambda a, b, c, d=1: None],
+    ids=["three", "keyword", "four"],
+)
+def test_a_handler_that_takes_more_is_an_error_at_decoration(handler: Callable[..., Any]) -> None:
+    tools = ToolSet("t")
+    with pytest.raises(InvalidDefinition, match="'t' can't be registered: its handler must take"):
+        tools.tool("t", input_schema={"type": "object"})(handler)
+    assert not tools.catalog.tools
+
+
+@pytest.mark.spec("KIT-1")
+def test_what_is_no_function_can_not_be_marked() -> None:
+    with pytest.raises(InvalidDefinition, match="only functions"):
+        tool(5)  # type: ignore[type-var]
+    with pytest.raises(InvalidDefinition, match="only classes and methods"):
+        group(5)  # type: ignore[type-var]
+    with pytest.raises(InvalidDefinition, match="give it one"):
+        ToolSet("t").tool()(type("NoName", (), {"__call__": lambda self: None})())
+
+
+@group(description="The database", title="Data")
+class Database:
+    """Not used: the option says it."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    @group
+    def reading(self) -> "Read":
+        return Read(self.log)
+
+    @group(name="admin", show_deactivator=False, on_activate="enter")
+    def administration(self) -> "Write":
+        return Write(self.log)
+
+    @group
+    def writing(self) -> "Write":
+        return Write(self.log)
+
+    @tool(always=True)
+    def status(self) -> str:
+        return f"{len(self.log)} entries"
+
+    @property
+    def broken(self) -> str:
+        raise RuntimeError("properties are not looked at")
+
+
+class Read:
+    """Queries."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    @tool
+    def query(self, text: str) -> str:
+        self.log.append(text)
+        return text
+
+
+@group(on_activate="enter", on_deactivate="leave", title="Write")
+class Write:
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    @tool
+    def insert(self) -> str:
+        return "inserted"
+
+    async def enter(self, context: HookContext) -> None:
+        self.log.append(f"enter {context.group}")
+
+    def leave(self) -> None:
+        self.log.append("leave")
+
+
+@pytest.mark.spec("KIT-7", "NAM-3")
+def test_groups_are_classes_nested_by_methods_that_return_instances() -> None:
+    tools = ToolSet("t")
+    tools.include(Database())
+    infos = {info.name: (info.display_name, info.description, info.tool_count) for info in tools.list_groups()}
+    assert infos == {
+        "database": ("Data", "The database", 1),
+        "database.admin": ("Write", "", 1),
+        "database.read": ("read", "Queries.", 1),
+        "database.write": ("Write", "", 1),
+    }
+    user_tools = {name for name, spec in tools.catalog.tools.items() if spec.control is None}
+    assert user_tools == {"database.status", "database.read.query", "database.admin.insert", "database.write.insert"}
+    assert "database.admin.deactivate" not in tools.catalog.tools
+    assert "database.write.deactivate" in tools.catalog.tools
+
+
+@pytest.mark.spec("KIT-7", "HOOK-1")
+async def test_hooks_are_methods_named_by_options() -> None:
+    database = Database()
+    tools = ToolSet("t")
+    tools.include(database)
+    await tools.activate_group("database")
+    await tools.activate_group("database.write")
+    await tools.deactivate_group("database")
+    assert database.log == ["enter database.write", "leave"]
+
+
+@pytest.mark.spec("KIT-7")
+async def test_an_always_tool_of_a_group_is_listed_and_callable_while_the_group_is_closed() -> None:
+    tools = ToolSet("t", control="none")
+    tools.include(Database())
+    assert tools.list_tools().names == ("database.status",)
+    assert (await tools.call_tool("database.status")).text == "0 entries"
+
+
+@pytest.mark.spec("KIT-7")
+def test_a_servers_own_tools_are_at_root_and_its_group_methods_are_groups_at_root() -> None:
+    class Server:
+        @tool
+        def ping(self) -> str:
+            return "pong"
+
+        @group(name="db")
+        def database(self) -> Database:
+            return Database()
+
+    tools = ToolSet("t", control="none")
+    tools.include(Server())
+    assert tools.catalog.tools["ping"].group is None
+    assert [info.name for info in tools.list_groups()] == ["db", "db.admin", "db.read", "db.write"]
+    assert "db.read.query" in tools.catalog.tools
+
+
+@pytest.mark.spec("KIT-7")
+async def test_two_servers_of_one_class_share_no_state() -> None:
+    first, second = ToolSet("first", control="none"), ToolSet("second", control="none")
+    one, two = Database(), Database()
+    first.include(one)
+    second.include(two)
+    for path in ("database", "database.read"):
+        await first.activate_group(path)
+    await first.call_tool("database.read.query", {"text": "x"})
+    assert (one.log, two.log) == (["x"], [])
+    assert second.default_session.active == ()
+    with pytest.raises(ToolNotFound):
+        await second.call_tool("database.read.query", {"text": "x"})
+
+
+@pytest.mark.spec("KIT-7", "REG-1")
+def test_one_class_can_be_included_twice_in_different_places_but_not_in_the_same() -> None:
+    tools = ToolSet("t")
+    tools.register_group("east")
+    tools.include(Database())
+    tools.include(Database(), group="east")
+    before = tools.catalog
+    assert {"database.read.query", "east.database.read.query"} <= before.tools.keys()
+    with pytest.raises(DuplicateName):
+        tools.include(Database())
+    assert tools.catalog is before
+
+
+@pytest.mark.spec("KIT-7", "KIT-1")
+async def test_options_of_an_inclusion_override_those_of_its_tools() -> None:
+    class Kit:
+        @tool(category="own", visible=True)
+        def t(self) -> str:
+            return "done"
+
+    tools = ToolSet("t", control="none")
+    tools.register_group("g")
+    tools.include(Kit(), group="g", category="given", hidden=True)
+    spec = tools.catalog.tools["g.t"]
+    assert (spec.category, spec.definition["_meta"], spec.hidden) == ("given", {"category": "given"}, True)
+    assert spec.rule == Visibility.group("g")
+
+
+@pytest.mark.spec("KIT-7", "KIT-1")
+def test_a_module_of_marked_functions_can_be_included() -> None:
+    module = types.ModuleType("kit")
+
+    @tool
+    def first() -> None: ...
+
+    vars(module).update(first=first, plain=lambda: None, Database=Database)
+    tools = ToolSet("t")
+    tools.include(module)
+    assert tools.list_tools().names == ("first",)
+
+
+@pytest.mark.spec("KIT-7", "REG-1")
+def test_what_can_not_be_included_is_refused_by_name() -> None:
+    @group(on_activate="missing")
+    class Wrong: ...
+
+    tools = ToolSet("t")
+    before = tools.catalog
+    with pytest.raises(InvalidDefinition, match="'missing'"):
+        tools.include(Wrong())
+    with pytest.raises(InvalidDefinition, match="instance"):
+        tools.include(Database)
+    with pytest.raises(InvalidDefinition, match="'object'.* nothing"):
+        tools.include(object())
+    with pytest.raises(InvalidName):
+        tools.include(group(type("Café", (), {}))())
+    assert tools.catalog is before
+
+
+@pytest.mark.spec("KIT-7", "REG-1", "HOOK-1")
+@pytest.mark.parametrize("option", ["on_activate", "on_deactivate", "on_rollback"])
+@pytest.mark.parametrize("hook", [5, "text", lambda one, two: None, lambda *, key: None], ids=["5", "text", "2", "key"])
+def test_a_hook_that_can_not_be_called_with_its_context_is_refused(option: str, hook: Any) -> None:
+    tools = ToolSet("t")
+    with pytest.raises(InvalidDefinition):
+        tools.register_group("g", **{option: hook})
+    assert not tools.catalog.groups

@@ -1,0 +1,69 @@
+"""SPEC SES-5: facts of a session, as predicates and handlers see them."""
+
+from typing import Any
+
+import pytest
+
+from toolfold import Context, InvalidDefinition, ReentrantTransition, ToolSet, Visibility
+
+
+def answer() -> str:
+    return "done"
+
+
+def desk() -> ToolSet:
+    return ToolSet("desk", control="none")
+
+
+@pytest.mark.spec("SES-5", "VIS-3")
+async def test_a_fact_is_seen_by_predicates_from_the_next_request() -> None:
+    tools = desk()
+
+    def unlock(context: Context) -> str:
+        context.set_fact("unlocked", True)
+        return f"{dict(context.snapshot.facts)} then {dict(context.facts)}"
+
+    tools.register("unlock", unlock)
+    tools.register("t", answer, visibility=Visibility.when(lambda view: view.facts.get("unlocked") is True))
+    async with tools.open_session() as session, tools.open_session() as other:
+        assert "t" not in session.list_tools().names
+        assert (await session.call("unlock")).text == "{} then {'unlocked': True}"
+        assert "t" in session.list_tools().names
+        assert "t" not in other.list_tools().names
+
+
+@pytest.mark.spec("SES-5")
+@pytest.mark.parametrize("value", [[], {}, set(), float("nan"), float("inf"), ([],), object(), b"x"])
+def test_a_fact_is_an_immutable_json_value(value: Any) -> None:
+    session = desk().default_session
+    session.set_fact("n", (1, "two", (None, True)))
+    with pytest.raises(InvalidDefinition, match="n"):
+        session.set_fact("n", value)
+    assert dict(session.facts) == {"n": (1, "two", (None, True))}
+
+
+@pytest.mark.spec("SES-5")
+def test_facts_that_are_equal_but_not_the_same_are_kept_apart() -> None:
+    tools = desk()
+    tools.register("t", answer, visibility=Visibility.when(lambda view: view.facts["n"] is True))
+    tools.default_session.set_fact("n", 1)
+    assert tools.list_tools().names == ()
+    tools.default_session.set_fact("n", True)
+    assert tools.list_tools().names == ("t",)
+
+
+@pytest.mark.spec("SES-5", "HOOK-7")
+async def test_a_hook_can_not_set_a_fact_of_its_own_session() -> None:
+    caught: list[Exception] = []
+    tools = ToolSet("t")
+
+    def enter() -> None:
+        try:
+            tools.default_session.set_fact("n", 1)
+        except ReentrantTransition as error:
+            caught.append(error)
+
+    tools.register_group("g", on_activate=enter)
+    await tools.activate_group("g")
+    assert len(caught) == 1
+    assert not tools.default_session.facts

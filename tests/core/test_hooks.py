@@ -1,0 +1,373 @@
+"""Hooks around a session's steps (SPEC HOOK-1 to HOOK-9): order, failure, cancellation, re-entry, force, closing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from tests.core.support import WAIT, Journal, opened, settle
+from toolfold import HookContext, HookFailed, Session, ToolSet, success_of
+from toolfold.observe import Committed, HooksFailed, RolledBack
+
+SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
+"""The hooks of the step that opens b and b.z while a, a.x and a.y are active, in order."""
+UNDONE = ("undo +a.y", "undo +a.x", "undo +a", "undo -b")
+
+
+async def switch(session: Session) -> Any:
+    return await session.transition(activate=["b", "b.z"])
+
+
+# Running
+
+
+@pytest.mark.spec("HOOK-1")
+async def test_sync_and_async_hooks_run_with_or_without_their_context() -> None:
+    lines: list[str] = []
+
+    async def with_context(context: HookContext) -> None:
+        await checkpoint()
+        lines.append(f"{context.phase} {context.group} {context.session.id} {dict(context.facts)}")
+
+    async def without_context() -> None:
+        await checkpoint()
+        lines.append("async")
+
+    tools = ToolSet("kinds")
+    tools.register_group("a", on_activate=with_context, on_deactivate=without_context)
+    tools.register_group("b", on_activate=lambda: lines.append("sync"), on_deactivate=lambda context: without_context())
+    async with tools.open_session(identity="me") as session:
+        session.set_fact("f", 1)
+        await session.activate("a")
+        await session.activate("b")
+        assert lines == ["on_activate a me {'f': 1}", "sync"]
+    assert lines[2:] == ["async", "async"]
+
+
+@pytest.mark.spec("HOOK-1", "SES-6")
+async def test_hooks_run_whichever_way_a_group_is_opened_and_closed() -> None:
+    journal = Journal()
+    tools = ToolSet("ways")
+    tools.register_group("a", **journal.of("a"))
+    tools.register_group("gate", opens_on=success_of("look"), **journal.of("gate"))
+    tools.register("look", lambda: "seen")
+    tools.register("open", lambda values, context: context.activate("a"), input_schema={"type": "object"})
+    ways: dict[str, Callable[[Session], Awaitable[Any]]] = {
+        "code": lambda session: session.activate("a"),
+        "step": lambda session: session.transition(activate=["a"]),
+        "control tool": lambda session: session.call("a.activate"),
+        "handler": lambda session: session.call("open"),
+    }
+    for way, go in ways.items():
+        async with tools.open_session() as session:
+            await go(session)
+            assert journal.take() == ["+a"], way
+        assert journal.take() == ["-a"]
+    async with tools.open_session() as session:
+        await session.call("look")
+        await session.call("a.activate")
+        await session.call("a.deactivate")
+        assert journal.take() == ["+gate", "+a", "-a"]
+    await tools.activate_group("a")
+    await tools.deactivate_group("a")
+    assert journal.take() == ["-gate", "+a", "-a"]
+
+
+@pytest.mark.spec("HOOK-2")
+async def test_within_hooks_the_state_is_still_the_one_before() -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y")
+    before, seen, heard = session.snapshot, list[bool](), list[frozenset[str]]()
+    session.on_list_changed(heard.append)
+
+    async def look(context: HookContext) -> None:
+        names = context.session.list_tools().names
+        seen.append(context.session.snapshot is before and "a.x.t" in names and "b.t" not in names and not heard)
+
+    journal.acting = dict.fromkeys(SWITCH, look)
+    await switch(session)
+    assert seen == [True] * len(SWITCH)
+    assert session.active == ("b", "b.z")
+    assert len(heard) == 1
+
+
+@pytest.mark.spec("HOOK-3")
+async def test_leaving_groups_go_first_from_below_then_entering_ones_from_above() -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y", "c")
+    await switch(session)
+    assert journal.take() == list(SWITCH)
+    await session.transition(activate=["b.z", "b"], deactivate=["c"])
+    assert journal.take() == ["-c"]
+    await session.transition(activate=["b"], deactivate=["b"])
+    assert journal.take() == ["-b.z"]  # b comes back within the step, so it does not change
+
+
+@pytest.mark.spec("HOOK-3")
+async def test_canonical_order_compares_segments_and_not_texts() -> None:
+    journal = Journal()
+    tools = ToolSet("order")
+    for path in ("a-b", "a", "a.c", "B", "a.C", "a-b.z", "a.c.d"):
+        tools.register_group(path, **journal.of(path))
+    order = ["B", "a", "a.C", "a.c", "a.c.d", "a-b", "a-b.z"]
+    async with tools.open_session(active=sorted(order)):
+        assert journal.take() == [f"+{path}" for path in order]
+    assert journal.take() == [f"-{path}" for path in reversed(order)]
+
+
+# Failing
+
+
+@pytest.mark.spec("HOOK-4", "HOOK-5", "NTF-1", "ACT-9")
+@pytest.mark.parametrize("position", range(len(SWITCH)))
+@pytest.mark.parametrize("undoing_fails", [False, True])
+async def test_wherever_a_hook_fails_all_before_it_is_undone_and_the_snapshot_is_the_very_same(
+    position: int, undoing_fails: bool
+) -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y")
+    before, heard, told = session.snapshot, list[frozenset[str]](), list[Any]()
+    session.on_list_changed(heard.append)
+    session._tools.observe(told.append)
+    undone = list(reversed(UNDONE[:position]))
+    journal.fail(SWITCH[position], *(undone if undoing_fails else ()))
+    with pytest.raises(HookFailed) as raised:
+        await switch(session)
+    assert journal.take() == [*SWITCH[: position + 1], *undone]
+    assert session.snapshot is before
+    assert heard == []
+    assert told == [RolledBack(session.id, raised.value)]
+    phase = "on_deactivate" if position < 3 else "on_activate"
+    assert (raised.value.group, raised.value.phase) == (SWITCH[position][1:], phase)
+    assert raised.value.__cause__ is journal.failing[SWITCH[position]]
+    assert raised.value.compensation == tuple(journal.failing[line] for line in undone if undoing_fails)
+    journal.failing.clear()
+    assert await switch(session)
+    assert session.active == ("b", "b.z")
+
+
+@pytest.mark.spec("HOOK-5")
+async def test_a_group_undoes_its_own_way_or_opts_out() -> None:
+    journal = Journal()
+    tools = ToolSet("own")
+    tools.register_group("a", **journal.of("a", rollback=True))
+    tools.register_group("b", **journal.of("b", rollback=False))
+    tools.register_group("c", **journal.of("c"))
+    async with tools.open_session(active=["a"]) as session:
+        journal.take()
+        journal.fail("+c")
+        for activate in (["b", "c"], ["c"]):
+            with pytest.raises(HookFailed):
+                await session.transition(activate, ["a"])
+        assert journal.take() == ["-a", "+b", "+c", "undo ~a", "-a", "+c", "undo ~a"]
+
+
+# Cancelling and timing out
+
+
+Cancel = Callable[[Callable[[], Awaitable[Any]], anyio.Event], Awaitable[None]]
+
+
+async def cancelled_by_scope(ask: Callable[[], Awaitable[Any]], arrived: anyio.Event) -> None:
+    """Cancel the scope around a request once it has arrived, and see that the cancellation goes on."""
+    stopped: list[bool] = []
+
+    async def run() -> None:
+        try:
+            await ask()
+        except asyncio.CancelledError:
+            stopped.append(True)
+            raise
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await arrived.wait()
+        group.cancel_scope.cancel()
+    assert stopped == [True]
+
+
+async def cancelled_by_task(ask: Callable[[], Awaitable[Any]], arrived: anyio.Event) -> None:
+    """Cancel the task of a request once it has arrived, as asyncio does it."""
+    task = asyncio.ensure_future(ask())
+    await arrived.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+
+
+both_ways = pytest.mark.parametrize("cancel", [cancelled_by_scope, cancelled_by_task])
+
+
+@pytest.mark.spec("HOOK-6", "HOOK-5")
+@both_ways
+@pytest.mark.parametrize("position", range(len(SWITCH)))
+async def test_a_cancellation_in_any_hook_undoes_what_was_done_and_goes_on(position: int, cancel: Cancel) -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y")
+    before, heard = session.snapshot, list[frozenset[str]]()
+    session.on_list_changed(heard.append)
+    undone = list(reversed(UNDONE[:position]))
+
+    async def take_turns(context: HookContext) -> None:
+        await settle()
+
+    journal.acting = dict.fromkeys(undone, take_turns)
+    park = journal.park(SWITCH[position])
+    with anyio.fail_after(WAIT):
+        await cancel(lambda: switch(session), park.arrived)
+    assert journal.take() == [*SWITCH[: position + 1], *undone]
+    assert session.snapshot is before
+    assert heard == []
+    del journal.parked[SWITCH[position]]
+    assert await switch(session)
+
+
+@pytest.mark.spec("HOOK-6")
+async def test_a_task_cancelled_while_it_undoes_undoes_the_rest_and_is_cancelled() -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y")
+    before = session.snapshot
+    journal.fail("+b.z")
+    park = journal.park("undo +a")
+    with anyio.fail_after(WAIT):
+        await cancelled_by_task(lambda: switch(session), park.arrived)
+    assert journal.take() == [*SWITCH, *reversed(UNDONE)]
+    assert session.snapshot is before
+
+
+@pytest.mark.spec("HOOK-6")
+async def test_a_scope_cancelled_while_a_step_is_undone_waits_until_it_is() -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y")
+    before, ended = session.snapshot, list[str]()
+    journal.fail("+b.z")
+    scope = anyio.CancelScope()
+
+    async def cancel(context: HookContext) -> None:
+        scope.cancel()
+        await settle()
+
+    journal.acting["undo +a"] = cancel
+    with anyio.fail_after(WAIT), scope:
+        with pytest.raises(HookFailed):
+            await switch(session)
+        ended.append("undone")
+        await checkpoint()
+        ended.append("not cancelled")
+    assert ended == ["undone"]
+    assert journal.take() == [*SWITCH, *reversed(UNDONE)]
+    assert session.snapshot is before
+
+
+@pytest.mark.spec("HOOK-6")
+async def test_failures_while_undoing_a_cancelled_step_are_noted_on_the_cancellation() -> None:
+    journal = Journal()
+    session = await opened(journal, "a")
+    journal.fail("undo +a")
+    park = journal.park("+b")
+    task = asyncio.ensure_future(session.activate("b"))
+    await park.arrived.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as raised:
+        await task
+    assert "undo +a" in "".join(raised.value.__notes__)
+
+
+@pytest.mark.spec("HOOK-6")
+@pytest.mark.parametrize("position", range(len(SWITCH)))
+async def test_a_hook_that_takes_too_long_fails_with_a_timeout(position: int) -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y", hook_timeout=0.001)
+    before = session.snapshot
+    journal.park(SWITCH[position])
+    with anyio.fail_after(WAIT), pytest.raises(HookFailed) as raised:
+        await switch(session)
+    assert isinstance(raised.value.__cause__, TimeoutError)
+    assert raised.value.group == SWITCH[position][1:]
+    assert journal.take() == [*SWITCH[: position + 1], *reversed(UNDONE[:position])]
+    assert session.snapshot is before
+
+
+@pytest.mark.spec("HOOK-6", "HOOK-5")
+async def test_undoing_has_a_timeout_too() -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", hook_timeout=0.001)
+    journal.park("undo +a")
+    journal.fail("+b")
+    with anyio.fail_after(WAIT), pytest.raises(HookFailed) as raised:
+        await session.activate("b")
+    assert [type(error) for error in raised.value.compensation] == [TimeoutError]
+    assert raised.value.__cause__ is journal.failing["+b"]
+    assert journal.take() == ["-a.x", "-a", "+b", "undo +a", "undo +a.x"]
+
+
+# Force
+
+
+@pytest.mark.spec("HOOK-8")
+async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y")
+    told, heard = list[Any](), list[frozenset[str]]()
+    session.on_list_changed(heard.append)
+    session._tools.observe(told.append)
+    journal.fail("-a.y", "-a")
+    with pytest.raises(HookFailed):
+        await session.deactivate("a")
+    told.clear()
+    journal.take()
+    assert await session.deactivate("a", force=True)
+    assert journal.take() == ["-a.y", "-a.x", "-a"]
+    assert not session.active
+    assert len(heard) == 1
+    committed, failed = told
+    assert isinstance(committed, Committed)
+    assert isinstance(failed, HooksFailed)
+    assert [error.__cause__ for error in failed.failures] == [journal.failing["-a.y"], journal.failing["-a"]]
+    assert committed.change.failures == failed.failures
+
+
+@pytest.mark.spec("HOOK-8", "HOOK-6")
+@both_ways
+async def test_a_forced_deactivation_completes_although_it_is_cancelled_and_the_cancellation_goes_on(
+    cancel: Cancel,
+) -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y")
+
+    async def take_turns(context: HookContext) -> None:
+        await settle()
+
+    journal.acting = dict.fromkeys(["-a.x", "-a"], take_turns)
+    park = journal.park("-a.y")
+    with anyio.fail_after(WAIT):
+        await cancel(lambda: session.deactivate("a", force=True), park.arrived)
+    assert journal.take() == ["-a.y", "-a.x", "-a"]
+    assert not session.active
+
+
+@pytest.mark.spec("HOOK-8", "HOOK-6")
+async def test_a_forced_deactivation_passes_over_a_timeout() -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", hook_timeout=0.001)
+    journal.park("-a.x")
+    with anyio.fail_after(WAIT):
+        assert await session.deactivate("a", force=True)
+    assert journal.take() == ["-a.x", "-a"]
+
+
+@pytest.mark.spec("HOOK-8")
+async def test_force_does_not_pass_over_what_a_step_sets_up() -> None:
+    journal = Journal()
+    session = await opened(journal, "a")
+    journal.fail("-a", "+b")
+    with pytest.raises(HookFailed, match="on_activate hook of group 'b'"):
+        await session.transition(activate=["b"], force=True)
+    assert journal.take() == ["-a", "+b"]
+    assert session.active == ("a",)

@@ -1,0 +1,323 @@
+"""SPEC 7: lists are pure, ordered, paged by name, and cost what they return."""
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from toolfold import InvalidCursor, Page, Session, Spec, State, ToolSet, Visibility
+from toolfold.catalog import Shelf
+
+NAMES = st.sets(st.text("abAB01_-", min_size=1, max_size=4), max_size=25)
+
+
+def answer() -> str:
+    return "done"
+
+
+def desk(names: Iterable[str] = (), **settings: Any) -> ToolSet:
+    tools = ToolSet("desk", control="none", **settings)
+    for name in names:
+        tools.register(name, answer)
+    return tools
+
+
+def pages(session: Session | ToolSet) -> list[Page]:
+    """Return all pages, from the first cursor to the last."""
+    found = [session.list_tools()]
+    while (cursor := found[-1].next_cursor) is not None:
+        found.append(session.list_tools(cursor))
+    return found
+
+
+@pytest.mark.spec("LST-1")
+@given(NAMES)
+@example({"a", "B", "_", "-", "0", "aa", "a-", "a_"})
+def test_tools_come_in_order_of_code_points_whatever_the_order_of_registration(names: set[str]) -> None:
+    forwards, backwards = desk(sorted(names)), desk(sorted(names, reverse=True))
+    assert list(forwards.list_tools().names) == list(backwards.list_tools().names) == sorted(names)
+
+
+@pytest.mark.spec("LST-1")
+async def test_tools_with_a_predicate_are_in_their_place_too() -> None:
+    tools = desk(["b", "d"])
+    tools.register_group("g")
+    tools.register("t", answer, group="g")
+    for name in ("a", "c", "e"):
+        tools.register(name, answer, visibility=Visibility.when(lambda view: True))
+    await tools.activate_group("g")
+    assert tools.list_tools().names == ("a", "b", "c", "d", "e", "g.t")
+
+
+@pytest.mark.spec("LST-1", "LST-5")
+async def test_listing_twice_gives_the_same_and_changes_nothing() -> None:
+    tools = desk(["a"])
+    tools.register_group("g")
+    tools.register("t", answer, group="g")
+    session = await tools.open_session().start()
+    told: list[frozenset[str]] = []
+    session.on_list_changed(told.append)
+    before = session.snapshot
+    first = session.list_tools()
+    assert session.list_tools() == first
+    assert session.list_groups() == session.list_groups()
+    assert session.snapshot is before
+    await session.activate("g")
+    assert session.list_tools() != first
+    await session.deactivate("g")
+    assert session.list_tools() == first
+    assert len(told) == 2
+
+
+@pytest.mark.spec("LST-2")
+@given(names=NAMES, size=st.integers(1, 9))
+@example(names={"a", "b", "c", "d"}, size=2)
+@example(names=set(), size=1)
+def test_joined_pages_are_the_whole_list_and_none_is_too_long_or_empty(names: set[str], size: int) -> None:
+    found = pages(desk(names, page_size=size))
+    assert [name for page in found for name in page.names] == sorted(names)
+    assert all(len(page.tools) == size for page in found[:-1])
+    assert len(found[-1].tools) <= size
+    assert all(page.tools for page in found) or not names
+
+
+@pytest.mark.spec("LST-2")
+def test_without_a_page_size_there_is_one_page() -> None:
+    (page,) = pages(desk(f"t{number}" for number in range(500)))
+    assert len(page.tools) == 500
+
+
+@pytest.mark.spec("LST-2")
+@given(
+    start=NAMES,
+    changes=st.lists(st.tuples(NAMES, NAMES), max_size=6),
+    size=st.integers(1, 4),
+)
+@example(start={"a", "b", "c", "d"}, changes=[({"0"}, {"b"})], size=2)
+def test_a_list_that_changes_between_pages_neither_repeats_nor_skips(
+    start: set[str], changes: list[tuple[set[str], set[str]]], size: int
+) -> None:
+    tools = desk(start, page_size=size)
+    present, throughout = set(start), set(start)
+    page = tools.list_tools()
+    seen = list(page.names)
+    rest = iter(changes)
+    while page.next_cursor is not None:
+        added, removed = next(rest, (set[str](), set[str]()))
+        for name in added - present:
+            tools.register(name, answer)
+        for name in removed & (present | added):
+            tools.unregister(name)
+        present = (present | added) - removed
+        throughout &= present
+        page = tools.list_tools(page.next_cursor)
+        seen.extend(page.names)
+    assert seen == sorted(set(seen))
+    assert throughout <= set(seen)
+
+
+@pytest.mark.spec("LST-2")
+@given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 3))
+def test_groups_that_open_and_close_between_pages_neither_repeat_nor_skip_the_rest(
+    toggles: list[bool], size: int
+) -> None:
+    tools = desk(["a", "c", "e", "g", "z"], page_size=size)
+    tools.register_group("g")
+    for name in ("b", "d", "f", "t"):
+        tools.register(name, answer, group="g", flat=True)
+
+    async def walk() -> list[str]:
+        async with tools.open_session() as session:
+            page = session.list_tools()
+            seen = list(page.names)
+            rest = iter(toggles)
+            while page.next_cursor is not None:
+                await (session.activate if next(rest, False) else session.deactivate)("g")
+                page = session.list_tools(page.next_cursor)
+                seen.extend(page.names)
+            return seen
+
+    seen = anyio.run(walk)
+    assert seen == sorted(set(seen))
+    assert {"a", "c", "e", "g", "z"} <= set(seen)
+
+
+@pytest.mark.spec("LST-2")
+def test_a_cursor_survives_the_removal_of_the_tool_that_it_names() -> None:
+    tools = desk(["a", "b", "c", "d"], page_size=2)
+    cursor = tools.list_tools().next_cursor
+    tools.unregister("b")
+    assert tools.list_tools(cursor).names == ("c", "d")
+
+
+@pytest.mark.spec("LST-2")
+def test_a_cursor_works_whatever_the_tool_set_is_called() -> None:
+    for name in ("two\nlines", "", "ünï/code"):
+        tools = ToolSet(name, page_size=1)
+        tools.register("a", answer)
+        tools.register("b", answer)
+        assert [page.names for page in pages(tools)] == [("a",), ("b",)]
+
+
+@pytest.mark.spec("LST-3")
+@given(st.text(max_size=30))
+@example("")
+@example("2")
+@example("!!!")
+@example("bm90IG9uZQ")
+@example("\ud800")
+def test_a_malformed_cursor_is_refused(cursor: str) -> None:
+    with pytest.raises(InvalidCursor) as caught:
+        desk(["a"], page_size=1).list_tools(cursor)
+    assert caught.value.cursor == cursor
+
+
+@pytest.mark.spec("LST-3")
+@pytest.mark.parametrize("cursor", [5, b"x", ["a"], True])
+def test_a_cursor_that_is_no_text_is_refused(cursor: Any) -> None:
+    with pytest.raises(InvalidCursor):
+        desk(["a"]).list_tools(cursor)
+
+
+@pytest.mark.spec("LST-3")
+@pytest.mark.parametrize("raw", [b"\xff\xfe", b"desk/tool", b"desk/prompt\na", b"other/tool\na", b"desk\na"])
+def test_a_cursor_that_says_something_else_is_refused(raw: bytes) -> None:
+    with pytest.raises(InvalidCursor):
+        desk(["a"]).list_tools(base64.urlsafe_b64encode(raw).decode().rstrip("="))
+
+
+@pytest.mark.spec("LST-3")
+def test_a_cursor_of_another_list_or_another_tool_set_is_foreign() -> None:
+    tools = desk(["a", "b"], page_size=1)
+    cursor = tools.list_tools().next_cursor
+    with pytest.raises(InvalidCursor):
+        tools.default_session.list("prompt", cursor)
+    other = ToolSet("other", page_size=1)
+    with pytest.raises(InvalidCursor):
+        other.list_tools(cursor)
+
+
+@pytest.mark.spec("LST-4")
+async def test_groups_are_listed_with_all_that_is_known_of_them() -> None:
+    tools = ToolSet("t")
+    tools.register_group("b", "The second", title="Bee")
+    tools.register_group("a-b")
+    tools.register_group("a", "The first")
+    tools.register_group("a.z")
+    tools.register_group("a.z.y")
+    for name in ("one", "two"):
+        tools.register(name, answer, group="a", hidden=name == "two")
+    tools.register("deep", answer, group="a.z")
+    tools.register("activate", answer, group="b")
+    tools.register_prompt("p", answer, group="a")
+    await tools.activate_group("a")
+    infos = tools.list_groups()
+    assert [(info.name, info.description, info.display_name, info.parent, info.tool_count) for info in infos] == [
+        ("a", "The first", "a", None, 2),
+        ("a.z", "", "z", "a", 1),
+        ("a.z.y", "", "y", "a.z", 0),
+        ("a-b", "", "a-b", None, 0),
+        ("b", "The second", "Bee", None, 1),
+    ]
+    assert [info.state for info in infos] == [
+        State.ACTIVE,
+        State.INACTIVE,
+        State.LOCKED,
+        State.INACTIVE,
+        State.INACTIVE,
+    ]
+    assert [info.active for info in infos] == [True, False, False, False, False]
+
+
+class Counted:
+    """A mapping of registered things that counts how many are looked at."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        candidates = Shelf.candidates
+
+        def counting(shelf: Shelf, active: Iterable[int]) -> Iterable[Spec]:
+            for spec in candidates(shelf, active):
+                self.seen += 1
+                yield spec
+
+        monkeypatch.setattr(Shelf, "candidates", counting)
+
+    def take(self) -> int:
+        seen, self.seen = self.seen, 0
+        return seen
+
+
+def crowd() -> ToolSet:
+    """Three tools at root, and fifty groups of twenty tools, half of them hidden."""
+    tools = desk(["x", "y", "z"])
+    for number in range(50):
+        tools.register_group(f"g{number}")
+        for tool in range(20):
+            rule: Mapping[str, Any] = (
+                {"visibility": Visibility.group(f"g{number}") & Visibility.group("g0")} if tool == 19 else {}
+            )
+            tools.register(f"t{tool}", answer, group=f"g{number}", hidden=tool % 2 == 0, **rule)
+    return tools
+
+
+@pytest.mark.spec("LST-5")
+async def test_a_list_looks_only_at_what_it_returns_however_much_is_registered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = Counted()
+    looked.watch(monkeypatch)
+    tools = crowd()
+    async with tools.open_session(active=["g0"]) as session:
+        looked.take()
+        assert len(session.list_tools().tools) == 13
+        assert looked.take() <= 13
+        await session.activate("g7")
+        looked.take()
+        assert len(session.list_tools().tools) == 23
+        assert looked.take() <= 23
+
+
+@pytest.mark.spec("LST-5")
+async def test_a_list_costs_the_same_after_many_transitions_and_is_worked_out_once_for_a_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = Counted()
+    looked.watch(monkeypatch)
+    tools = crowd()
+    async with tools.open_session() as session, tools.open_session() as other:
+        for _ in range(30):
+            await session.activate("g3")
+            await session.deactivate("g3")
+        session.list_tools()
+        looked.take()
+        assert len(session.list_tools().tools) == len(other.list_tools().tools) == 3
+        assert looked.take() == 0
+
+
+@pytest.mark.spec("LST-5")
+async def test_predicates_are_evaluated_once_each_and_only_while_their_group_is_active() -> None:
+    asked: list[int] = []
+
+    def asks(number: int) -> Visibility:
+        def predicate(view: object) -> bool:
+            asked.append(number)
+            return True
+
+        return Visibility.when(predicate)
+
+    tools = desk()
+    for number in range(20):
+        tools.register_group(f"g{number}")
+        tools.register(f"t{number}", answer, visibility=Visibility.group(f"g{number}") & asks(number))
+        tools.register(f"hidden{number}", answer, visibility=asks(100 + number), hidden=True)
+    await tools.activate_group("g4")
+    asked.clear()
+    assert tools.list_tools().names == ("t4",)
+    assert asked == [4]

@@ -1,0 +1,384 @@
+"""What is told to a session's listeners (SPEC 10), and the groups that events open (SPEC SES-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.core.support import Journal, desk, opened
+from toolfold import (
+    HookFailed,
+    ParentInactive,
+    ProtocolError,
+    Session,
+    SessionClosed,
+    ToolError,
+    ToolNotFound,
+    ToolSet,
+    Visibility,
+    success_of,
+)
+from toolfold.observe import Committed, EventRefused, NotificationFailed
+
+Heard = list[frozenset[str]]
+
+
+def listened(session: Session) -> Heard:
+    heard: Heard = []
+    session.on_list_changed(heard.append)
+    return heard
+
+
+# Once for each committed step that changes a list
+
+
+@pytest.mark.spec("NTF-1")
+async def test_each_step_that_changes_the_list_is_told_once_after_its_commit() -> None:
+    async with desk().open_session() as session:
+        seen: list[tuple[frozenset[str], tuple[str, ...]]] = []
+        session.on_list_changed(lambda kinds: seen.append((kinds, session.active)))
+        await session.activate("a")
+        await session.transition(activate=["a.x", "a.y"])
+        await session.activate("b")
+        await session.deactivate("b")
+        tool = frozenset({"tool"})
+        assert seen == [(tool, ("a",)), (tool, ("a", "a.x", "a.y")), (tool, ("b",)), (tool, ())]
+
+
+@pytest.mark.spec("NTF-1", "ACT-4")
+async def test_displacing_many_groups_is_one_notification() -> None:
+    async with desk().open_session(active=["a", "a.x", "a.y"]) as session:
+        heard = listened(session)
+        change = await session.transition(activate=["b"])
+        assert change.deactivated == ("a", "a.x", "a.y")
+        assert heard == [{"tool"}]
+
+
+@pytest.mark.spec("NTF-1", "ACT-3")
+async def test_what_changes_nothing_or_does_not_happen_is_not_told() -> None:
+    journal = Journal()
+    session = await opened(journal, "a")
+    heard = listened(session)
+    journal.fail("+b", "+c")
+    await session.activate("a")
+    await session.deactivate("c")
+    await session.transition()
+    for path, error in (("b.z", ParentInactive), ("b", HookFailed), ("c", HookFailed)):
+        with pytest.raises(error):
+            await session.activate(path)
+    with pytest.raises(HookFailed):
+        await session.transition(activate=["c"], deactivate=["a"])
+    session.list_tools()
+    session.list_groups()
+    await session.call("ping")
+    assert heard == []
+
+
+@pytest.mark.spec("NTF-1")
+async def test_a_step_that_leaves_the_lists_as_they_are_is_not_told() -> None:
+    tools = ToolSet("still")
+    tools.register_group("empty")
+    tools.register_group("hidden")
+    tools.register("t", lambda: "done", group="hidden", hidden=True)
+    tools.register_group("one")
+    tools.register_group("two")
+    tools.register_exclusion("one", "two")
+    both = Visibility.group("one") | Visibility.group("two")
+    tools.register("shared", lambda: "done", visibility=both)
+    told = list[Any]()
+    tools.observe(told.append)
+    async with tools.open_session() as session:
+        heard = listened(session)
+        for path in ("empty", "hidden"):
+            assert await session.activate(path)
+        assert heard == []
+        await session.activate("one")
+        await session.activate("two")
+        assert heard == [{"tool"}]
+        changes = [event.change.list_changed for event in told if isinstance(event, Committed)]
+        assert changes == [False, False, True, False]
+
+
+@pytest.mark.spec("NTF-1", "REG-9")
+async def test_it_is_told_which_kinds_of_lists_changed() -> None:
+    tools = ToolSet("kinds", control="none")
+    for path in ("t", "p", "r", "x", "none"):
+        tools.register_group(path)
+    tools.register("tool", lambda: "done", group="t")
+    tools.register_prompt("prompt", lambda: "text", group="p")
+    tools.register_resource("file:///r", lambda: "text", group="r")
+    tools.register_resource_template("file:///{name}", lambda values: "text", group="x")
+    kinds = {"t": "tool", "p": "prompt", "r": "resource", "x": "resource_template"}
+    async with tools.open_session() as session:
+        heard = listened(session)
+        for path, kind in kinds.items():
+            change = await session.transition(activate=[path])
+            assert change.lists == heard[-1] == {kind}
+            assert change.list_changed is (kind == "tool")
+        await session.activate("none")
+        assert len(heard) == 4
+        await session.transition(deactivate=kinds)
+        assert heard[-1] == set(kinds.values())
+        assert len(heard) == 5
+
+
+@pytest.mark.spec("NTF-1", "CTL-2")
+async def test_control_tools_that_come_and_go_are_a_change_of_the_list() -> None:
+    tools = ToolSet("relevant", control_visibility="relevant")
+    tools.register_group("a")
+    async with tools.open_session() as session:
+        heard = listened(session)
+        await session.activate("a")
+        assert session.list_tools().names == ("a.deactivate",)
+        assert heard == [{"tool"}]
+
+
+@pytest.mark.spec("NTF-1")
+async def test_a_predicate_that_looks_at_groups_or_at_the_state_is_judged_before_and_after_on_one_reading() -> None:
+    tools = ToolSet("predicates", control="none", state=count(1).__next__)
+    for path in ("a", "b"):
+        tools.register_group(path)
+    tools.register("t", lambda: "done", visibility=Visibility.when(lambda view: view.is_group_active("a")))
+    tools.register("odd", lambda: "done", visibility=Visibility.when(lambda view: bool(view.state % 2)))
+    async with tools.open_session() as session:
+        heard = listened(session)
+        await session.activate("b")
+        assert heard == []
+        await session.activate("a")
+        assert heard == [{"tool"}]
+
+
+# To that session alone, come what may
+
+
+@pytest.mark.spec("NTF-2", "SES-1")
+async def test_only_the_listeners_of_that_session_are_told() -> None:
+    tools = desk()
+    async with tools.open_session() as one, tools.open_session() as other:
+        heard, second, unheard = listened(one), listened(one), listened(other)
+        await one.activate("a")
+        assert heard == second == [{"tool"}]
+        assert unheard == []
+
+
+@pytest.mark.spec("NTF-2")
+async def test_a_listener_that_raises_neither_undoes_the_step_nor_keeps_others_from_hearing() -> None:
+    tools = desk()
+    told = list[Any]()
+    tools.observe(told.append)
+    failure = RuntimeError("the queue is full")
+
+    def fail(kinds: frozenset[str]) -> None:
+        raise failure
+
+    async with tools.open_session() as session:
+        session.on_list_changed(fail)
+        heard = listened(session)
+        assert await session.activate("a") is True
+        assert session.active == ("a",)
+        assert heard == [{"tool"}]
+        assert told[-1] == NotificationFailed(session.id, failure)
+        session.set_fact("f", 1)
+        assert session.facts == {"f": 1}
+
+
+@pytest.mark.spec("NTF-2")
+async def test_an_observer_that_raises_changes_nothing() -> None:
+    tools = desk()
+
+    def fail(event: object) -> None:
+        raise RuntimeError("observer")
+
+    remove = tools.observe(fail)
+    told = list[Any]()
+    tools.observe(told.append)
+    async with tools.open_session() as session:
+        heard = listened(session)
+        assert await session.activate("a")
+        assert heard == [{"tool"}]
+        assert [type(event).__name__ for event in told] == ["SessionOpened", "Committed"]
+        remove()
+        assert await session.activate("c")
+
+
+@pytest.mark.spec("NTF-2")
+async def test_a_listener_that_was_taken_away_hears_no_more() -> None:
+    async with desk().open_session() as session:
+        heard, kept = Heard(), listened(session)
+        remove = session.on_list_changed(heard.append)
+        await session.activate("a")
+        remove()
+        remove()
+        await session.activate("c")
+        assert (len(heard), len(kept)) == (1, 2)
+
+
+@pytest.mark.spec("NTF-2")
+async def test_a_listener_may_leave_or_bring_another_while_it_is_told() -> None:
+    async with desk().open_session() as session:
+        calls: list[str] = []
+
+        def once(kinds: frozenset[str]) -> None:
+            calls.append("once")
+            remove()
+            session.on_list_changed(lambda kinds: calls.append("later"))
+
+        remove = session.on_list_changed(once)
+        session.on_list_changed(lambda kinds: calls.append("always"))
+        await session.activate("a")
+        assert calls == ["once", "always"]
+        await session.activate("c")
+        assert calls[2:] == ["always", "later"]
+
+
+# Without a step
+
+
+@pytest.mark.spec("NTF-3")
+async def test_registration_is_told_only_when_asked_for() -> None:
+    tools = desk()
+    async with tools.open_session(active=["a"]) as one, tools.open_session() as other:
+        heard, unheard = listened(one), listened(other)
+        tools.register("a.new", lambda: "done")
+        tools.register_group("d")
+        tools.register_exclusion("c", "d")
+        tools.unregister("ping")
+        assert "a.new" in one.list_tools().names
+        assert (heard, unheard) == ([], [])
+        tools.notify_list_changed()
+        assert heard == unheard == [{"tool"}]
+        tools.notify_list_changed(["prompt", "resource"])
+        one.notify()
+        assert heard[1:] == [{"prompt", "resource"}, {"tool"}]
+        assert len(unheard) == 2
+
+
+@pytest.mark.spec("NTF-1", "NTF-3")
+async def test_a_step_after_a_registration_tells_of_its_own_change_alone() -> None:
+    tools = desk()
+    async with tools.open_session() as session:
+        heard = listened(session)
+        tools.register_group("empty")
+        tools.register("new", lambda: "done")
+        await session.activate("empty")
+        assert heard == []
+
+
+@pytest.mark.spec("NTF-3", "SES-5")
+async def test_a_fact_is_told_of_if_it_changes_the_list() -> None:
+    tools = desk()
+    tools.register("secret", lambda: "done", visibility=Visibility.when(lambda view: view.facts.get("key") is True))
+    async with tools.open_session() as one, tools.open_session() as other:
+        heard, unheard = listened(one), listened(other)
+        one.set_fact("colour", "red")
+        assert heard == []
+        one.set_fact("key", True)
+        one.set_fact("key", True)
+        assert "secret" in one.list_tools().names
+        assert heard == [{"tool"}]
+        one.set_fact("key", 1)
+        assert heard == [{"tool"}] * 2
+        assert unheard == []
+
+
+# Events that open groups
+
+
+def gated(**options: Any) -> ToolSet:
+    def observe(answer: str) -> str:
+        if answer == "raise":
+            raise RuntimeError
+        if answer == "refuse":
+            raise ToolError("nothing to see")
+        if answer == "protocol":
+            raise ProtocolError(-32000, "no")
+        return answer
+
+    tools = ToolSet("gates", **options)
+    tools.register("observe", observe)
+    tools.register_group("gate", opens_on=success_of("observe"))
+    tools.register("t", lambda: "done", group="gate")
+    return tools
+
+
+@pytest.mark.spec("SES-6")
+async def test_a_call_that_succeeds_opens_the_group_before_it_is_answered_and_for_good() -> None:
+    async with gated().open_session() as session, gated().open_session() as other:
+        heard = listened(session)
+        assert [*session.list_tools().names] == ["observe"]  # no control tools
+        assert (await session.call("observe", {"answer": "fine"})).text == "fine"
+        assert session.active == ("gate",)
+        assert [*session.list_tools().names] == ["gate.t", "observe"]
+        await session.call("observe", {"answer": "again"})
+        await session.call("observe", {"answer": "raise"})
+        assert session.active == ("gate",)
+        assert heard == [{"tool"}]
+        assert other.active == ()
+
+
+@pytest.mark.spec("SES-6")
+@pytest.mark.parametrize("arguments", [{"answer": "raise"}, {"answer": "refuse"}, {}, {"answer": 1}])
+async def test_a_call_that_fails_opens_nothing(arguments: dict[str, Any]) -> None:
+    async with gated().open_session() as session:
+        assert (await session.call("observe", arguments)).is_error
+        with pytest.raises(ProtocolError):
+            await session.call("observe", {"answer": "protocol"})
+        with pytest.raises(ToolNotFound):
+            await session.call("gate.t")
+        assert session.active == ()
+
+
+@pytest.mark.spec("SES-6")
+async def test_listing_is_never_an_event() -> None:
+    tools = gated()
+    tools.register_group("listing", opens_on=success_of("list_tools"))
+    reads: Iterable[Callable[[Session], object]] = (Session.list_tools, Session.list_groups, Session.listed_names)
+    async with tools.open_session() as session:
+        for read in reads:
+            read(session)
+        assert session.active == ()
+
+
+@pytest.mark.spec("SES-6", "HOOK-1", "CTL-1")
+async def test_a_gate_can_have_control_tools_too_and_nested_gates_open_in_order() -> None:
+    journal = Journal()
+    tools = gated()
+    tools.register_group("inner", parent="gate", opens_on=success_of("observe"), controls=True, **journal.of("inner"))
+    async with tools.open_session() as session:
+        assert {"gate.inner.activate", "gate.inner.deactivate"} <= set(session.list_tools().names)
+        await session.call("observe", {"answer": "fine"})
+        assert session.active == ("gate", "gate.inner")
+        assert journal.take() == ["+inner"]
+        await session.call("gate.inner.deactivate")
+        assert session.active == ("gate",)
+
+
+@pytest.mark.spec("SES-6")
+@pytest.mark.parametrize("reason", ["parent", "hook", "closed"])
+async def test_a_gate_that_can_not_open_is_reported_and_does_not_fail_the_call(reason: str) -> None:
+    journal = Journal()
+    tools = desk(journal)
+    journal.fail("+c.gate")
+    told = list[Any]()
+    tools.observe(told.append)
+
+    async def leave(values: dict[str, Any], context: Any) -> str:
+        if reason == "closed":
+            await context.session.close()
+        return "left"
+
+    parent = "a" if reason == "parent" else "c"
+    tools.register("leave", leave, input_schema={"type": "object"})
+    tools.register_group("gate", parent=parent, opens_on=success_of("leave"), **journal.of("c.gate"))
+    tools.register_group("then", opens_on=success_of("leave"))
+    async with tools.open_session(active=["c"]) as session:
+        result = await session.call("leave")
+        assert (result.text, result.is_error) == ("left", False)
+        refusals = [event for event in told if isinstance(event, EventRefused)]
+        error = {"parent": ParentInactive, "hook": HookFailed, "closed": SessionClosed}[reason]
+        assert [type(event.error) for event in refusals] == [error] * (2 if reason == "closed" else 1)
+        assert {(event.session, event.event) for event in refusals} == {(session.id, "leave")}
+        assert session.active == (() if reason == "closed" else ("c", "then"))

@@ -1,0 +1,168 @@
+"""SPEC PRO-1, PRO-3: sessions under a profile, for which other groups do not exist."""
+
+import pytest
+
+from toolfold import (
+    ConfigError,
+    DuplicateName,
+    ExclusionConflict,
+    GroupNotFound,
+    InvalidName,
+    Profile,
+    ToolfoldError,
+    ToolNotFound,
+    ToolSet,
+)
+
+
+def answer() -> str:
+    return "done"
+
+
+def desk(control: str = "per_group") -> ToolSet:
+    tools = ToolSet("desk", control=control)
+    for path in ("a", "a.x", "a.y", "b", "c"):
+        tools.register_group(path, f"About {path}")
+        tools.register("t", answer, group=path, annotations={"readOnlyHint": path == "b"})
+        tools.register_prompt("p", answer, group=path)
+    tools.register("ping", answer)
+    tools.register_exclusion("b", "c")
+    return tools
+
+
+@pytest.mark.spec("PRO-1")
+async def test_a_profile_opens_groups_and_leaves_out_what_it_does_not_name() -> None:
+    tools = desk()
+    tools.register_profile(Profile(name="p", active=("a",), available=("a.x", "b")))
+    async with tools.open_session("p") as session:
+        assert session.active == ("a",)
+        assert [info.name for info in session.list_groups()] == ["a", "a.x", "b"]
+        assert session.list_tools().names == (
+            *("a.activate", "a.deactivate", "a.t", "a.x.activate", "a.x.deactivate"),
+            *("b.activate", "b.deactivate", "ping"),
+        )
+        with pytest.raises(GroupNotFound) as caught:
+            await session.activate("c")
+        assert "'c'" not in str(caught.value).partition(".")[2]
+        for name in ("c.activate", "c.t", "a.y.t"):
+            with pytest.raises(ToolNotFound):
+                await session.call(name)
+        assert await session.activate("a.x")
+        assert (await session.call("a.x.t")).text == "done"
+
+
+@pytest.mark.spec("PRO-1")
+async def test_a_star_means_all_others_and_no_profile_means_all() -> None:
+    tools = desk()
+    tools.register_profile(Profile(name="all", active="b", available="*"))
+    async with tools.open_session("all") as session, tools.open_session() as free:
+        assert session.active == ("b",)
+        assert [info.name for info in session.list_groups()] == [info.name for info in free.list_groups()]
+        assert free.active == ()
+        await session.activate("c")
+        assert session.active == ("c",)
+
+
+@pytest.mark.spec("PRO-1", "CTL-3", "ERR-2")
+async def test_a_loader_under_a_profile_names_its_groups_only() -> None:
+    tools = desk("expand_tools")
+    async with tools.open_session(Profile(name="p", available=("a",))) as session:
+        loader = session.catalog.tools["expand_tools"]
+        assert loader.description.splitlines()[1:] == ["Groups:", "- a: About a"]
+        result = await session.call("expand_tools", {"group": "c"})
+        assert (result.is_error, result.text) == (True, "There is no group 'c'. The groups are 'a'.")
+
+
+@pytest.mark.spec("PRO-1")
+async def test_an_unregistered_profile_works_and_is_told_apart_from_another_of_its_name() -> None:
+    tools = desk()
+    async with (
+        tools.open_session(Profile(name="p", available=("a",))) as one,
+        tools.open_session(Profile(name="p", available=("b",))) as two,
+        tools.open_session(Profile(name="p", available=("a",))) as three,
+    ):
+        assert [info.name for info in one.list_groups()] == ["a"]
+        assert [info.name for info in two.list_groups()] == ["b"]
+        assert three.catalog is one.catalog
+
+
+@pytest.mark.spec("PRO-1", "REG-7")
+async def test_a_session_under_a_profile_sees_registrations_that_concern_it() -> None:
+    tools = desk()
+    async with tools.open_session(Profile(name="p", active=("a",), available=("d",))) as session:
+        tools.register("new", answer, group="a")
+        tools.register_group("d")
+        tools.register_group("e")
+        assert "a.new" in session.list_tools().names
+        assert [info.name for info in session.list_groups()] == ["a", "d"]
+        assert session.active == ("a",)
+
+
+@pytest.mark.spec("PRO-1")
+async def test_groups_to_start_with_can_be_added_to_those_of_a_profile() -> None:
+    tools = desk()
+    async with tools.open_session(Profile(name="p", active=("a",), available="*"), active=["a.x", "b"]) as session:
+        assert session.active == ("a", "a.x", "b")
+    session = tools.open_session(Profile(name="p", active=("b",), available=("c",)), active=["c"])
+    with pytest.raises(ExclusionConflict):
+        await session.start()
+    assert not session.is_open
+    assert tools.sessions == ()
+
+
+@pytest.mark.spec("PRO-1", "REG-1")
+@pytest.mark.parametrize(
+    ("profile", "error"),
+    [
+        (Profile(name="p", active=("nope",)), GroupNotFound),
+        (Profile(name="p", available=("a", "nope")), GroupNotFound),
+        (Profile(name="p", active=("a.x",)), ConfigError),
+        (Profile(name="p", active=("b", "c")), ExclusionConflict),
+        (Profile(name="not ok"), InvalidName),
+        (Profile(name="taken"), DuplicateName),
+    ],
+    ids=["active unknown", "available unknown", "parent left out", "exclusive", "name", "duplicate"],
+)
+def test_a_profile_that_could_not_be_opened_is_refused(profile: Profile, error: type[ToolfoldError]) -> None:
+    tools = desk()
+    tools.register_profile(Profile(name="taken"))
+    before = tools.catalog
+    with pytest.raises(error):
+        tools.register_profile(profile)
+    assert tools.catalog is before
+
+
+@pytest.mark.spec("PRO-1", "ERR-2")
+def test_an_unknown_profile_is_refused_with_the_list() -> None:
+    tools = desk()
+    with pytest.raises(ConfigError, match="none"):
+        tools.open_session("p")
+    for name in ("two", "one"):
+        tools.register_profile(Profile(name=name))
+    with pytest.raises(ConfigError, match="'three'.*: one, two"):
+        tools.open_session("three")
+
+
+@pytest.mark.spec("PRO-3")
+async def test_a_read_only_profile_keeps_control_tools_prompts_and_tools_that_only_read() -> None:
+    tools = desk()
+    async with tools.open_session(Profile(name="p", active=("a", "b"), available="*", read_only=True)) as session:
+        listed = [spec.name for spec in session.list_tools().tools if spec.control is None]
+        assert listed == ["b.t"]
+        assert "a.activate" in session.list_tools().names
+        assert session.list("prompt").names == ("a.p", "b.p")
+        with pytest.raises(ToolNotFound):
+            await session.call("a.t")
+        assert {info.name: info.tool_count for info in session.list_groups()}["a"] == 0
+
+
+@pytest.mark.spec("PRO-1")
+def test_a_catalog_under_a_profile_leaves_the_catalog_alone() -> None:
+    tools = desk()
+    catalog = tools.catalog
+    restricted = catalog.under(Profile(name="p", available=("b",)))
+    assert restricted.index.keys() == {"b"}
+    assert restricted.exclusions == ()
+    assert {spec.group for spec in restricted.tools.values()} == {None, "b"}
+    assert len(catalog.groups) == 5
+    assert restricted.under(Profile(name="q")).index == {}

@@ -1,0 +1,294 @@
+"""The life of a transaction (SPEC HOOK-10): its table, whole, and the hooks it asks for, without an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
+
+import pytest
+from transitions import MachineError
+
+from toolfold import GroupSpec
+from toolfold.transaction import (
+    ABORTED,
+    COMMITTED,
+    PLANNED,
+    ROLLING_BACK,
+    SETTING_UP,
+    STATES,
+    TEARING_DOWN,
+    TRANSITIONS,
+    HookCall,
+    Transaction,
+)
+
+TRIGGERS = ("begin", "torn_down", "commit", "fail", "abort")
+LIFE = {
+    (PLANNED, "begin"): TEARING_DOWN,
+    (TEARING_DOWN, "torn_down"): SETTING_UP,
+    (SETTING_UP, "commit"): COMMITTED,
+    (TEARING_DOWN, "fail"): ROLLING_BACK,
+    (SETTING_UP, "fail"): ROLLING_BACK,
+    (ROLLING_BACK, "abort"): ABORTED,
+}
+ROUTES: dict[str, tuple[str, ...]] = {
+    PLANNED: (),
+    TEARING_DOWN: ("begin",),
+    SETTING_UP: ("begin", "torn_down"),
+    COMMITTED: ("begin", "torn_down", "commit"),
+    ROLLING_BACK: ("begin", "fail"),
+    ABORTED: ("begin", "fail", "abort"),
+}
+
+
+def never(*_: Any) -> None:
+    raise AssertionError("a transaction runs no hook itself")
+
+
+def spec(path: str, *, hooks: str = "+-", rollback: Any = None) -> GroupSpec:
+    return GroupSpec(
+        path=path,
+        on_activate=never if "+" in hooks else None,
+        on_deactivate=never if "-" in hooks else None,
+        on_rollback=rollback,
+    )
+
+
+LEAVING = (spec("a.x"), spec("a"))
+ENTERING = (spec("b"), spec("b.z"))
+CALLS = ("-a.x", "-a", "+b", "+b.z")
+
+
+def line(call: HookCall) -> str:
+    sign = {"on_activate": "+", "on_deactivate": "-", "on_rollback": "~"}[call.phase]
+    return f"{'undo ' if call.undoes else ''}{sign}{call.group.path}"
+
+
+def drive(transaction: Transaction, failing: Callable[[str], BaseException | None] = lambda line: None) -> list[str]:
+    """Tell a transaction how each hook that it asks for went, until it asks for none; return what it asked for."""
+    asked: list[str] = []
+    while (call := transaction.next()) is not None:
+        asked.append(line(call))
+        if (error := failing(line(call))) is None:
+            transaction.succeeded(call)
+        else:
+            transaction.failed(call, error)
+    return asked
+
+
+def fails(*lines: str) -> Callable[[str], BaseException | None]:
+    errors = {line: RuntimeError(line) for line in lines}
+    return errors.get
+
+
+# The table
+
+
+@pytest.mark.spec("HOOK-10")
+@pytest.mark.parametrize(("state", "trigger"), list(product(STATES, TRIGGERS)))
+def test_every_state_takes_the_triggers_of_its_table_and_refuses_the_others(state: str, trigger: str) -> None:
+    transaction = Transaction((), ())
+    for step in ROUTES[state]:
+        transaction.trigger(step)
+    assert transaction.state == state
+    if (target := LIFE.get((state, trigger))) is None:
+        with pytest.raises(MachineError, match=trigger):
+            transaction.trigger(trigger)
+        assert transaction.state == state
+    else:
+        transaction.trigger(trigger)
+        assert transaction.state == target
+
+
+@pytest.mark.spec("HOOK-10")
+def test_the_table_is_the_specified_life_and_the_running_states_are_within_one() -> None:
+    assert {(source, trigger): target for trigger, source, target in TRANSITIONS} == LIFE
+    assert len(TRANSITIONS) == len(LIFE)
+    assert STATES == (
+        "planned",
+        "running.tearing_down",
+        "running.setting_up",
+        "committed",
+        "rolling_back",
+        "aborted",
+    )
+
+
+@pytest.mark.spec("HOOK-10")
+def test_every_state_is_reached_and_only_the_two_ends_have_no_way_on() -> None:
+    assert set(ROUTES) == set(STATES)
+    assert {state for state in STATES if not any(source == state for source, _ in LIFE)} == {COMMITTED, ABORTED}
+
+
+@pytest.mark.spec("HOOK-10")
+@pytest.mark.parametrize("state", [PLANNED, TEARING_DOWN, ROLLING_BACK, ABORTED, COMMITTED])
+def test_only_a_transaction_whose_hooks_have_run_is_committed(state: str) -> None:
+    transaction = Transaction((), ())
+    for step in ROUTES[state]:
+        transaction.trigger(step)
+    with pytest.raises(MachineError):
+        transaction.commit()
+
+
+@pytest.mark.spec("HOOK-10")
+def test_a_committed_transaction_is_never_rolled_back() -> None:
+    transaction = Transaction(LEAVING, ())
+    drive(transaction)
+    transaction.commit()
+    with pytest.raises(MachineError):
+        transaction.give_up(RuntimeError())
+    assert transaction.state == COMMITTED
+    assert transaction.next() is None
+
+
+# The hooks that it asks for
+
+
+@pytest.mark.spec("HOOK-3", "HOOK-10")
+def test_it_asks_for_teardowns_then_for_setups_and_awaits_the_commit() -> None:
+    transaction = Transaction(LEAVING, ENTERING)
+    states = []
+    while (call := transaction.next()) is not None:
+        states.append((line(call), transaction.state))
+        transaction.succeeded(call)
+    assert states == [("-a.x", TEARING_DOWN), ("-a", TEARING_DOWN), ("+b", SETTING_UP), ("+b.z", SETTING_UP)]
+    assert transaction.state == SETTING_UP
+    assert transaction.next() is None
+    transaction.commit()
+    assert (transaction.state, transaction.failures, transaction.failed_call) == (COMMITTED, [], None)
+
+
+@pytest.mark.spec("HOOK-10")
+def test_groups_without_hooks_are_passed_over() -> None:
+    leaving = [spec("a.x", hooks="+"), spec("a.y", hooks=""), spec("a", hooks="-")]
+    entering = [spec("b", hooks="-"), spec("b.z", hooks="+")]
+    transaction = Transaction(leaving, entering)
+    assert drive(transaction) == ["-a", "+b.z"]
+    assert drive(Transaction((), [spec("b", hooks="-")])) == []
+
+
+@pytest.mark.spec("HOOK-10")
+def test_two_transactions_at_once_do_not_know_of_one_another() -> None:
+    one, other = Transaction(LEAVING, ()), Transaction((), ENTERING)
+    first, second = one.next(), other.next()
+    assert first is not None
+    assert second is not None
+    one.failed(first, RuntimeError())
+    other.succeeded(second)
+    assert (one.state, other.state) == (ROLLING_BACK, SETTING_UP)
+
+
+@pytest.mark.spec("HOOK-4", "HOOK-5", "HOOK-10")
+@pytest.mark.parametrize("position", range(len(CALLS)))
+def test_after_a_failure_only_what_succeeded_is_undone_in_reverse(position: int) -> None:
+    transaction = Transaction(LEAVING, ENTERING)
+    cause = RuntimeError("cause")
+    asked = drive(transaction, lambda line: cause if line == CALLS[position] else None)
+    undone = ["undo +a.x", "undo +a", "undo -b"][:position]
+    assert asked == [*CALLS[: position + 1], *reversed(undone)]
+    assert transaction.state == ABORTED
+    assert transaction.next() is None
+    error = transaction.error()
+    assert error.__cause__ is transaction.cause is cause
+    assert f"{'-' if error.phase == 'on_deactivate' else '+'}{error.group}" == CALLS[position]
+    assert error.compensation == ()
+    with pytest.raises(MachineError):
+        transaction.commit()
+
+
+@pytest.mark.spec("HOOK-5")
+@pytest.mark.parametrize("position", range(len(CALLS)))
+def test_failures_while_undoing_neither_stop_it_nor_hide_the_cause(position: int) -> None:
+    transaction = Transaction(LEAVING, ENTERING)
+    undone = ["undo +a.x", "undo +a", "undo -b"][:position]
+    failing = fails(CALLS[position], *undone)
+    asked = drive(transaction, failing)
+    assert asked == [*CALLS[: position + 1], *reversed(undone)]
+    error = transaction.error()
+    assert error.__cause__ is failing(CALLS[position])
+    assert error.compensation == tuple(failing(line) for line in reversed(undone))
+    assert (f"met {position} more failure(s)" in str(error)) is bool(position)
+
+
+@pytest.mark.spec("HOOK-5")
+def test_a_group_undoes_with_its_own_hook_with_its_opposite_or_not_at_all() -> None:
+    def undone(hooks: str, rollback: Any) -> list[str]:
+        transaction = Transaction([spec("a", hooks=hooks, rollback=rollback)], [spec("b")])
+        return drive(transaction, fails("+b"))[2:]
+
+    assert undone("+-", None) == ["undo +a"]
+    assert undone("-", None) == []
+    assert undone("+-", never) == ["undo ~a"]
+    assert undone("-", never) == ["undo ~a"]
+    assert undone("+-", False) == []
+
+
+@pytest.mark.spec("HOOK-5")
+@pytest.mark.parametrize(("own", "phase"), [(False, "on_activate"), (True, "on_rollback")])
+def test_a_compensation_says_what_it_undoes_and_carries_its_own_hook(own: bool, phase: str) -> None:
+    def enter() -> None: ...
+    def leave() -> None: ...
+    def undo() -> None: ...
+
+    group = GroupSpec(path="a", on_activate=enter, on_deactivate=leave, on_rollback=undo if own else None)
+    transaction = Transaction([group], [spec("b")])
+    first = transaction.next()
+    assert first == HookCall(group, "on_deactivate", leave)
+    transaction.succeeded(first)
+    second = transaction.next()
+    assert second is not None
+    transaction.failed(second, RuntimeError())
+    assert transaction.next() == HookCall(group, phase, undo if own else enter, undoes="on_deactivate")  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("HOOK-5")
+def test_what_an_abandoned_transaction_did_is_undone() -> None:
+    transaction = Transaction(LEAVING, ENTERING)
+    assert drive(transaction) == list(CALLS)
+    cause = RuntimeError("the plan is void")
+    transaction.give_up(cause)
+    assert drive(transaction) == ["undo -b.z", "undo -b", "undo +a", "undo +a.x"]
+    assert (transaction.state, transaction.cause) == (ABORTED, cause)
+
+
+@pytest.mark.spec("HOOK-6")
+def test_a_cancellation_fails_like_any_other_but_is_not_among_the_failures_of_undoing() -> None:
+    class Cancelled(BaseException):
+        pass
+
+    transaction = Transaction(LEAVING, ENTERING)
+    stop = Cancelled()
+    asked = drive(transaction, lambda line: stop if line in {"+b", "undo +a"} else None)
+    assert asked == ["-a.x", "-a", "+b", "undo +a", "undo +a.x"]
+    assert transaction.cause is stop
+    assert transaction.compensation_failures == []
+
+
+# Force
+
+
+def phases(failures: Iterable[Any]) -> list[tuple[str, str]]:
+    return [(failure.group, failure.phase) for failure in failures]
+
+
+@pytest.mark.spec("HOOK-8")
+def test_forced_teardowns_are_noted_when_they_fail_and_the_rest_goes_on() -> None:
+    transaction = Transaction(LEAVING, ENTERING, force=True)
+    failing = fails("-a.x", "-a")
+    assert drive(transaction, failing) == list(CALLS)
+    transaction.commit()
+    assert phases(transaction.failures) == [("a.x", "on_deactivate"), ("a", "on_deactivate")]
+    assert [failure.__cause__ for failure in transaction.failures] == [failing("-a.x"), failing("-a")]
+    assert transaction.cause is None
+    assert transaction.failed_call is None
+
+
+@pytest.mark.spec("HOOK-8", "HOOK-5")
+def test_force_does_not_cover_setups_and_only_what_succeeded_is_undone() -> None:
+    transaction = Transaction(LEAVING, ENTERING, force=True)
+    assert drive(transaction, fails("-a.x", "+b.z")) == [*CALLS, "undo -b", "undo +a"]
+    assert transaction.state == ABORTED
+    assert phases([transaction.error()]) == [("b.z", "on_activate")]
+    assert transaction.failed_call is not None
+    assert line(transaction.failed_call) == "+b.z"

@@ -1,0 +1,358 @@
+"""SPEC 6: rules and their algebra, the view of one snapshot, failing predicates, hidden things."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolfold import (
+    GroupNotFound,
+    InvalidDefinition,
+    ToolNotFound,
+    ToolSet,
+    View,
+    Visibility,
+)
+from toolfold.observe import Event, PredicateFailed
+
+GROUPS = ("a", "a.x", "b", "c")
+
+
+def answer() -> str:
+    return "done"
+
+
+def desk(**settings: Any) -> ToolSet:
+    tools = ToolSet("desk", control="none", **settings)
+    for path in GROUPS:
+        tools.register_group(path)
+    return tools
+
+
+class Watch:
+    """A predicate that keeps the views that it was asked with."""
+
+    def __init__(self, says: Callable[[int], bool] = lambda times: False) -> None:
+        self.views: list[View] = []
+        self.says = says
+
+    def __call__(self, view: View) -> bool:
+        self.views.append(view)
+        return self.says(len(self.views))
+
+
+async def is_callable(tools: ToolSet, name: str) -> bool:
+    try:
+        await tools.call_tool(name)
+    except ToolNotFound:
+        return False
+    return True
+
+
+async def is_available(tools: ToolSet, name: str) -> bool:
+    """Return whether a tool is listed, and check that it can be called exactly then."""
+    listed = name in tools.list_tools().names
+    assert await is_callable(tools, name) == listed
+    return listed
+
+
+@pytest.mark.spec("VIS-1", "VIS-2", "VIS-5")
+async def test_a_tool_follows_its_group_and_a_root_tool_is_always_available() -> None:
+    tools = desk()
+    tools.register("t", answer, group="a.x")
+    tools.register("root", answer)
+    assert (await is_available(tools, "a.x.t"), await is_available(tools, "root")) == (False, True)
+    await tools.activate_group("a")
+    assert not await is_available(tools, "a.x.t")
+    await tools.activate_group("a.x")
+    assert await is_available(tools, "a.x.t")
+    await tools.deactivate_group("a")
+    assert (await is_available(tools, "a.x.t"), await is_available(tools, "root")) == (False, True)
+
+
+@pytest.mark.spec("VIS-2")
+async def test_an_explicit_rule_replaces_the_groups() -> None:
+    tools = desk()
+    tools.register("always", answer, group="a", visibility=Visibility.always())
+    tools.register("other", answer, group="a", visibility=Visibility.group("b"))
+    assert await is_available(tools, "a.always")
+    await tools.activate_group("a")
+    assert not await is_available(tools, "a.other")
+    await tools.deactivate_group("a")
+    await tools.activate_group("b")
+    assert await is_available(tools, "a.other")
+
+
+@pytest.mark.spec("VIS-2")
+@pytest.mark.parametrize(("given", "meant"), [(True, True), (False, False), (1, True), ("", False), (None, False)])
+async def test_a_predicate_holds_if_what_it_says_is_true(given: Any, meant: bool) -> None:
+    tools = desk()
+    tools.register("t", answer, visibility=Visibility.when(lambda view: given))
+    assert await is_available(tools, "t") is meant
+
+
+Naive = Callable[[set[str]], bool]
+
+
+def truth(rule: Visibility, naive: Naive) -> tuple[Visibility, Naive]:
+    return rule, naive
+
+
+def grown(inner: st.SearchStrategy[tuple[Visibility, Naive]]) -> st.SearchStrategy[tuple[Visibility, Naive]]:
+    pairs = st.tuples(inner, inner)
+    return st.one_of(
+        pairs.map(lambda pair: truth(pair[0][0] & pair[1][0], lambda on: pair[0][1](on) and pair[1][1](on))),
+        pairs.map(lambda pair: truth(pair[0][0] | pair[1][0], lambda on: pair[0][1](on) or pair[1][1](on))),
+        inner.map(lambda one: truth(~one[0], lambda on: not one[1](on))),
+    )
+
+
+LEAVES = st.one_of(
+    st.just(truth(Visibility.always(), lambda on: True)),
+    st.sampled_from(GROUPS).map(lambda path: truth(Visibility.group(path), lambda on: path in on)),
+    st.sampled_from(GROUPS).map(
+        lambda path: truth(Visibility.when(lambda view: view.is_group_active(path)), lambda on: path in on)
+    ),
+)
+
+
+@pytest.mark.spec("VIS-1", "VIS-2", "VIS-7", "LST-1")
+@given(rules=st.lists(st.recursive(LEAVES, grown, max_leaves=6), min_size=1, max_size=6), data=st.data())
+def test_rules_mean_what_their_parts_mean(rules: list[tuple[Visibility, Naive]], data: st.DataObject) -> None:
+    tools = desk()
+    for number, (rule, _) in enumerate(rules):
+        tools.register(f"t{number}", answer, visibility=rule, flat=True)
+
+    async def check() -> None:
+        for path in data.draw(st.lists(st.sampled_from(GROUPS), max_size=5)):
+            if tools.is_group_active(path):
+                await tools.deactivate_group(path)
+            elif path != "a.x" or tools.is_group_active("a"):
+                await tools.activate_group(path)
+            active = set(tools.default_session.active)
+            expected = {f"t{number}" for number, (_, naive) in enumerate(rules) if naive(active)}
+            assert set(tools.list_tools().names) == expected
+            assert {f"t{n}" for n in range(len(rules)) if await is_callable(tools, f"t{n}")} == expected
+
+    anyio.run(check)
+
+
+@pytest.mark.spec("VIS-1", "REG-1")
+@pytest.mark.parametrize(
+    ("rule", "error"),
+    [
+        (5, InvalidDefinition),
+        (lambda view: True, InvalidDefinition),
+        (Visibility.when(5), InvalidDefinition),  # type: ignore[arg-type]
+        (Visibility.always() & 5, InvalidDefinition),  # type: ignore[operator]
+        (Visibility.group("nope"), GroupNotFound),
+        (~(Visibility.group("a") | Visibility.group("nope")), GroupNotFound),
+    ],
+)
+def test_what_is_no_rule_or_names_no_group_is_refused(rule: Any, error: type[Exception]) -> None:
+    tools = desk()
+    before = tools.catalog
+    with pytest.raises(error):
+        tools.register("t", answer, visibility=rule)
+    assert tools.catalog is before
+
+
+@pytest.mark.spec("VIS-3")
+async def test_the_view_tells_groups_facts_and_state_and_changes_nothing() -> None:
+    watch = Watch()
+    tools = desk(state=lambda: "ready")
+    tools.register("t", answer, visibility=Visibility.when(watch))
+    await tools.activate_group("a")
+    await tools.activate_group("c")
+    tools.default_session.set_fact("n", 1)
+    tools.list_tools()
+    view = watch.views[-1]
+    assert (view.active, dict(view.facts), view.state) == (("a", "c"), {"n": 1}, "ready")
+    assert (view.is_group_active("a"), view.is_group_active("b"), view.is_group_active("nope")) == (True, False, False)
+    for change in ("active", "facts", "state", "anything"):
+        with pytest.raises(AttributeError):
+            setattr(view, change, ())
+    with pytest.raises(TypeError):
+        view.facts["n"] = 2  # type: ignore[index]
+
+
+@pytest.mark.spec("VIS-3")
+async def test_an_old_view_keeps_showing_its_snapshot() -> None:
+    watch = Watch()
+    tools = desk()
+    tools.register("t", answer, visibility=Visibility.when(watch))
+    tools.list_tools()
+    old = watch.views[-1]
+    await tools.activate_group("a")
+    tools.default_session.set_fact("n", 1)
+    assert (old.active, dict(old.facts)) == ((), {})
+
+
+@pytest.mark.spec("VIS-3", "CALL-4")
+@pytest.mark.parametrize("request_of", ["list", "call", "read", "read template", "prompt"])
+async def test_application_state_is_read_once_for_each_request_and_only_if_asked(request_of: str) -> None:
+    readings: list[int] = []
+
+    def state() -> int:
+        readings.append(len(readings))
+        return readings[-1]
+
+    tools = desk(state=state)
+    session = tools.default_session
+    rule = Visibility.when(lambda view: view.state == 0 and view.state == 0)
+    tools.register("one", answer, visibility=rule)
+    tools.register("two", answer, visibility=rule)
+    tools.register_prompt("p", answer, visibility=rule)
+    tools.register_resource("file:///r", answer, visibility=rule)
+    tools.register_resource_template("item:{n}", lambda arguments: "text", visibility=rule)
+    tools.register("plain", answer)
+    await tools.call_tool("plain")
+    assert readings == []
+    match request_of:
+        case "list":
+            assert tools.list_tools().names == ("one", "plain", "two")
+        case "call":
+            assert (await tools.call_tool("one")).text == "done"
+        case "read":
+            assert (await session.read("file:///r"))["contents"]
+        case "read template":
+            assert (await session.read("item:5"))["contents"]
+        case _:
+            assert (await session.get_prompt("p"))["messages"]
+    assert readings == [0]
+
+
+@pytest.mark.spec("VIS-4")
+async def test_a_predicate_that_raises_costs_its_own_tool_only_and_is_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(view: View) -> bool:
+        raise RuntimeError("broken")
+
+    told: list[Event] = []
+    tools = desk()
+    tools.observe(told.append)
+    tools.register("bad", answer, visibility=Visibility.when(fail))
+    tools.register("worse", answer, visibility=~Visibility.when(fail))  # unavailable, whatever surrounds the failure
+    tools.register("good", answer, visibility=Visibility.when(lambda view: True))
+    with caplog.at_level(logging.ERROR, "toolfold"):
+        for _ in range(3):
+            assert tools.list_tools().names == ("good",)
+            assert not await is_callable(tools, "bad")
+    failures = [event for event in told if isinstance(event, PredicateFailed)]
+    assert [(event.kind, event.name, str(event.error)) for event in failures] == [
+        ("tool", "bad", "broken"),
+        ("tool", "worse", "broken"),
+    ]
+    assert [record.exc_info is not None for record in caplog.records] == [True, True]
+
+
+@pytest.mark.spec("VIS-4")
+async def test_a_tool_that_was_registered_anew_is_reported_anew() -> None:
+    def fail(view: View) -> bool:
+        raise RuntimeError("broken")
+
+    told: list[Event] = []
+    tools = desk()
+    tools.default_session.is_active("a")
+    tools.observe(told.append)
+    for round_ in (1, 2):
+        if round_ == 2:
+            await tools.unregister_group("a")
+            tools.register_group("a")
+        tools.register("bad", answer, group="a", visibility=Visibility.when(fail))
+        tools.list_tools()
+        assert len(told) == round_
+
+
+@pytest.mark.spec("VIS-4")
+async def test_a_failing_reading_of_the_state_makes_what_depends_on_it_unavailable() -> None:
+    def state() -> int:
+        raise OSError("no database")
+
+    tools = desk(state=state)
+    tools.register("t", answer, visibility=Visibility.when(lambda view: view.state == 1))
+    tools.register("plain", answer)
+    assert tools.list_tools().names == ("plain",)
+    assert not await is_callable(tools, "t")
+
+
+async def never(view: View) -> bool:
+    return True
+
+
+class AsyncCallable:
+    async def __call__(self, view: View) -> bool:
+        return True
+
+
+@pytest.mark.spec("VIS-4", "REG-1")
+@pytest.mark.parametrize("predicate", [never, partial(never), AsyncCallable()])
+@pytest.mark.parametrize(
+    "wrap", [lambda rule: rule, lambda rule: Visibility.group("a") & ~rule], ids=["alone", "within"]
+)
+def test_an_async_predicate_is_refused_at_registration(predicate: Any, wrap: Callable[[Any], Visibility]) -> None:
+    tools = desk()
+    before = tools.catalog
+    with pytest.raises(InvalidDefinition, match="async"):
+        tools.register("t", answer, visibility=wrap(Visibility.when(predicate)))
+    assert tools.catalog is before
+
+
+@pytest.mark.spec("VIS-4")
+async def test_a_predicate_that_turns_out_to_be_async_makes_its_tool_unavailable() -> None:
+    tools = desk()
+    tools.register("t", answer, visibility=Visibility.when(lambda view: never(view)))  # type: ignore[arg-type, return-value]
+    assert not await is_available(tools, "t")
+
+
+@pytest.mark.spec("VIS-5", "CALL-1")
+async def test_what_is_unavailable_is_answered_as_if_it_did_not_exist() -> None:
+    tools = desk()
+    tools.register("t", answer, group="a")
+    answers = []
+    for name in ("a.t", "a.u"):
+        with pytest.raises(ToolNotFound) as caught:
+            await tools.call_tool(name)
+        answers.append((str(caught.value).replace(name, "?"), caught.value.hint, caught.value.kind))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.spec("VIS-6")
+async def test_a_hidden_tool_is_never_listed_and_callable_while_available() -> None:
+    tools = desk()
+    tools.register("secret", answer, group="a", hidden=True)
+    tools.register("when", answer, visibility=Visibility.when(lambda view: True), hidden=True)
+    assert not await is_callable(tools, "a.secret")
+    await tools.activate_group("a")
+    assert await is_callable(tools, "a.secret")
+    assert await is_callable(tools, "when")
+    assert tools.list_tools().names == ()
+
+
+@pytest.mark.spec("VIS-6", "KIT-1")
+async def test_visible_false_means_hidden() -> None:
+    tools = desk()
+    tools.tool("off", visible=False)(answer)
+    tools.tool("on", visible=True)(answer)
+    tools.tool("both", visible=True, hidden=True)(answer)
+    assert tools.list_tools().names == ("on",)
+    assert await is_callable(tools, "off")
+    assert await is_callable(tools, "both")
+
+
+@pytest.mark.spec("VIS-7")
+async def test_listing_and_calling_ask_the_same_predicate() -> None:
+    watch = Watch(lambda times: times < 3)
+    tools = desk()
+    tools.register("t", answer, visibility=Visibility.when(watch))
+    assert "t" in tools.list_tools().names
+    assert await is_callable(tools, "t")
+    assert tools.list_tools().names == ()
+    assert not await is_callable(tools, "t")
+    assert len(watch.views) == 4

@@ -1,0 +1,45 @@
+// A client of the TypeScript SDK: connects, does steps, and prints as JSON what came of them.
+//
+//     node client.mjs '{"package": "sdk", "era": "legacy", "server": {"url": "…"}, "steps": [["listTools"]]}'
+//
+// A step is a method of the client and its argument. `heard` is how many notifications of a changed list had come by then.
+
+const CHANGED = "notifications/tools/list_changed";
+const PACKAGES = {
+  sdk: { client: "sdk/client/index.js", stdio: "sdk/client/stdio.js", http: "sdk/client/streamableHttp.js" },
+  client: { client: "client", stdio: "client/stdio", http: "client" },
+};
+
+const asked = JSON.parse(process.argv[2]);
+const load = (part) => import(`@modelcontextprotocol/${PACKAGES[asked.package][part]}`);
+const { Client } = await load("client");
+const { StdioClientTransport } = await load("stdio");
+const { StreamableHTTPClientTransport } = await load("http");
+
+const mode = asked.era === "legacy" ? "legacy" : { pin: asked.era };
+const client = new Client({ name: "external", version: "1" }, { versionNegotiation: { mode } });
+let heard = 0;
+client.fallbackNotificationHandler = async ({ method }) => {
+  heard += method === CHANGED;
+};
+await client.connect(
+  asked.server.url
+    ? new StreamableHTTPClientTransport(new URL(asked.server.url))
+    : new StdioClientTransport(asked.server),
+);
+
+const steps = [];
+for (const [method, argument] of asked.steps) {
+  const progress = [];
+  const options = { onprogress: (update) => progress.push(update) };
+  const callsOfSdk = method === "callTool" && asked.package === "sdk";
+  const args = method === "callTool" ? [argument, ...(callsOfSdk ? [undefined] : []), options] : [argument];
+  const outcome = await client[method](...args).then(
+    (result) => (method === "listen" ? {} : { result }),
+    ({ code, message }) => ({ error: { code, message } }),
+  );
+  steps.push({ ...outcome, progress, heard });
+}
+const capabilities = client.getServerCapabilities();
+await client.close();
+console.log(JSON.stringify({ capabilities, steps, heard }));

@@ -1,0 +1,143 @@
+"""The command `toolfold serve` with other people's programs on either side of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.streams.text import TextReceiveStream
+from attrs import frozen
+from mcp import Client, StdioServerParameters
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
+PACKAGES = FOLDER / "node_modules" / "@modelcontextprotocol"
+TOOLFOLD = str(Path(sys.executable).with_name("toolfold"))
+DESK = ("tests.adapters.mcp.desk:make_desk",)
+PATIENCE = 60
+SIGTERM_STATUS = 128 + 15
+
+
+@frozen
+class Upstream:
+    """An MCP server of somebody else's, started by a command that is run in the project's folder."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = {}
+
+    @property
+    def directly(self) -> StdioServerParameters:
+        """How a client starts it without anything in between."""
+        return _parameters(self.command, self.env)
+
+    @property
+    def behind_toolfold(self) -> StdioServerParameters:
+        """How a client starts it with groups in front."""
+        return _parameters((TOOLFOLD, "serve", "--", *self.command), self.env)
+
+
+EVERYTHING = Upstream(("node", str(PACKAGES / "server-everything/dist/index.js"), "stdio"))
+GITHUB = Upstream(
+    ("node", "--import", (FOLDER / "offline.mjs").as_uri(), str(PACKAGES / "server-github/dist/index.js")),
+    {"GITHUB_PERSONAL_ACCESS_TOKEN": "none"},
+)
+
+
+def over_stdio(*target: str) -> StdioServerParameters:
+    """Return how a client starts `toolfold serve` for a target."""
+    return _parameters((TOOLFOLD, "serve", *target), {})
+
+
+def _parameters(command: Sequence[str], env: Mapping[str, str]) -> StdioServerParameters:
+    return StdioServerParameters(command=command[0], args=list(command[1:]), env={**os.environ, **env}, cwd=ROOT)
+
+
+@asynccontextmanager
+async def over_http(*target: str) -> AsyncIterator[str]:
+    """Run `toolfold serve --http` for a target and yield the URL; at the end it must leave in good order."""
+    command = [TOOLFOLD, "serve", "--http", "--port", "0", *target]
+    process = await anyio.open_process(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    assert process.stderr is not None
+    told = TextReceiveStream(process.stderr)
+    async with process, anyio.create_task_group() as tasks:
+        with anyio.fail_after(PATIENCE):
+            url = await _url(told)
+        tasks.start_soon(_drain, told)
+        yield url
+        process.terminate()
+        with anyio.fail_after(PATIENCE):
+            assert await process.wait() == SIGTERM_STATUS
+
+
+async def _url(told: TextReceiveStream) -> str:
+    text = ""
+    async for part in told:
+        text += part
+        line, ended, _ = text.partition("serving ")[2].partition("\n")
+        if ended:
+            return line.strip()
+    raise AssertionError(f"toolfold ended: {text}")
+
+
+async def _drain(told: TextReceiveStream) -> None:
+    async for _ in told:
+        pass
+
+
+@asynccontextmanager
+async def served(transport: str, *target: str) -> AsyncIterator[Any]:
+    """Yield what `mcp.Client` connects to for `toolfold serve` over a transport."""
+    if transport == "stdio":
+        yield over_stdio(*target)
+    else:
+        async with over_http(*target) as url:
+            yield url
+
+
+async def run(*command: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Return the status and the standard output of a command, run in the project's folder."""
+    with anyio.fail_after(PATIENCE):
+        done = await anyio.run_process(
+            command, cwd=ROOT, env={**os.environ, **(env or {})}, check=False, stderr=sys.__stderr__
+        )
+    return done.returncode, done.stdout.decode()
+
+
+async def typescript(package: str, era: str, server: StdioServerParameters | str, *steps: Sequence[Any]) -> Any:
+    """Return what `client.mjs` says: a client of one of the TypeScript SDK's packages that does the steps."""
+    target = {"url": server} if isinstance(server, str) else server.model_dump(exclude_none=True, mode="json")
+    request = {"package": package, "era": era, "server": target, "steps": steps}
+    status, printed = await run("node", str(FOLDER / "client.mjs"), json.dumps(request))
+    assert status == 0
+    return json.loads(printed)
+
+
+def names_in(listed: Mapping[str, Any]) -> set[str]:
+    """Return the names in a result of `tools/list`."""
+    return {tool["name"] for tool in listed["tools"]}
+
+
+async def definitions(client: Client) -> dict[str, dict[str, Any]]:
+    """Return what a client is listed: name to definition."""
+    tools = (await client.list_tools(cache_mode="bypass")).tools
+    return {tool.name: tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools}
+
+
+def missing() -> str | None:
+    """Return what the tests with Node lack, and how to get it."""
+    if shutil.which("node") is None:
+        return "node is not installed"
+    wanted = json.loads((FOLDER / "package.json").read_text())["dependencies"]
+    for name, version in wanted.items():
+        installed = FOLDER / "node_modules" / name / "package.json"
+        if not installed.exists() or json.loads(installed.read_text())["version"] != version:
+            return f"{name} {version} is not installed: run `npm ci --ignore-scripts --prefix tests/external`"
+    return None

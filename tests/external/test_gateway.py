@@ -1,0 +1,251 @@
+"""Real servers behind `toolfold serve -- COMMAND`, compared with the same servers without it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, MCPError
+
+from tests.adapters.mcp.support import client_of, names_of
+from tests.external.support import (
+    EVERYTHING,
+    GITHUB,
+    PATIENCE,
+    TOOLFOLD,
+    Upstream,
+    definitions,
+    names_in,
+    over_http,
+    run,
+    typescript,
+)
+
+pytestmark = pytest.mark.usefixtures("node_packages")
+
+UPSTREAMS = pytest.mark.parametrize("upstream", [EVERYTHING, GITHUB], ids=["everything", "github"])
+LONG = "trigger-long-running-operation"
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("echo", {"message": "Grüße ☃\n\u2028"}),
+    ("get-annotated-message", {"messageType": "error", "includeImage": True}),
+    ("get-resource-links", {"count": 3}),
+    ("get-resource-reference", {"resourceType": "Blob", "resourceId": 1}),
+    ("get-structured-content", {"location": "Chicago"}),
+    ("get-sum", {"a": 1, "b": 2.5}),
+    ("get-tiny-image", {}),
+    ("gzip-file-as-resource", {"name": "x.gz", "data": "data:text/plain,hello", "outputType": "resource"}),
+    ("gzip-file-as-resource", {"name": "x.gz", "data": "data:text/plain,hello", "outputType": "resourceLink"}),
+]
+FAILING: list[tuple[str, dict[str, Any]]] = [
+    ("gzip-file-as-resource", {"name": "x.gz", "data": "ftp://127.0.0.1/x", "outputType": "resource"}),
+    ("get-resource-reference", {"resourceType": "Text", "resourceId": -1}),
+    ("simulate-research-query", {"topic": "tools"}),
+]
+
+
+async def inspected(upstream: Upstream) -> Any:
+    """Return what `toolfold inspect --json` says of a server."""
+    status, printed = await run(TOOLFOLD, "inspect", "--json", "--", *upstream.command, env=upstream.env)
+    assert status == 0
+    return json.loads(printed)
+
+
+async def open_all(client: Client) -> None:
+    """Open every group."""
+    for name in await names_of(client):
+        if name.endswith(".activate"):
+            assert not (await client.call_tool(name)).is_error
+
+
+async def outcome(client: Client, tool: str, arguments: dict[str, Any]) -> Any:
+    """Return all that a client gets to see of a call: the result, or the error of the protocol."""
+    try:
+        result = await client.call_tool(tool, arguments)
+    except MCPError as error:
+        return error.error.model_dump(mode="json")
+    return result.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+@pytest.mark.spec("GWY-1", "GWY-2", "NTF-1", "LST-5", "DEL-1")
+@UPSTREAMS
+async def test_a_group_of_a_real_server_opens_and_closes_with_one_notification_each(upstream: Upstream) -> None:
+    report = await inspected(upstream)
+    groups = {group["path"]: {tool["name"] for tool in group["tools"]} for group in report["groups"] if group["path"]}
+    async with client_of(upstream.behind_toolfold, "legacy") as (client, listener):
+        closed = await names_of(client)
+        assert len(closed) < report["tools"]
+        for path, members in groups.items():
+            listener.heard.clear()
+            assert not members & set(closed)
+            await client.call_tool(f"{path}.activate")
+            assert listener.changes == 1
+            assert set(await names_of(client)) - set(closed) == members
+            await client.call_tool(f"{path}.deactivate")
+            assert listener.changes == 2
+            assert await names_of(client) == closed
+
+
+@pytest.mark.spec("GWY-1")
+@UPSTREAMS
+async def test_every_tool_of_a_real_server_is_defined_as_it_is_without_a_gateway(upstream: Upstream) -> None:
+    async with (
+        client_of(upstream.directly, "legacy") as (direct, _),
+        client_of(upstream.behind_toolfold, "legacy") as (client, _),
+    ):
+        expected = await definitions(direct)
+        await open_all(client)
+        shown = await definitions(client)
+    assert {name: shown[name] for name in expected} == expected
+    assert all(name.endswith((".activate", ".deactivate")) for name in shown if "." in name)
+
+
+@pytest.mark.spec("GWY-5")
+@UPSTREAMS
+async def test_the_report_counts_every_tool_of_a_real_server_and_what_is_saved(upstream: Upstream) -> None:
+    report = await inspected(upstream)
+    async with client_of(upstream.directly, "legacy") as (direct, _):
+        expected = set(await names_of(direct))
+    assert {tool["name"] for group in report["groups"] for tool in group["tools"]} == expected
+    assert report["tools"] == len(expected)
+    assert report["tokens"]["after"] < report["tokens"]["before"]
+
+
+@pytest.mark.spec("GWY-1")
+async def test_results_of_every_kind_and_errors_come_through_as_they_are() -> None:
+    async with (
+        client_of(EVERYTHING.directly, "legacy") as (direct, _),
+        client_of(EVERYTHING.behind_toolfold, "legacy") as (client, _),
+    ):
+        await open_all(client)
+        for tool, arguments in CALLS:
+            expected = await outcome(direct, tool, arguments)
+            assert not expected.get("isError", "code" in expected), expected
+            assert await outcome(client, tool, arguments) == expected
+        for tool, arguments in FAILING:
+            expected = await outcome(direct, tool, arguments)
+            assert expected.get("isError", "code" in expected), expected
+            assert await outcome(client, tool, arguments) == expected
+
+
+@pytest.mark.spec("GWY-1")
+async def test_a_server_that_answers_with_errors_of_the_protocol_has_them_passed_on() -> None:
+    async with (
+        client_of(GITHUB.directly, "legacy") as (direct, _),
+        client_of(GITHUB.behind_toolfold, "legacy") as (client, _),
+    ):
+        await open_all(client)
+        found = await outcome(direct, "search_repositories", {"query": "toolfold"})
+        assert "total_count" in found["content"][0]["text"]
+        assert await outcome(client, "search_repositories", {"query": "toolfold"}) == found
+        issue = {"owner": "nobody", "repo": "nothing", "issue_number": 1}
+        error = await outcome(direct, "get_issue", issue)
+        assert "Not Found" in error["message"]
+        assert await outcome(client, "get_issue", issue) == error
+
+
+@pytest.mark.spec("GWY-1")
+async def test_progress_of_a_real_server_arrives_in_order_and_before_the_result() -> None:
+    arguments = {"duration": 0.1, "steps": 5}
+    reports: list[list[tuple[float, float | None, str | None]]] = []
+    for target in (EVERYTHING.directly, EVERYTHING.behind_toolfold):
+        heard: list[tuple[float, float | None, str | None]] = []
+
+        async def hear(
+            progress: float,
+            total: float | None,
+            message: str | None,
+            heard: list[tuple[float, float | None, str | None]] = heard,
+        ) -> None:
+            heard.append((progress, total, message))
+
+        async with client_of(target, "legacy") as (client, _):
+            assert not (await client.call_tool(LONG, arguments, progress_callback=hear)).is_error
+            reports.append(list(heard))
+    assert reports[0] == reports[1] == [(step, 5, None) for step in range(1, 6)]
+
+
+@pytest.mark.spec("GWY-1")
+async def test_a_call_that_is_cancelled_is_cancelled_at_the_real_server(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    os.mkfifo(said)
+    ear = os.open(said, os.O_RDWR | os.O_NONBLOCK)
+    overheard = Upstream(("sh", "-c", 'tee "$0" | "$@"', str(said), *EVERYTHING.command))
+    under_way = anyio.Event()
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        under_way.set()
+
+    async def work(client: Client) -> None:
+        await client.call_tool(LONG, {"duration": 600, "steps": 6000}, progress_callback=hear)
+
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with client_of(overheard.behind_toolfold, "legacy") as (client, _):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(work, client)
+                    await under_way.wait()
+                    tasks.cancel_scope.cancel()
+                messages = [message async for message in until("notifications/cancelled", ear)]
+                (call,) = [message for message in messages if message["method"] == "tools/call"]
+                assert messages[-1]["params"]["requestId"] == call["id"]
+                assert not (await client.call_tool("echo", {"message": "still here"})).is_error
+    finally:
+        os.close(ear)
+
+
+async def until(method: str, source: int) -> AsyncIterator[dict[str, Any]]:
+    """Yield the messages that come in, up to the first of a method."""
+    text = b""
+    while True:
+        await anyio.wait_readable(source)
+        text += os.read(source, 65536)
+        *lines, text = text.split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            yield message
+            if message["method"] == method:
+                return
+
+
+@pytest.mark.spec("GWY-1", "DEL-1", "NTF-1")
+@pytest.mark.parametrize("package", ["sdk", "client"])
+async def test_the_typescript_client_works_with_a_real_server_behind_the_gateway(package: str) -> None:
+    def call(name: str, **arguments: Any) -> list[Any]:
+        return ["callTool", {"name": name, "arguments": arguments}]
+
+    async with over_http("--", *EVERYTHING.command) as url:
+        said = await typescript(
+            package,
+            "legacy",
+            url,
+            ["listTools"],
+            call("get-structured-content", location="Chicago"),
+            call("get.activate"),
+            ["listTools"],
+            call("get-structured-content", location="Chicago"),
+            call(LONG, duration=0.1, steps=3),
+            call("get.deactivate"),
+            ["listTools"],
+        )
+    closed, refused, _, opened, weather, long, _, after = said["steps"]
+    assert "Unknown tool" in refused["error"]["message"]
+    assert "get-structured-content" in names_in(opened["result"]) - names_in(closed["result"])
+    assert set(weather["result"]["structuredContent"]) == {"temperature", "conditions", "humidity"}
+    assert [update["progress"] for update in long["progress"]] == [1, 2, 3]
+    assert after["result"] == closed["result"]
+    assert [step["heard"] for step in said["steps"]] == [0, 0, 1, 1, 1, 1, 2, 2]
+
+
+@pytest.mark.spec("GWY-1", "DEL-7")
+async def test_a_modern_client_of_a_real_legacy_server_is_always_listed_the_same() -> None:
+    async with client_of(EVERYTHING.behind_toolfold, "2026-07-28") as (client, listener):
+        first = await definitions(client)
+        assert (await client.call_tool("echo", {"message": "hello"})).content[0].model_dump()["text"] == "Echo: hello"
+        await client.call_tool("get.activate")
+        assert await definitions(client) == first
+        assert listener.changes == 0

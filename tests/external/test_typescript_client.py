@@ -1,0 +1,77 @@
+"""The clients of the TypeScript SDK, its first and its second major version, before `toolfold serve`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp_types import INVALID_PARAMS
+
+from tests.external.support import DESK, names_in, served, typescript
+
+pytestmark = pytest.mark.usefixtures("node_packages")
+
+LIST = ["listTools"]
+
+
+def call(name: str, **arguments: Any) -> list[Any]:
+    return ["callTool", {"name": name, "arguments": arguments}]
+
+
+@pytest.mark.spec("DEL-1", "DEL-9", "DEL-10", "NTF-1", "NTF-4", "CALL-1")
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("package", ["sdk", "client"])
+async def test_a_legacy_client_is_told_once_of_each_change_and_can_use_what_is_open(
+    package: str, transport: str
+) -> None:
+    query = call("database.query", sql="select 1")
+    async with served(transport, *DESK) as server:
+        said = await typescript(
+            package,
+            "legacy",
+            server,
+            LIST,
+            query,
+            call("database.activate"),
+            LIST,
+            call("database.activate"),
+            query,
+            call("database.deactivate"),
+            LIST,
+            query,
+        )
+    closed, refused, opening, opened, again, used, closing, after, late = said["steps"]
+    assert said["capabilities"]["tools"] == {"listChanged": True}
+    assert refused["error"]["code"] == late["error"]["code"] == INVALID_PARAMS
+    assert "Unknown tool: database.query" in refused["error"]["message"]
+    assert not any(step["result"].get("isError") for step in (opening, again, closing))
+    assert names_in(opened["result"]) - names_in(closed["result"]) == {"database.query"}
+    assert used["result"]["structuredContent"] == {"ran": "select 1"}
+    assert [(update["progress"], update["total"], update["message"]) for update in used["progress"]] == [(1, 2, "half")]
+    assert after["result"] == closed["result"]
+    assert [step["heard"] for step in said["steps"]] == [0, 0, 1, 1, 1, 1, 2, 2, 2]
+    assert said["heard"] == 2
+
+
+@pytest.mark.spec("DEL-7", "DEL-9", "DEL-10")
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_modern_client_is_always_listed_the_same(transport: str) -> None:
+    async with served(transport, *DESK) as server:
+        said = await typescript(
+            "client",
+            "2026-07-28",
+            server,
+            ["listen", {"toolsListChanged": True}],
+            LIST,
+            call("database.activate"),
+            LIST,
+            call("ping"),
+            LIST,
+            call("database.query", sql="select 1"),
+        )
+    listening, first, _, second, ping, third, refused = said["steps"]
+    assert "error" not in listening
+    assert first["result"]["tools"] == second["result"]["tools"] == third["result"]["tools"]
+    assert ping["result"]["content"] == [{"type": "text", "text": "pong"}]
+    assert refused["error"]["code"] == INVALID_PARAMS
+    assert said["heard"] == 0
