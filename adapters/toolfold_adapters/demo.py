@@ -7,7 +7,7 @@ that it reports is written down beforehand.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -212,8 +212,8 @@ class Desk:
         return not result.is_error, "\n".join(getattr(block, "text", "") for block in result.content)
 
 
-async def story() -> AsyncIterator[Told]:
-    """Yield the steps of the story as they happen, each checked against what it should come to."""
+async def story(tell: Callable[[Told], None]) -> None:
+    """Tell the steps of the story as they happen, each checked against what it should come to."""
     from mcp import Client
 
     from .mcp import build_server
@@ -228,14 +228,9 @@ async def story() -> AsyncIterator[Told]:
     tools = library_desk(journal)
     async with Client(build_server(tools), mode="legacy", message_handler=on_message) as client:
         desk = Desk(client, journal, notices)
-        yield await _first_list(desk, tools)
-        yield await _hidden(desk)
-        yield await _open(desk)
-        yield await _use(desk)
-        yield await _nested(desk)
-        yield await _rollback(desk)
-        yield await _exclusion(desk)
-        yield await _close(desk)
+        tell(await _first_list(desk, tools))
+        for step in (_hidden, _open, _use, _nested, _rollback, _exclusion, _close):
+            tell(await step(desk))
 
 
 async def _first_list(desk: Desk, tools: ToolSet) -> Told:

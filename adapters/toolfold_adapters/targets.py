@@ -12,7 +12,7 @@ import inspect
 import pkgutil
 import sys
 import traceback
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -118,7 +118,7 @@ class Opened:
 
 
 @asynccontextmanager
-async def open_target(target: Target, options: GatewayOptions | None = None) -> AsyncIterator[Opened]:
+async def open_target(target: Target, options: GatewayOptions | None = None) -> AsyncGenerator[Opened]:
     """Open a target for the duration of the block.
 
     What had to be left out of a gateway is logged as a warning.

@@ -275,6 +275,11 @@ class Catalog:
             specs=specs,
         )
 
+    @cached_property
+    def ungrouped(self) -> Catalog:
+        """This catalog without its groups: what is at root, and no control tools."""
+        return evolve(self.under(Profile(name="root")), make_loader=None)
+
 
 def bits(mask: int) -> Iterator[int]:
     """Yield the numbers in a bit set, ascending: the canonical order."""

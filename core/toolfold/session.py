@@ -180,11 +180,11 @@ class Session:
         """Return a page of the tools that are listed now (SPEC LST-1, LST-2); raises `InvalidCursor`."""
         return self.list("tool", cursor)
 
-    def list(self, kind: Kind, cursor: str | None = None) -> Page:
-        """Return a page of what is listed of a kind; see `list_tools` (SPEC REG-9)."""
+    def list(self, kind: Kind, cursor: str | None = None, extra: tuple[Spec, ...] = ()) -> Page:
+        """Return a page of what is listed of a kind, and of `extra` beside it; see `list_tools` (SPEC REG-9)."""
         self._check_open()
         self._tools.touch(self)
-        return page_of(self.view(), kind, cursor, self._tools.page_size)
+        return page_of(self.view(), kind, cursor, self._tools.page_size, extra)
 
     def listed_names(self) -> tuple[str, ...]:
         """Return the names of all tools that are listed now."""

@@ -16,7 +16,7 @@ def measure(*, quick: bool) -> list[Row]:
     """Return all rows about one large catalog."""
     runs = 3 if quick else 7
     flat, deep = flat_forest(), deep_forest()
-    rows = [
+    return [
         _registering("500 groups side by side", flat_forest, runs),
         _registering("500 groups under 10 roots", deep_forest, runs),
         _first_list("one open group, no control tools", flat, [1 << number for number in range(GROUPS)], 10),
@@ -25,7 +25,6 @@ def measure(*, quick: bool) -> list[Row]:
         _planning(flat),
         anyio.run(_activating, flat),
     ]
-    return rows
 
 
 def _registering(what: str, make: Callable[[], ToolSet], runs: int) -> Row:

@@ -210,9 +210,9 @@ def test_a_handler_that_takes_more_is_an_error_at_decoration(handler: Callable[.
 @pytest.mark.spec("KIT-1")
 def test_what_is_no_function_can_not_be_marked() -> None:
     with pytest.raises(InvalidDefinition, match="only functions"):
-        tool(5)  # type: ignore[type-var]
+        tool(5)  # type: ignore[call-overload]
     with pytest.raises(InvalidDefinition, match="only classes and methods"):
-        group(5)  # type: ignore[type-var]
+        group(5)  # type: ignore[call-overload]
     with pytest.raises(InvalidDefinition, match="give it one"):
         ToolSet("t").tool()(type("NoName", (), {"__call__": lambda self: None})())
 
@@ -394,18 +394,8 @@ def test_what_can_not_be_included_is_refused_by_name() -> None:
         tools.include(Wrong())
     with pytest.raises(InvalidDefinition, match="instance"):
         tools.include(Database)
-    with pytest.raises(InvalidDefinition, match="'object'.* nothing"):
+    with pytest.raises(InvalidDefinition, match=r"'object'.* nothing"):
         tools.include(object())
     with pytest.raises(InvalidName):
         tools.include(group(type("Café", (), {}))())
     assert tools.catalog is before
-
-
-@pytest.mark.spec("KIT-7", "REG-1", "HOOK-1")
-@pytest.mark.parametrize("option", ["on_activate", "on_deactivate", "on_rollback"])
-@pytest.mark.parametrize("hook", [5, "text", lambda one, two: None, lambda *, key: None], ids=["5", "text", "2", "key"])
-def test_a_hook_that_can_not_be_called_with_its_context_is_refused(option: str, hook: Any) -> None:
-    tools = ToolSet("t")
-    with pytest.raises(InvalidDefinition):
-        tools.register_group("g", **{option: hook})
-    assert not tools.catalog.groups

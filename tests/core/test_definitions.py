@@ -306,3 +306,13 @@ def test_schemas_of_older_dialects_that_say_so_are_taken_as_they_are() -> None:
             lambda arguments: "",
             input_schema={**draft, "$schema": "https://json-schema.org/draft/2020-12/schema"},
         )
+
+
+@pytest.mark.spec("REG-1", "HOOK-1")
+@pytest.mark.parametrize("option", ["on_activate", "on_deactivate", "on_rollback"])
+@pytest.mark.parametrize("hook", [5, "text", lambda one, two: None, lambda *, key: None], ids=["5", "text", "2", "key"])
+def test_a_hook_that_can_not_be_called_with_its_context_is_refused(option: str, hook: Any) -> None:
+    tools = ToolSet("t")
+    with pytest.raises(InvalidDefinition):
+        tools.register_group("g", **{option: hook})
+    assert not tools.catalog.groups

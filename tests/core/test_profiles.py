@@ -139,7 +139,7 @@ def test_an_unknown_profile_is_refused_with_the_list() -> None:
         tools.open_session("p")
     for name in ("two", "one"):
         tools.register_profile(Profile(name=name))
-    with pytest.raises(ConfigError, match="'three'.*: one, two"):
+    with pytest.raises(ConfigError, match=r"'three'.*: one, two"):
         tools.open_session("three")
 
 

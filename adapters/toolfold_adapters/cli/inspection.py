@@ -42,6 +42,7 @@ ROOT = "(in no group)"
 @click.pass_context
 def inspect_target(
     ctx: click.Context,
+    /,
     targets: tuple[str, ...],
     profile: str | None,
     active: tuple[str, ...],
@@ -71,7 +72,7 @@ def inspect_target(
 @target_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def list_profiles(ctx: click.Context, targets: tuple[str, ...], as_json: bool, **said: Any) -> None:
+def list_profiles(ctx: click.Context, /, targets: tuple[str, ...], as_json: bool, **said: Any) -> None:
     """Show a TARGET's profiles: groups open from the start, and groups that can be opened.
 
     Serve one of them with: toolfold serve TARGET --profile NAME

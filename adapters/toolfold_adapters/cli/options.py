@@ -6,10 +6,10 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 import click
@@ -46,12 +46,14 @@ class TargetCommand(click.Command):
             if not ctx.meta[_COMMAND]:
                 raise click.UsageError("Nothing follows --; write the command that starts an MCP server there.", ctx)
             args = args[:place]
+        given = tuple(args)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if args and not args[0].startswith("-"):
-                error.message += f" A command and its options go after --: {ctx.command_path} -- {' '.join(args)}"
-            raise
+            if given[0].startswith("-"):
+                raise
+            hint = f"A command and its options go after --: {ctx.command_path} -- {' '.join(given)}"
+            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from error
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the two forms of the command."""
@@ -135,16 +137,19 @@ def run(job: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def failing() -> Iterator[None]:
+def failing() -> Generator[None]:
     """Turn errors from within into `Failed`, in words, and with a traceback only if one was asked for."""
     try:
         yield
     except click.ClickException:
         raise
     except Exception as error:
+        leaves = list(_leaves(error))
+        if isinstance(leaves[0], BrokenPipeError):  # whoever read the output has gone: click ends the program quietly
+            raise leaves[0] from None
         if traceback_wanted():
             traceback.print_exception(error)
-        raise Failed("\n".join(dict.fromkeys(map(_in_words, _leaves(error))))) from error
+        raise Failed("\n".join(dict.fromkeys(map(_in_words, leaves)))) from error
 
 
 def configure_logging() -> None:
@@ -166,7 +171,7 @@ def traceback_wanted() -> bool:
 class _OneLine(logging.Formatter):
     """Leaves tracebacks out unless they were asked for."""
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802
+    def formatException(self, ei: Any) -> str:
         return super().formatException(ei) if traceback_wanted() else f"  {ei[0].__name__}: {ei[1]}"
 
 
@@ -174,15 +179,16 @@ def _note_traceback(ctx: click.Context, _: click.Parameter, value: bool) -> None
     ctx.meta[_TRACEBACK] = ctx.meta.get(_TRACEBACK, False) or value
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
+def _leaves(error: Exception) -> Iterator[Exception]:
+    """Yield the error itself, or those that it groups."""
+    if isinstance(error, ExceptionGroup):
+        for inner in cast("ExceptionGroup[Exception]", error).exceptions:
             yield from _leaves(inner)
     else:
         yield error
 
 
-def _in_words(error: BaseException) -> str:
+def _in_words(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and is_extra(error):
         return missing_extra(error)
     if isinstance(error, ToolfoldError):

@@ -13,9 +13,17 @@ from rich.text import Text
 WIDE = 10_000
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a console: as wide as the terminal, or, where there is none, so wide that nothing is cut off or wrapped."""
-    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+class Screen(Console):
+    """A console that leaves a reader who has gone to the program."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the `BrokenPipeError` that is being handled through."""
+        raise
+
+
+def console() -> Console:
+    """Return a console as wide as the terminal, or, where there is none, so wide that nothing is cut off or wrapped."""
+    made = Screen(highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = WIDE
     return made
@@ -25,8 +33,10 @@ def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
     """Return an empty table; the columns in `numbers` are flush right, and long cells are folded, never cut off."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
     for column in columns:
-        justify = "right" if column in numbers else "left"
-        made.add_column(column, justify=justify, overflow="fold", no_wrap=column in numbers)
+        if column in numbers:
+            made.add_column(column, justify="right", no_wrap=True)
+        else:
+            made.add_column(column, overflow="fold")
     return made
 
 

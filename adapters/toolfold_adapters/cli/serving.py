@@ -57,7 +57,7 @@ class Serving:
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and end.")
 @click.option("--separator", default=".", show_default=True, help="Stands for the dot in names that clients see.")
 @click.pass_context
-def serve_target(ctx: click.Context, targets: tuple[str, ...], list_profiles: bool, **said: Any) -> None:
+def serve_target(ctx: click.Context, /, targets: tuple[str, ...], list_profiles: bool, **said: Any) -> None:
     """Serve a TARGET's tools to MCP clients, in groups that open and close.
 
     TARGET is module:attribute, a .toml file, or the URL of an MCP server; after -- comes the command that starts one.

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout, suppress
 from types import FrameType
 from typing import NoReturn
@@ -32,7 +32,7 @@ Released = Callable[[], AbstractContextManager[None]]
 
 
 @contextmanager
-def output_reserved() -> Iterator[Released]:
+def output_reserved() -> Generator[Released]:
     """Send what is printed within to standard error, child processes included: standard output is the protocol's.
 
     Yields a function whose context manager gives standard output back for a while, to the transport.
@@ -41,7 +41,7 @@ def output_reserved() -> Iterator[Released]:
     kept, printed = os.dup(1), sys.stdout
 
     @contextmanager
-    def released() -> Iterator[None]:
+    def released() -> Generator[None]:
         os.dup2(kept, 1)
         try:
             with redirect_stdout(printed):
@@ -59,7 +59,7 @@ def output_reserved() -> Iterator[Released]:
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[Ending]:
+def ended_by_signals() -> Generator[Ending]:
     """Have SIGTERM end the work within as Ctrl-C does: by cancelling it, so that nothing is left behind."""
     ending = Ending()
 
@@ -78,7 +78,7 @@ def ended_by_signals() -> Iterator[Ending]:
 
 
 @contextmanager
-def input_ended_by_signals(ending: Ending) -> Iterator[None]:
+def input_ended_by_signals(ending: Ending) -> Generator[None]:
     """Have SIGINT and SIGTERM end standard input for what runs within, as if the client had left.
 
     A thread that waits for input can't be cancelled; the end of the input wakes it, and a server then ends by itself,

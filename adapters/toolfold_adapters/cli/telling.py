@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from functools import partial
 
 import attrs
 import click
 from rich.console import Console
 from rich.text import Text
 
-from toolfold import ConfigError
-
 from ..demo import Told, story
 from ..tokens import saved_percent
-from .options import examples, run
+from .options import Failed, examples, run
 from .output import about, console, counted, show_json
 
 MARGIN = "   ← "
@@ -35,20 +33,18 @@ def demonstrate(as_json: bool) -> None:
     steps: list[Told] = []
     screen = console()
 
-    async def tell() -> None:
+    def tell(told: Told) -> None:
+        steps.append(told)
         if not as_json:
-            _open(screen)
-        async for told in story():
-            steps.append(told)
-            if not as_json:
-                _print(screen, len(steps), told)
+            _print(screen, len(steps), told)
 
-    run(tell)
+    if not as_json:
+        _open(screen)
+    run(partial(story, tell))
     if as_json:
         show_json([attrs.asdict(step) for step in steps])
-    failures = [failure for step in steps for failure in step.failures]
-    if failures:
-        raise click.exceptions.Exit(1)
+    if any(step.failures for step in steps):
+        raise Failed("The demo did not go as it should; what does not hold is said above.")
     if not as_json:
         _close(screen, steps)
 

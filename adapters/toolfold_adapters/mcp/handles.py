@@ -150,8 +150,8 @@ def _frozen(value: object) -> object:
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 
-class StoredHandles:
-    """Keeps the sessions that handles name, each for a bounded time after its last use.
+class KeptSessions:
+    """Sessions kept between requests under a key, each for a bounded time after its last use.
 
     Args:
         lifetime: Seconds without use after which a session is ended.
@@ -163,50 +163,69 @@ class StoredHandles:
 
     def __init__(self, lifetime: float, limit: int, clock: Callable[[], float]) -> None:
         self.lifetime = lifetime
+        self.servers = 0
         self._limit = limit
         self._clock = clock
-        self.servers = 0
-        self._held: OrderedDict[str, tuple[Session, str, float]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[Session, float]] = OrderedDict()
+
+    def keep(self, key: str, session: Session) -> None:
+        """Keep a session from now on."""
+        self._kept[key] = (session, self._clock())
+
+    def find(self, key: str) -> Session | None:
+        """Return the session of a key, which counts as a use; `None` if there is none or its time is over."""
+        session, used = self._kept.get(key, (None, 0.0))
+        if session is None or not session.is_open or used <= self._clock() - self.lifetime:
+            return None
+        self._kept[key] = (session, self._clock())
+        self._kept.move_to_end(key)
+        return session
+
+    def surplus(self) -> list[Session]:
+        """Drop and return the sessions whose time is over or that are too many; the caller ends them."""
+        limit = self._clock() - self.lifetime
+        gone: list[Session] = []
+        while self._kept:
+            key, (session, used) = next(iter(self._kept.items()))
+            if used > limit and len(self._kept) <= self._limit:
+                break
+            del self._kept[key]
+            gone.append(session)
+        return gone
+
+    def everything(self) -> list[Session]:
+        """Drop and return all sessions."""
+        gone = [session for session, _ in self._kept.values()]
+        self._kept.clear()
+        return gone
+
+
+class StoredHandles:
+    """Makes and reads handles that name kept sessions, for catalogs with hooks."""
+
+    def __init__(self, kept: KeptSessions) -> None:
+        self._kept = kept
 
     def put(self, session: Session, principal: str) -> str:
-        """Keep a session and return its handle."""
+        """Keep a session for a caller and return its handle."""
         handle = f"s.{secrets.token_urlsafe(24)}"
-        self._held[handle] = (session, principal, self._clock())
+        self._kept.keep(_owned(handle, principal), session)
         return handle
 
     def get(self, handle: str, principal: str) -> Session:
         """Return the session of a handle.
 
         Raises:
-            HandleInvalid: There is none, or it is another caller's.
-            HandleExpired: It has not been used for too long.
+            HandleInvalid: There is none, it is another caller's, or it has expired.
         """
-        session, owner, used = self._held.get(handle, (None, "", 0.0))
-        if session is None or not secrets.compare_digest(owner.encode(), principal.encode()):
+        session = self._kept.find(_owned(handle, principal))
+        if session is None:
             raise HandleInvalid(f"The handle is not one of this server for this caller, or has expired. {AGAIN}")
-        if not session.is_open or used <= self._clock() - self.lifetime:
-            raise HandleExpired(f"The handle has expired. {AGAIN}")
-        self._held[handle] = (session, owner, self._clock())
-        self._held.move_to_end(handle)
         return session
 
-    def surplus(self) -> list[Session]:
-        """Drop and return the sessions that have expired or are too many; the caller ends them."""
-        limit = self._clock() - self.lifetime
-        gone: list[Session] = []
-        while self._held:
-            handle, (session, _, used) = next(iter(self._held.items()))
-            if used > limit and len(self._held) <= self._limit:
-                break
-            del self._held[handle]
-            gone.append(session)
-        return gone
 
-    def everything(self) -> list[Session]:
-        """Drop and return all sessions."""
-        gone = [session for session, _, _ in self._held.values()]
-        self._held.clear()
-        return gone
+def _owned(handle: str, principal: str) -> str:
+    return f"{handle} {principal}"
 
 
 def keys_of(given: str | bytes | Sequence[str | bytes] | None, environment: Mapping[str, str]) -> list[str | bytes]:

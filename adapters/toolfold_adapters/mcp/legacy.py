@@ -1,23 +1,27 @@
-"""Session delivery, for clients of the era up to 2025-11-25: each connection has a session of its own (SPEC DEL-1)."""
+"""Session delivery, for clients of the era up to 2025-11-25: each connection has a session of its own (SPEC DEL-1).
+
+A session begins when the first request needs it, in what that request selects (SPEC DEL-4).
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 from mcp.server import Server, ServerRequestContext
-from mcp.server.connection import Connection
 
-from toolfold import Profile, Session, ToolSet, WireNames
+from toolfold import InvalidArguments, Session, ToolNotFound, ToolResult, ToolSet, WireNames
 from toolfold.catalog import Kind
 
 from ..sdk import connection_of
 from .notify import Notifier
 from .render import Renderer
+from .selection import Selection, selected
+from .through import CallThrough
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -27,10 +31,9 @@ _KEY = "toolfold"
 class Link:
     """A connection and its session, which is opened by the first request that needs it."""
 
-    def __init__(self, tools: ToolSet, profile: Profile | None, active: tuple[str, ...], notifier: Notifier) -> None:
+    def __init__(self, tools: ToolSet, selection: Selection, notifier: Notifier) -> None:
         self._tools = tools
-        self._profile = profile
-        self._active = active
+        self._selection = selection
         self.notifier = notifier
         self._session: Session | None = None
         self._opening = anyio.Lock()
@@ -39,7 +42,9 @@ class Link:
         """Return the open session of this connection; a new one if it has ended meanwhile."""
         async with self._opening:
             if self._session is None or not self._session.is_open:
-                session = await self._tools.open_session(self._profile, self._active).start()
+                profile = self._selection.profile
+                start = self._selection.paths(self._tools.catalog_under(profile))
+                session = await self._tools.open_session(profile, start).start()
                 session.on_list_changed(self.notifier.changed)
                 self._session = session
             return self._session
@@ -54,31 +59,38 @@ class Link:
 
 
 class SessionDelivery:
-    """Answers legacy requests from the session of their connection."""
+    """Answers legacy requests from the session of their connection.
 
-    def __init__(self, tools: ToolSet, wire: WireNames, profile: Profile | None, active: Iterable[str]) -> None:
+    Args:
+        tools: What is delivered.
+        wire: The names that clients see.
+        built: What the server was built to begin with; an HTTP request that opens a session may select otherwise.
+        through: The tool that calls other tools, for clients that never list again; `None` to do without (SPEC DEL-8).
+    """
+
+    def __init__(self, tools: ToolSet, wire: WireNames, built: Selection, through: CallThrough | None) -> None:
         self._tools = tools
         self._wire = wire
-        self._profile = profile
-        self._active = tuple(active)
+        self._built = built
+        self._through = through
         self._renderer = Renderer(wire, modern=False)
 
     async def list(self, server: Server[Any], ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what the session lists."""
         async with self._request(server, ctx) as session:
-            return self._renderer.page(session.list(kind, cursor), kind)
+            extra = (self._through.spec,) if self._through and kind == "tool" and session.catalog.groups else ()
+            return self._renderer.page(session.list(kind, cursor, extra), kind)
 
     async def call(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers in the session."""
         async with self._request(server, ctx) as session:
-            result = await session.call(
-                self._wire.from_wire(name),
-                arguments,
-                progress=ctx.session.report_progress,
-                request=ctx,
-                spell=self._wire.to_wire,
-            )
-            return self._renderer.result(result)
+            if self._through is None or name != self._through.name:
+                return self._renderer.result(await self._answer(ctx, session, name, arguments))
+            try:
+                asked = self._through.unpack(arguments)
+                return self._renderer.result(await self._answer(ctx, session, asked.name, asked.arguments))
+            except (InvalidArguments, ToolNotFound) as error:
+                return self._renderer.result(ToolResult.of_text(str(error), is_error=True))
 
     async def prompt(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in the session."""
@@ -90,16 +102,27 @@ class SessionDelivery:
         async with self._request(server, ctx) as session:
             return await session.read(uri, ctx)
 
+    async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
+        return await session.call(
+            self._wire.from_wire(name),
+            arguments,
+            progress=ctx.session.report_progress,
+            request=ctx,
+            spell=self._wire.to_wire,
+        )
+
     @asynccontextmanager
     async def _request(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> AsyncIterator[Session]:
-        link = self._link(server, connection_of(ctx), ctx.lifespan_context)
+        link = self._link(server, ctx)
         async with link.notifier.within(ctx):
             yield await link.session()
 
-    def _link(self, server: Server[Any], connection: Connection, tasks: TaskGroup) -> Link:
+    def _link(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> Link:
+        connection = connection_of(ctx)
         link: Link | None = connection.state.get(_KEY)
         if link is None:
-            link = Link(self._tools, self._profile, self._active, Notifier(server, connection, tasks))
+            notifier = Notifier(server, connection, ctx.lifespan_context)
+            link = Link(self._tools, selected(self._tools, self._built, ctx.request), notifier)
             connection.state[_KEY] = link
             connection.exit_stack.push_async_callback(link.end)
         return link

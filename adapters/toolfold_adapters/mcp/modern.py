@@ -35,7 +35,7 @@ from toolfold import (
 from toolfold.catalog import Kind
 from toolfold.listing import page_of
 
-from .handles import SignedHandles, StoredHandles
+from .handles import KeptSessions, SignedHandles, StoredHandles
 from .principals import principal_of
 from .render import Renderer
 from .selection import Selection, selected
@@ -220,11 +220,11 @@ class _Ending(Protocol):
     async def close(self) -> None: ...
 
 
-async def end_stored(stored: StoredHandles) -> None:
-    """End the stored sessions whose time is over, for ever; what their hooks raise is the observers' to hear."""
+async def end_surplus(kept: KeptSessions) -> None:
+    """End the kept sessions whose time is over, for ever; what their hooks raise is the observers' to hear."""
     while True:
-        await anyio.sleep(stored.lifetime / 10)
-        for session in stored.surplus():
+        await anyio.sleep(kept.lifetime / 10)
+        for session in kept.surplus():
             await end(session)
 
 

@@ -18,6 +18,7 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.server import Server, ServerRequestContext
 from mcp.server.connection import Connection
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
 from ..sdk import has_standing_stream, rides_on_responses
 
@@ -27,6 +28,13 @@ METHODS = {
     "resource": "notifications/resources/list_changed",
     "resource_template": "notifications/resources/list_changed",
 }
+EVENTS: dict[str, Any] = {
+    "tool": ToolsListChanged,
+    "prompt": PromptsListChanged,
+    "resource": ResourcesListChanged,
+    "resource_template": ResourcesListChanged,
+}
+"""What is published to the streams of modern clients when a kind of list changes."""
 _NOTIFICATIONS: dict[str, Any] = {
     "notifications/tools/list_changed": types.ToolListChangedNotification,
     "notifications/prompts/list_changed": types.PromptListChangedNotification,

@@ -13,40 +13,31 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.models import InitializationOptions
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ToolsListChanged,
-)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolfold import ConfigError, Profile, ToolNotFound, ToolSet, WireNames
 from toolfold.catalog import Kind
 from toolfold.observe import Event, ListsAnnounced
 
-from .handles import SignedHandles, Stale, StoredHandles, keys_of
+from .disclose import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams, declares, require
+from .handles import KeptSessions, SignedHandles, Stale, StoredHandles, keys_of
+from .instructions import instructions as told
 from .legacy import SessionDelivery
-from .modern import HandleDelivery, end, end_stored
+from .modern import HandleDelivery, end, end_surplus
 from .notify import background
+from .principals import PrincipalDelivery, Streams
 from .render import wire_errors
 from .selection import Selection
 from .through import CallThrough, reserve
 
-Delivery = Literal["auto"]
+Delivery = Literal["auto", "principal"]
 Context = ServerRequestContext[TaskGroup, Any]
-
-_EVENTS: dict[str, Any] = {
-    "tool": ToolsListChanged,
-    "prompt": PromptsListChanged,
-    "resource": ResourcesListChanged,
-    "resource_template": ResourcesListChanged,
-}
 
 
 class ToolSetServer(Server[TaskGroup]):
     """A low-level MCP server that delivers a tool set; made by `build_server`."""
+
+    legacy_instructions: str = ""
 
     def create_initialization_options(
         self,
@@ -56,9 +47,10 @@ class ToolSetServer(Server[TaskGroup]):
     ) -> InitializationOptions:
         """Return the options of a legacy connection, which say that lists change (SPEC NTF-4)."""
         changing = NotificationOptions(tools_changed=True, prompts_changed=True, resources_changed=True)
-        return super().create_initialization_options(
-            notification_options or changing, experimental_capabilities, extensions
+        options = super().create_initialization_options(
+            notification_options or changing, experimental_capabilities, extensions or {}
         )
+        return options.model_copy(update={"instructions": self.legacy_instructions or None})
 
 
 def build_server(
@@ -71,6 +63,7 @@ def build_server(
     instructions: str | None = None,
     version: str = "",
     call_tool: str = "call_tool",
+    legacy_call_tool: bool = True,
     handle_key: str | bytes | Sequence[str | bytes] | None = None,
     handle_lifetime: float = 3600,
     stale_handles: Stale = "normalise",
@@ -80,46 +73,64 @@ def build_server(
 
     Legacy clients (up to 2025-11-25) get a session each: its list, and one notification for each change of it
     (SPEC DEL-1). Modern clients (2026-07-28) get a list that no request changes (SPEC DEL-7); opening a group gives
-    them a handle, under which the tool `call_tool` calls what became available (SPEC DEL-2).
+    them a handle, under which the tool `call_tool` calls what became available (SPEC DEL-2). In both eras the request
+    may select groups (SPEC DEL-4); a request that declares the draft extension for groups is served by it (SPEC DEL-5).
 
     Args:
         tools: What to deliver. Its name is the server's.
-        delivery: `"auto"`: by the era of each request.
+        delivery: `"auto"`: by the era of each request. `"principal"`: the same, but modern lists follow the
+            authenticated caller (SPEC DEL-6).
         separator: What stands for the dot in names on the wire (SPEC NAM-6).
         profile: The profile that sessions are opened under (SPEC PRO-1).
         active: More groups that sessions begin with.
-        instructions: What the server tells clients about itself.
+        instructions: What the server tells clients about itself; how groups are opened is added.
         version: The server's version.
         call_tool: The name of the tool that calls other tools.
+        legacy_call_tool: Whether legacy clients are offered it too (SPEC DEL-8).
         handle_key: The secret that signs handles, or several of which the last one signs; from the environment variable
             `TOOLFOLD_HANDLE_KEY` otherwise, or random, and then of this process alone (SPEC DEL-3).
         handle_lifetime: Seconds for which a handle is accepted; where groups have hooks, after its last use.
         stale_handles: `"normalise"` or `"refuse"` a handle that was made before the groups changed.
-        max_handles: The greatest number of sessions kept for handles, where groups have hooks.
+        max_handles: The greatest number of sessions kept for handles or callers.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
         ToolfoldError: The groups to begin with can't be active together.
     """
     if delivery not in get_args(Delivery):
-        raise ConfigError(f'There is no delivery {delivery!r}; use "auto".')
+        raise ConfigError(f'There is no delivery {delivery!r}; use "auto" or "principal".')
     wire = WireNames(separator)
     tools.guard_names(wire.admit)
     reserve(tools, call_tool)
     built = Selection(tools.profile(profile), tuple(active))
-    signed = SignedHandles(keys_of(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
-    stored = StoredHandles(handle_lifetime, max_handles, time.monotonic)
-    legacy = SessionDelivery(tools, wire, built.profile, built.groups)
-    modern = HandleDelivery(tools, wire, built, signed, stored, CallThrough(call_tool, with_handle=True))
     built.start(tools)
-    bus = InMemorySubscriptionBus()
+    kept = KeptSessions(handle_lifetime, max_handles, time.monotonic)
+    streams = Streams(by_caller=delivery == "principal")
+    legacy = SessionDelivery(
+        tools, wire, built, CallThrough(call_tool, with_handle=False) if legacy_call_tool else None
+    )
+    modern: HandleDelivery | PrincipalDelivery
+    if delivery == "principal":
+        modern = PrincipalDelivery(tools, wire, built, kept, streams)
+    else:
+        signed = SignedHandles(keys_of(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
+        modern = HandleDelivery(
+            tools, wire, built, signed, StoredHandles(kept), CallThrough(call_tool, with_handle=True)
+        )
+    disclosure = Disclosure(tools, wire, built)
 
-    def of_era(ctx: Context) -> SessionDelivery | HandleDelivery:
-        return modern if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else legacy
+    def is_modern(ctx: Context) -> bool:
+        return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    def of_era(ctx: Context) -> SessionDelivery | HandleDelivery | PrincipalDelivery:
+        return modern if is_modern(ctx) else legacy
 
     async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
-        with wire_errors(kind, modern=of_era(ctx) is modern):
-            return await of_era(ctx).list(server, ctx, kind, params.cursor if params else None)
+        cursor = params.cursor if params else None
+        with wire_errors(kind, modern=is_modern(ctx)):
+            if declares(ctx):
+                return disclosure.list(ctx, kind, cursor)
+            return await of_era(ctx).list(server, ctx, kind, cursor)
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
         return await lists(ctx, "tool", params)
@@ -134,16 +145,26 @@ def build_server(
         return await lists(ctx, "resource_template", params)
 
     async def call(ctx: Context, params: types.CallToolRequestParams) -> Any:
-        with wire_errors(params.name, modern=of_era(ctx) is modern):
+        with wire_errors(params.name, modern=is_modern(ctx)):
+            if declares(ctx):
+                return await disclosure.call(ctx, params.name, params.arguments)
             return await of_era(ctx).call(server, ctx, params.name, params.arguments)
 
     async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> Any:
-        with wire_errors(params.name, modern=of_era(ctx) is modern):
+        with wire_errors(params.name, modern=is_modern(ctx)):
             return await of_era(ctx).prompt(server, ctx, params.name, params.arguments)
 
     async def read_resource(ctx: Context, params: types.ReadResourceRequestParams) -> Any:
-        with wire_errors(str(params.uri), modern=of_era(ctx) is modern):
+        with wire_errors(str(params.uri), modern=is_modern(ctx)):
             return await of_era(ctx).read(server, ctx, str(params.uri))
+
+    async def groups_list(ctx: Context, params: GroupsListParams) -> Any:
+        require(ctx, "groups/list")
+        return disclosure.groups(ctx)
+
+    async def groups_get(ctx: Context, params: GroupParams) -> Any:
+        require(ctx, "groups/get")
+        return disclosure.group(ctx, params.name)
 
     def input_schema(name: str) -> Any:
         try:
@@ -152,11 +173,12 @@ def build_server(
             return None
         return spec.input_schema if spec is not None else None
 
+    through = call_tool if delivery == "auto" else None
     server = ToolSetServer(
         tools.name,
         version=version,
-        instructions=instructions,
-        lifespan=lambda _: _lifespan(tools, bus, stored),
+        instructions=told(instructions, tools.catalog, wire, through, modern=True) or None,
+        lifespan=lambda _: _lifespan(tools, streams, kept),
         get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
         on_call_tool=call,
@@ -165,33 +187,38 @@ def build_server(
         on_list_resources=list_resources,
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
-        on_subscriptions_listen=ListenHandler(bus),
+        on_subscriptions_listen=streams.listen,
     )
+    server.legacy_instructions = told(
+        instructions, tools.catalog, wire, call_tool if legacy_call_tool else None, modern=False
+    )
+    server.extensions[EXTENSION] = dict(SETTINGS)
+    server.add_request_handler("groups/list", GroupsListParams, groups_list)
+    server.add_request_handler("groups/get", GroupParams, groups_get)
     return server
 
 
 @asynccontextmanager
-async def _lifespan(tools: ToolSet, bus: InMemorySubscriptionBus, stored: StoredHandles) -> AsyncIterator[TaskGroup]:
+async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> AsyncIterator[TaskGroup]:
     """Yield the task group of a running server, in which announcements go out and idle sessions end (SPEC SES-3)."""
     async with background() as tasks:
 
         def announce(event: Event) -> None:
             if isinstance(event, ListsAnnounced):
-                for published in sorted({_EVENTS[kind] for kind in event.kinds}, key=lambda one: one.__name__):
-                    tasks.start_soon(bus.publish, published())
+                tasks.start_soon(streams.publish, event.kinds)
 
         stop = tools.observe(announce)
         if tools.idle_timeout is not None:
             tasks.start_soon(_end_idle_sessions, tools, tools.idle_timeout)
-        tasks.start_soon(end_stored, stored)
-        stored.servers += 1
+        tasks.start_soon(end_surplus, kept)
+        kept.servers += 1
         try:
             yield tasks
         finally:
             stop()
-            stored.servers -= 1
+            kept.servers -= 1
             with anyio.CancelScope(shield=True):
-                for session in stored.everything() if not stored.servers else ():
+                for session in kept.everything() if not kept.servers else ():
                     await end(session)
 
 

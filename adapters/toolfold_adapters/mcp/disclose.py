@@ -1,0 +1,157 @@
+"""Disclosure, experimental: the draft extension `io.modelcontextprotocol/groups` (SPEC DEL-5).
+
+A client that declares the extension in a request fetches groups by `groups/list` and `groups/get`. It is listed only
+what is in no group, and calls the tools of a group directly: which groups matter to it is its own business.
+
+The draft prescribes an error that the revision of 2026-07-28 has done away with; an unknown group is -32602 here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    ClientCapabilities,
+    PaginatedRequestParams,
+    RequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolfold import Catalog, GroupSpec, Profile, Snapshot, Step, ToolSet, WireNames, plan
+from toolfold.catalog import KINDS, Kind
+from toolfold.listing import listed, page_of
+from toolfold.names import ancestors
+
+from .render import LISTS, Renderer
+from .selection import Selection, selected
+
+EXTENSION = "io.modelcontextprotocol/groups"
+SETTINGS = {"listChanged": False}
+_FOREIGN = re.compile(r"[^a-z0-9]+")
+_LONGEST = 64
+
+
+class GroupParams(RequestParams):
+    """The parameters of `groups/get`."""
+
+    name: str
+
+
+class GroupsListParams(PaginatedRequestParams):
+    """The parameters of `groups/list`."""
+
+
+def declares(ctx: Any) -> bool:
+    """Return whether a request declares the extension; only requests of the modern era can."""
+    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return False
+    return bool(ctx.session.check_client_capability(ClientCapabilities(extensions={EXTENSION: {}})))
+
+
+def require(ctx: Any, method: str) -> None:
+    """Raise unless the request is of the modern era and declares the extension."""
+    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=method)
+    if not declares(ctx):
+        raise MCPError(
+            code=MISSING_REQUIRED_CLIENT_CAPABILITY,
+            message=f"{method} needs the extension {EXTENSION} in the request's client capabilities.",
+            data={"requiredCapabilities": {"extensions": {EXTENSION: {}}}},
+        )
+
+
+class Disclosure:
+    """Answers requests that declare the extension, from the state that they begin in.
+
+    Args:
+        tools: What is delivered.
+        wire: The names that clients see.
+        built: What the server was built to begin with.
+    """
+
+    def __init__(self, tools: ToolSet, wire: WireNames, built: Selection) -> None:
+        self._tools = tools
+        self._wire = wire
+        self._built = built
+        self._renderer = Renderer(wire, modern=True)
+
+    def list(self, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
+        """Return a page of what is in no group."""
+        catalog = self._start(ctx).catalog.ungrouped
+        view = self._tools.view_of(Snapshot.of(catalog))
+        return self._renderer.page(page_of(view, kind, cursor, self._tools.page_size), kind)
+
+    def groups(self, ctx: Any) -> dict[str, Any]:
+        """Return the groups at root; those inside of others are found by `group`."""
+        catalog = self._start(ctx).catalog
+        names = draft_names(catalog)
+        top = [_told(group, names) for group in catalog.groups if group.parent is None]
+        return {"resultType": "complete", "groups": top}
+
+    def group(self, ctx: Any, name: str) -> dict[str, Any]:
+        """Return what is in a group: full definitions, and the groups inside; raises `MCPError` for an unknown one."""
+        start = self._start(ctx)
+        names = draft_names(start.catalog)
+        path = next((path for path, draft in names.items() if draft == name), None)
+        if path is None:
+            raise MCPError(code=INVALID_PARAMS, message=f"Unknown group: {name}")
+        view = self._tools.view_of(plan(start, Step(activate=(*ancestors(path), path))).after)
+        inner = [_told(group, names) for group in start.catalog.groups if group.parent == path]
+        contents: dict[str, Any] = {"groups": inner} if inner else {}
+        for kind in KINDS:
+            specs = [spec for spec in listed(view, kind) if spec.group == path and spec.control is None]
+            if definitions := [shown for spec in specs if (shown := self._renderer.definition(spec)) is not None]:
+                contents[LISTS[kind][1]] = definitions
+        described = start.catalog.group(path).description
+        return {"resultType": "complete", "contents": contents, **({"instructions": described} if described else {})}
+
+    async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
+        """Return what a tool answers, whichever group it is in; the group is open for this call alone."""
+        start = self._start(ctx)
+        known = self._wire.from_wire(name)
+        session = self._tools.request_session(start, self._profile(ctx))
+        spec = start.catalog.tools.get(known)
+        group = spec.group if spec is not None and spec.control is None else None
+        opened = [] if group is None else [path for path in (*ancestors(group), group) if not session.is_active(path)]
+        try:
+            await session.transition(activate=opened)
+            result = await session.call(known, arguments, progress=ctx.session.report_progress, request=ctx)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await session.transition(
+                    deactivate=[path for path in session.active if path not in start.active], force=True
+                )
+        return self._renderer.result(result)
+
+    def _profile(self, ctx: Any) -> Profile | None:
+        return selected(self._tools, self._built, ctx.request).profile
+
+    def _start(self, ctx: Any) -> Snapshot:
+        return selected(self._tools, self._built, ctx.request).start(self._tools)
+
+
+def draft_names(catalog: Catalog) -> Mapping[str, str]:
+    """Return the name of each group by its path, as the draft allows: lower-case letters, digits and hyphens."""
+    names: dict[str, str] = {}
+    used: set[str] = set()
+    for group in catalog.groups:
+        plain = _FOREIGN.sub("-", group.path.lower()).strip("-")[:_LONGEST] or "group"
+        name, number = plain, 1
+        while name in used:
+            number += 1
+            name = f"{plain[: _LONGEST - len(str(number)) - 1]}-{number}"
+        used.add(name)
+        names[group.path] = name
+    return names
+
+
+def _told(group: GroupSpec, names: Mapping[str, str]) -> dict[str, Any]:
+    told = {"name": names[group.path], "title": group.display_name, "description": group.description}
+    return {key: value for key, value in told.items() if value}

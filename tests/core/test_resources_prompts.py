@@ -1,0 +1,308 @@
+"""SPEC REG-9: prompts, resources and resource templates have groups, visibility rules and a hidden flag like tools."""
+
+import base64
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolfold import (
+    Context,
+    GroupNotFound,
+    InvalidArguments,
+    InvalidDefinition,
+    Session,
+    SessionClosed,
+    ToolNotFound,
+    ToolSet,
+    Visibility,
+)
+from toolfold.catalog import Kind
+
+NOTES = "file:///notes.txt"
+TEMPLATE = "file:///logs/{day}.txt"
+KINDS: tuple[Kind, ...] = ("prompt", "resource", "resource_template")
+
+
+def register(tools: ToolSet, kind: Kind, **options: Any) -> str:
+    """Register one thing of a kind and return the name that it is listed by."""
+    match kind:
+        case "prompt":
+            return tools.register_prompt("p", lambda: "text", **options).name
+        case "resource":
+            return tools.register_resource(NOTES, lambda: "text", **options).name
+        case _:
+            return tools.register_resource_template(TEMPLATE, lambda values: values["day"], **options).name
+
+
+async def use(session: Session, kind: Kind, name: str) -> Any:
+    match kind:
+        case "prompt":
+            return (await session.get_prompt(name))["messages"][0]["content"]["text"]
+        case "resource":
+            return (await session.read(name))["contents"][0]["text"]
+        case _:
+            return (await session.read("file:///logs/text.txt"))["contents"][0]["text"]
+
+
+async def state_of(session: Session, kind: Kind, name: str) -> tuple[bool, bool]:
+    """Return whether something is listed, and whether it can be used."""
+    listed = name in session.list(kind).names
+    try:
+        return listed, await use(session, kind, name) == "text"
+    except ToolNotFound:
+        return listed, False
+
+
+@pytest.mark.spec("REG-9", "VIS-2", "VIS-5")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_it_follows_its_group(kind: Kind) -> None:
+    tools = ToolSet("t")
+    tools.register_group("g")
+    name = register(tools, kind, group="g")
+    assert name == {"prompt": "g.p", "resource": NOTES, "resource_template": TEMPLATE}[kind]
+    session = tools.default_session
+    assert await state_of(session, kind, name) == (False, False)
+    await session.activate("g")
+    assert await state_of(session, kind, name) == (True, True)
+    await session.deactivate("g")
+    assert await state_of(session, kind, name) == (False, False)
+
+
+@pytest.mark.spec("REG-9", "VIS-2", "VIS-4", "VIS-7")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_it_follows_its_rule(kind: Kind) -> None:
+    tools = ToolSet("t")
+    tools.register_group("g")
+    rule = Visibility.when(lambda view: view.facts["open"] is True)  # raises until the fact is set
+    name = register(tools, kind, group="g", visibility=rule)
+    session = tools.default_session
+    for value, expected in ((None, False), (True, True), (False, False)):
+        if value is not None:
+            session.set_fact("open", value)
+        assert await state_of(session, kind, name) == (expected, expected)
+
+
+@pytest.mark.spec("REG-9", "VIS-6")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_hidden_is_not_listed_and_can_be_used_while_available(kind: Kind) -> None:
+    tools = ToolSet("t")
+    tools.register_group("g")
+    name = register(tools, kind, group="g", hidden=True)
+    session = tools.default_session
+    assert await state_of(session, kind, name) == (False, False)
+    await session.activate("g")
+    assert await state_of(session, kind, name) == (False, True)
+
+
+@pytest.mark.spec("REG-9", "CALL-1")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_hint_names_the_group_where_hints_are_on(kind: Kind) -> None:
+    tools = ToolSet("t", on_hidden="hint")
+    tools.register_group("g")
+    name = register(tools, kind, group="g")
+    if kind == "resource_template":
+        return
+    with pytest.raises(ToolNotFound) as caught:
+        await use(tools.default_session, kind, name)
+    assert caught.value.hint == "activate the group g first"
+
+
+@pytest.mark.spec("REG-9", "LST-1", "LST-2")
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists_of_it_are_in_order_and_paged(kind: Kind) -> None:
+    tools = ToolSet("t", page_size=2)
+    names = ["c", "a", "B", "d", "e"]
+    for name in names:
+        if kind == "prompt":
+            tools.register_prompt(name, lambda: "")
+        elif kind == "resource":
+            tools.register_resource(f"x:{name}", lambda: "")
+        else:
+            tools.register_resource_template(f"x:{name}{{v}}", lambda values: "")
+    session, cursor, seen = tools.default_session, None, list[str]()
+    while True:
+        page = session.list(kind, cursor)
+        seen += page.names
+        assert len(page.items) <= 2
+        if (cursor := page.next_cursor) is None:
+            break
+    assert [name.removeprefix("x:").removesuffix("{v}") for name in seen] == sorted(names)
+
+
+@pytest.mark.spec("REG-9", "REG-1")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "options", [{"group": "nope"}, {"visibility": Visibility.group("nope")}, {"title": 5}, {"icons": [{}]}]
+)
+def test_a_wrong_registration_leaves_nothing_behind(kind: Kind, options: dict[str, Any]) -> None:
+    tools = ToolSet("t")
+    before = tools.catalog
+    with pytest.raises((GroupNotFound, InvalidDefinition)):
+        register(tools, kind, **options)
+    assert tools.catalog is before
+
+
+@pytest.mark.spec("REG-9")
+def test_definitions_have_the_shape_of_the_protocol() -> None:
+    tools = ToolSet("t")
+    common: dict[str, Any] = {"title": "T", "description": "D", "meta": {"k": 1}, "icons": [{"src": "i"}]}
+    prompt = tools.register_prompt(
+        "p", lambda arguments: "", arguments=["a", {"name": "b", "description": "B", "required": False}], **common
+    )
+    resource = tools.register_resource(NOTES, lambda: "", mime_type="text/plain", name="notes", **common)
+    template = tools.register_resource_template(TEMPLATE, lambda values: "", **common)
+    shared = {"title": "T", "description": "D", "_meta": {"k": 1}, "icons": [{"src": "i"}]}
+    listed = [{"name": "a", "required": True}, {"name": "b", "description": "B", "required": False}]
+    assert prompt.definition == {"name": "p", "arguments": listed, **shared}
+    assert resource.definition == {"uri": NOTES, "name": "notes", "mimeType": "text/plain", **shared}
+    assert template.definition == {"uriTemplate": TEMPLATE, "name": TEMPLATE, **shared}
+
+
+@pytest.mark.spec("REG-9", "CALL-2")
+async def test_the_arguments_of_a_prompt_are_checked_and_handed_over() -> None:
+    def handler(arguments: dict[str, Any], context: Context) -> str:
+        return f"{context.name} {arguments}"
+
+    tools = ToolSet("t")
+    tools.register_prompt("p", handler, arguments=["a", {"name": "b"}])
+    session = tools.default_session
+    result = await session.get_prompt("p", {"a": "x"})
+    assert result == {"messages": [{"role": "user", "content": {"type": "text", "text": "p {'a': 'x'}"}}]}
+    for wrong, place in (({}, '"a"'), ({"a": 5}, "arguments.a"), ({"a": "x", "c": "y"}, "c")):
+        with pytest.raises(InvalidArguments, match=place):
+            await session.get_prompt("p", wrong)
+
+
+@pytest.mark.spec("REG-9")
+async def test_a_prompt_may_answer_with_messages_or_a_whole_result() -> None:
+    messages = [{"role": "assistant", "content": {"type": "text", "text": "hi"}}]
+    whole = {"description": "D", "messages": messages}
+    tools = ToolSet("t")
+    tools.register_prompt("list", lambda: messages)
+    tools.register_prompt("whole", lambda: whole)
+    assert await tools.default_session.get_prompt("list") == {"messages": messages}
+    assert await tools.default_session.get_prompt("whole") == whole
+
+
+@pytest.mark.spec("REG-9")
+@pytest.mark.parametrize(
+    ("answer", "mime_type", "contents"),
+    [
+        ("text", None, [{"uri": NOTES, "text": "text"}]),
+        ("text", "text/html", [{"uri": NOTES, "mimeType": "text/html", "text": "text"}]),
+        (b"\x00\xff", None, [{"uri": NOTES, "blob": base64.b64encode(b"\x00\xff").decode()}]),
+        ([{"uri": "x:y", "text": "own"}], None, [{"uri": "x:y", "text": "own"}]),
+        ({"contents": []}, None, []),
+    ],
+    ids=["text", "typed text", "bytes", "contents", "result"],
+)
+async def test_what_a_resource_answers_becomes_its_contents(
+    answer: Any, mime_type: str | None, contents: list[dict[str, Any]]
+) -> None:
+    tools = ToolSet("t")
+    options = {} if mime_type is None else {"mime_type": mime_type}
+    tools.register_resource(NOTES, lambda: answer, **options)  # type: ignore[arg-type]
+    assert await tools.default_session.read(NOTES) == {"contents": contents}
+
+
+@pytest.mark.spec("REG-9")
+@pytest.mark.parametrize(
+    ("template", "uri", "values"),
+    [
+        ("file:///{name}", "file:///notes.txt", {"name": "notes.txt"}),
+        ("file:///{name}", "file:///a/b", None),
+        ("file:///{+path}", "file:///a/b", {"path": "a/b"}),
+        ("db://{table}/{row}", "db://people/7", {"table": "people", "row": "7"}),
+        ("db://{table}/{row}", "db://people/", None),
+        ("file:///{name}", "file:///a%20b%2Fc", {"name": "a b/c"}),
+        ("a.b:{x}", "aXb:1", None),
+        ("x:{a}", "y:1", None),
+        ("x:{a}", "xx:1", None),
+    ],
+)
+async def test_a_template_is_read_by_the_uris_that_fit_it(
+    template: str, uri: str, values: dict[str, str] | None
+) -> None:
+    tools = ToolSet("t")
+    tools.register_resource_template(template, lambda found: json.dumps(found))
+    if values is None:
+        with pytest.raises(ToolNotFound) as caught:
+            await tools.default_session.read(uri)
+        assert caught.value.name == uri
+    else:
+        (content,) = (await tools.default_session.read(uri))["contents"]
+        assert content["uri"] == uri
+        assert json.loads(content["text"]) == values
+
+
+@pytest.mark.spec("REG-9", "CALL-4")
+async def test_a_resource_of_its_own_goes_before_a_template_and_templates_in_order_of_name() -> None:
+    tools = ToolSet("t")
+    tools.register_group("g")
+    tools.register_resource_template("x:{b}", lambda values: "b")
+    tools.register_resource_template("x:{a}", lambda values: "a", group="g")
+    tools.register_resource("x:1", lambda: "own", group="g")
+    session = tools.default_session
+
+    async def text() -> str:
+        return str((await session.read("x:1"))["contents"][0]["text"])
+
+    assert await text() == "b"  # what is not available is answered as if it did not exist
+    await session.activate("g")
+    assert await text() == "own"
+    tools.unregister("x:1", "resource")
+    assert await text() == "a"
+    tools.unregister("x:{a}", "resource_template")
+    assert await text() == "b"
+
+
+@pytest.mark.spec("REG-9")
+@given(st.text(max_size=12))
+def test_reading_anything_finds_nothing_or_answers(uri: str) -> None:
+    tools = ToolSet("t")
+    tools.register_resource_template("x:{a}/{+b}", lambda values: f"{values['a']}|{values['b']}")
+    for asked in (uri, f"x:{uri}"):
+        try:
+            text = anyio.run(tools.default_session.read, asked)["contents"][0]["text"]
+        except ToolNotFound:
+            text = None
+        fits = re.fullmatch(r"x:[^/?#]+/.+", asked, re.DOTALL) is not None
+        assert (text is not None) == fits
+
+
+@pytest.mark.spec("REG-9", "SES-3")
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda session: session.get_prompt("p"),
+        lambda session: session.read(NOTES),
+        lambda session: session.read("file:///logs/text.txt"),
+    ],
+    ids=["prompt", "resource", "template"],
+)
+async def test_a_closed_session_answers_nothing(act: Callable[[Session], Awaitable[Any]]) -> None:
+    tools = ToolSet("t")
+    for kind in KINDS:
+        register(tools, kind)
+    async with tools.open_session() as session:
+        assert await act(session)
+    with pytest.raises(SessionClosed):
+        await act(session)
+
+
+@pytest.mark.spec("REG-9", "REG-7")
+async def test_a_transition_tells_which_lists_changed() -> None:
+    tools = ToolSet("t", control="none")
+    for path, kind in (("a", "prompt"), ("b", "resource"), ("c", "resource_template")):
+        tools.register_group(path)
+        register(tools, kind, group=path)  # type: ignore[arg-type]
+    for path, kind in (("a", "prompt"), ("b", "resource"), ("c", "resource_template")):
+        change = await tools.default_session.transition(activate=[path])
+        assert change.lists == {kind}
+        assert not change.list_changed
