@@ -207,8 +207,13 @@ class Desk:
         )
 
     async def call(self, name: str, **arguments: Any) -> tuple[bool, str]:
-        """Call a tool, and return whether it went well and the text of its answer."""
-        result = await self.client.call_tool(name, arguments)
+        """Call a tool, and return whether it went well and the text of its answer or error."""
+        from mcp import MCPError
+
+        try:
+            result = await self.client.call_tool(name, arguments)
+        except MCPError as error:
+            return False, f"error {error.code}: {error.message}"
         return not result.is_error, "\n".join(getattr(block, "text", "") for block in result.content)
 
 
@@ -254,18 +259,12 @@ async def _first_list(desk: Desk, tools: ToolSet) -> Told:
 
 
 async def _hidden(desk: Desk) -> Told:
-    from mcp import MCPError
-
-    code, text = 0, "answered"
-    try:
-        await desk.client.call_tool("catalog.search", {"words": "atlas"})
-    except MCPError as error:
-        code, text = error.code, error.message
+    answered, text = await desk.call("catalog.search", words="atlas")
     return await desk.tell(
         "A tool of a closed group does not exist",
         "tools/call catalog.search",
-        [f"error {code}: {text}"],
-        {"the call is refused with -32602": code == -32602},
+        [text],
+        {"the call is refused with -32602": not answered and text.startswith("error -32602")},
         notices=0,
     )
 

@@ -153,12 +153,13 @@ def failing() -> Generator[None]:
 
 
 def configure_logging() -> None:
-    """Have warnings of the library printed on standard error, one line each."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine("toolfold: %(message)s"))
-    log = logging.getLogger("toolfold")
-    log.handlers[:] = [handler]
-    log.propagate = False
+    """Have warnings of this library and of the SDK printed on standard error, without tracebacks."""
+    for name in ("toolfold", "mcp"):
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_Short(f"{name}: %(message)s"))
+        log = logging.getLogger(name)
+        log.handlers[:] = [handler]
+        log.propagate = False
 
 
 def traceback_wanted() -> bool:
@@ -168,11 +169,13 @@ def traceback_wanted() -> bool:
     return asked or os.environ.get("TOOLFOLD_DEBUG", "") not in ("", "0")
 
 
-class _OneLine(logging.Formatter):
+class _Short(logging.Formatter):
     """Leaves tracebacks out unless they were asked for."""
 
     def formatException(self, ei: Any) -> str:
-        return super().formatException(ei) if traceback_wanted() else f"  {ei[0].__name__}: {ei[1]}"
+        if traceback_wanted():
+            return super().formatException(ei)
+        return "  " + f"{ei[0].__name__}: {ei[1]}".splitlines()[0]
 
 
 def _note_traceback(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -58,7 +58,7 @@ class SignedHandles:
 
     def issue(self, snapshot: Snapshot, principal: str) -> str:
         """Return a handle of `snapshot` for a caller; `principal` is `""` where callers are not known."""
-        signed = self._signer(principal).sign(base64_encode(_packed(snapshot)))
+        signed = self._signer(snapshot.catalog, principal).sign(base64_encode(_packed(snapshot)))
         return signed.decode("ascii")
 
     def read(self, handle: str, catalog: Catalog, principal: str) -> Snapshot:
@@ -71,15 +71,17 @@ class SignedHandles:
         if len(handle) > MAX_LENGTH or not handle.isascii() or not _is_canonical(handle):
             raise HandleInvalid(f"The handle is damaged. {AGAIN}")
         try:
-            packed = self._signer(principal).unsign(handle, max_age=int(self._lifetime))
+            packed = self._signer(catalog, principal).unsign(handle, max_age=int(self._lifetime))
         except SignatureExpired as error:
             raise HandleExpired(f"The handle has expired. {AGAIN}") from error
         except BadSignature as error:
             raise HandleInvalid(f"The handle was not made by this server for this caller. {AGAIN}") from error
         return _unpacked(base64_decode(packed), catalog, self._stale)
 
-    def _signer(self, principal: str) -> TimestampSigner:
-        salt = "toolfold.handle:" + hashlib.sha256(principal.encode()).hexdigest()
+    def _signer(self, catalog: Catalog, principal: str) -> TimestampSigner:
+        """Return what signs for one tool set and one caller: for others the signature is wrong."""
+        bound = json.dumps(["toolfold.handle", catalog.name, principal])
+        salt = hashlib.sha256(bound.encode()).digest()
         return _Signer(self._clock, self._keys, salt=salt, sep=".", digest_method=hashlib.sha256)
 
 

@@ -1,0 +1,197 @@
+"""`toolfold serve`: protocol alone on standard output, and a good end."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import anyio
+import pytest
+from mcp import Client
+
+from tests.adapters.cli.support import RAW, SECONDS, invoke, run, server, started
+from tests.adapters.gateway.support import is_running
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+HANGING = """
+import os, sys
+open("pid", "w").write(str(os.getpid()))
+print("hanging", file=sys.stderr, flush=True)
+sys.stdin.read()
+"""
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def pipe(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
+
+
+def ask(process: subprocess.Popen[str], request: dict[str, Any]) -> dict[str, Any]:
+    """Send a request, and return the next message."""
+    pipe(process.stdin).write(json.dumps({"jsonrpc": "2.0", "id": 2, **request}) + "\n")
+    pipe(process.stdin).flush()
+    message: dict[str, Any] = json.loads(pipe(process.stdout).readline())
+    return message
+
+
+def greet(process: subprocess.Popen[str]) -> None:
+    ask(process, INITIALIZE)
+    pipe(process.stdin).write(json.dumps(INITIALIZED) + "\n")
+
+
+def end(process: subprocess.Popen[str], number: int) -> tuple[int, str, str]:
+    """Send a signal, with standard input still open, and return status, output and errors."""
+    process.send_signal(number)
+    status = process.wait(SECONDS)
+    return status, pipe(process.stdout).read(), pipe(process.stderr).read()
+
+
+def hang_up(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Close standard input, as a client does that leaves, and return status, output and errors."""
+    out, err = process.communicate(timeout=SECONDS)
+    return process.returncode, out, err
+
+
+@pytest.mark.spec("DEL-10")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_tool_set_is_served_over_stdio_in_either_era(shop: Path, mode: Literal["legacy", "auto"]) -> None:
+    with anyio.fail_after(SECONDS):
+        async with Client(server("serve", "shop:tools", "--profile", "till", cwd=shop), mode=mode) as client:
+            assert client.server_info is not None
+            assert client.server_info.name == "shop"
+            assert "orders.place" in {tool.name for tool in (await client.list_tools()).tools}
+            result = await client.call_tool("orders.place", {"item": "tea", "count": 2})
+            assert getattr(result.content[0], "text", "") == "2 of tea"
+
+
+@pytest.mark.spec("DEL-10")
+def test_standard_output_carries_the_protocol_alone_whatever_is_printed(shop: Path) -> None:
+    (shop / "loud.py").write_text("import os\nprint('imported')\nos.system('echo a child')\nfrom shop import tools\n")
+    with started("serve", "loud:tools", "--active", "orders", cwd=shop) as process:
+        greet(process)
+        call = {"method": "tools/call", "params": {"name": "orders.place", "arguments": {"item": "tea"}}}
+        assert ask(process, call)["result"]["content"] == [{"type": "text", "text": "1 of tea"}]
+        status, out, err = hang_up(process)
+        assert (status, out) == (0, "")
+        for printed in ("imported\n", "a child\n", "a handler prints\n"):
+            assert printed in err
+
+
+def test_a_summary_goes_to_standard_error(shop: Path) -> None:
+    done = run("serve", "shop:tools", cwd=shop)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert re.fullmatch(r"toolfold: 4 tools in 3 groups; 7 listed at first \(~\d+ → ~\d+ tokens\)\n", done.stderr)
+
+
+@pytest.mark.spec("PRO-2")
+def test_a_profile_is_selected(shop: Path) -> None:
+    done = run("serve", "shop:tools", "--profile", "look", cwd=shop)
+    assert done.stderr.startswith("toolfold: 1 tool in 1 group; ")
+
+
+@pytest.mark.spec("PRO-2")
+def test_the_profiles_are_printed(shop: Path) -> None:
+    result = invoke("serve", "shop:tools", "--list-profiles")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["PROFILE", "till", "look"]
+
+
+@pytest.mark.spec("PRO-2")
+def test_an_unknown_profile_ends_with_1_and_the_list(shop: Path) -> None:
+    done = run("serve", "shop:tools", "--profile", "tills", cwd=shop)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "toolfold: There is no profile 'tills'; the profiles are: look, till.\n"
+
+
+def test_a_target_that_cannot_be_opened_ends_with_1_and_nothing_on_standard_output(shop: Path) -> None:
+    done = run("serve", "shop:fail", cwd=shop)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("toolfold: shop:fail could not make its tool set.")
+
+
+def test_a_separator_is_put_into_names(shop: Path) -> None:
+    with started("serve", "shop:tools", "--separator", "__", cwd=shop) as process:
+        greet(process)
+        names = {tool["name"] for tool in ask(process, {"method": "tools/list"})["result"]["tools"]}
+        assert {"orders__activate", "hours"} <= names
+        assert hang_up(process)[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_quietly_although_the_client_holds_on(shop: Path, number: int) -> None:
+    with started("serve", "shop:tools", cwd=shop) as process:
+        greet(process)
+        assert "result" in ask(process, {"method": "tools/list"})
+        status, out, err = end(process, number)
+        assert status == 128 + number
+        assert out == ""
+        assert err.splitlines()[1:] == []
+
+
+@pytest.mark.spec("HOOK-9", "SES-3")
+def test_a_signal_ends_the_sessions_with_their_hooks(shop: Path) -> None:
+    (shop / "hooked.py").write_text(
+        "from toolfold import ToolSet\ntools = ToolSet('hooked')\n"
+        "tools.register_group('g', on_deactivate=lambda: print('torn down'))\n"
+    )
+    with started("serve", "hooked:tools", "--active", "g", cwd=shop) as process:
+        greet(process)
+        assert "result" in ask(process, {"method": "tools/list"})
+        status, out, err = end(process, signal.SIGINT)
+        assert (status, out) == (130, "")
+        assert err.endswith("torn down\n")
+
+
+@pytest.mark.spec("GWY-1")
+def test_a_command_is_served_and_a_signal_leaves_no_child(shop: Path) -> None:
+    with started("serve", "--", *RAW, "words", "pid", cwd=shop) as process:
+        greet(process)
+        names = {tool["name"] for tool in ask(process, {"method": "tools/list"})["result"]["tools"]}
+        assert {"issue.activate", "search"} <= names
+        status, _, err = end(process, signal.SIGINT)
+        assert status == 130
+        assert "Traceback" not in err
+        assert not is_running(shop / "pid")
+
+
+def test_a_signal_while_a_server_starts_leaves_no_child(shop: Path) -> None:
+    with started("serve", "--", sys.executable, "-c", HANGING, cwd=shop) as process:
+        assert pipe(process.stderr).readline() == "hanging\n"
+        status, out, err = end(process, signal.SIGINT)
+        assert (status, out, err) == (130, "", "")
+        assert not is_running(shop / "pid")
+
+
+@pytest.mark.spec("DEL-10")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_http_prints_its_real_address_and_ends_quietly(shop: Path, number: int) -> None:
+    with started("serve", "shop:tools", "--http", "--port", "0", cwd=shop) as process:
+        line = pipe(process.stderr).readline()
+        found = re.search(r"serving (http://127\.0\.0\.1:([1-9]\d*)/mcp)$", line)
+        assert found
+        with anyio.fail_after(SECONDS):
+            async with Client(found[1], mode="legacy") as client:
+                assert "hours" in {tool.name for tool in (await client.list_tools()).tools}
+        status, out, err = end(process, number)
+        assert (status, out, err) == (128 + number, "", "")
+
+
+def test_an_address_that_others_can_reach_needs_names(shop: Path) -> None:
+    done = run("serve", "shop:tools", "--http", "--host", "0.0.0.0", "--port", "0", cwd=shop)
+    assert done.returncode == 1
+    assert "--allow-host" in done.stderr

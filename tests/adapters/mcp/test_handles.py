@@ -1,0 +1,162 @@
+"""Handles by themselves: what they carry, and what becomes of forged, damaged, foreign and old ones (DEL-3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolfold import ConfigError, HandleExpired, HandleInvalid, Snapshot, Step, ToolSet, plan
+from toolfold_adapters.mcp.handles import KEY_VARIABLE, SignedHandles, Stale, keys_of
+
+pytestmark = pytest.mark.spec("DEL-3")
+
+KEY = "a key of more than sixteen letters"
+OTHER_KEY = "another key of more than sixteen"
+
+
+class Clock:
+    """A clock that stands still until told."""
+
+    now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def make_tools(name: str = "desk", groups: int = 30, evict: bool = False) -> ToolSet:
+    """Return a tool set whose groups g0, g1, … are pairs of a parent and a child."""
+    tools = ToolSet(name, control="none", max_active=40 if evict else None, evict="oldest" if evict else None)
+    for number in range(groups // 2):
+        tools.register_group(f"g{number}")
+        tools.register_group("inner", parent=f"g{number}")
+    return tools
+
+
+def make_handles(
+    keys: Sequence[str] = (KEY,), lifetime: float = 60, stale: Stale = "normalise", clock: Clock | None = None
+) -> SignedHandles:
+    return SignedHandles(keys, lifetime, stale, clock or Clock())
+
+
+def opened(tools: ToolSet, *paths: str) -> Snapshot:
+    return plan(Snapshot.of(tools.catalog), Step(activate=paths)).after
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    count=st.integers(0, 15),
+    evict=st.booleans(),
+    facts=st.dictionaries(
+        st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=5), max_size=3
+    ),
+)
+def test_a_handle_stands_for_the_very_snapshot_it_was_made_of(
+    count: int, evict: bool, facts: dict[str, object]
+) -> None:
+    tools = make_tools(evict=evict)
+    names = [name for number in range(count) for name in (f"g{number}", f"g{number}.inner")]
+    snapshot = opened(tools, *names).with_facts({**facts, "pair": (1, "a")})
+    handles = make_handles()
+    assert handles.read(handles.issue(snapshot, "ada"), tools.catalog, "ada") is snapshot
+
+
+@pytest.mark.parametrize("active", [0, 1, 12, 13, 250, 500])
+def test_a_handle_of_five_hundred_groups_is_short(active: int) -> None:
+    tools = ToolSet("large", control="none")
+    for number in range(500):
+        tools.register_group(f"a_group_with_quite_a_long_name_{number}")
+    paths = [group.path for group in tools.catalog.groups][-active:] if active else []
+    handles = make_handles()
+    handle = handles.issue(opened(tools, *paths), "ada")
+    assert len(handle) < 200
+    assert re.fullmatch(r"[A-Za-z0-9_.-]+", handle)
+    assert handles.read(handle, tools.catalog, "ada").active == tuple(sorted(paths))
+
+
+def test_no_change_of_a_single_character_and_no_shortening_is_accepted() -> None:
+    tools = make_tools()
+    handles = make_handles()
+    handle = handles.issue(opened(tools, "g1"), "")
+    damaged = {handle[:position] for position in range(len(handle))}
+    for position, letter in enumerate(handle):
+        damaged |= {handle[:position] + other + handle[position + 1 :] for other in "Aa0_-.é" if other != letter}
+        damaged.add(handle[:position] + chr(ord(letter) ^ 1) + handle[position + 1 :])
+    damaged |= {handle + "A", f" {handle}", handle * 100, "", "..", "a.b.c", "ü"}
+    for text in sorted(damaged - {handle}):
+        with pytest.raises(HandleInvalid, match="Activate the groups that you need again"):
+            handles.read(text, tools.catalog, "")
+
+
+def test_a_handle_is_of_use_to_its_own_caller_only() -> None:
+    tools = make_tools()
+    handles = make_handles()
+    handle = handles.issue(opened(tools, "g1"), "ada")
+    for stranger in ("", "bob", "ada "):
+        with pytest.raises(HandleInvalid):
+            handles.read(handle, tools.catalog, stranger)
+
+
+def test_a_handle_expires() -> None:
+    tools, clock = make_tools(), Clock()
+    handles = make_handles(clock=clock)
+    handle = handles.issue(opened(tools, "g1"), "")
+    clock.now += 60
+    assert handles.read(handle, tools.catalog, "").active == ("g1",)
+    clock.now += 1
+    with pytest.raises(HandleExpired, match="expired"):
+        handles.read(handle, tools.catalog, "")
+
+
+def test_keys_can_be_changed_under_way() -> None:
+    tools = make_tools()
+    handle = make_handles([KEY]).issue(opened(tools, "g1"), "")
+    assert make_handles([KEY, OTHER_KEY]).read(handle, tools.catalog, "").active == ("g1",)
+    newer = make_handles([KEY, OTHER_KEY]).issue(opened(tools, "g2"), "")
+    assert make_handles([OTHER_KEY]).read(newer, tools.catalog, "").active == ("g2",)
+    with pytest.raises(HandleInvalid):
+        make_handles([OTHER_KEY]).read(handle, tools.catalog, "")
+
+
+@pytest.mark.spec("PER-2")
+def test_a_handle_of_an_older_catalog_is_normalised_or_refused() -> None:
+    tools = make_tools(groups=6)
+    handle = make_handles().issue(opened(tools, "g0", "g0.inner", "g1", "g2"), "")
+    changed = make_tools(groups=4)
+    changed.register_exclusion("g0", "g1")
+    assert make_handles(stale="normalise").read(handle, changed.catalog, "").active == ("g0", "g0.inner")
+    with pytest.raises(HandleInvalid, match="groups changed"):
+        make_handles(stale="refuse").read(handle, changed.catalog, "")
+
+
+def test_a_large_handle_of_an_older_catalog_is_refused_since_it_does_not_tell_names() -> None:
+    tools = make_tools(groups=60)
+    handle = make_handles().issue(opened(tools, *(f"g{number}" for number in range(20))), "")
+    tools.register_group("more")
+    with pytest.raises(HandleInvalid, match="groups changed"):
+        make_handles().read(handle, tools.catalog, "")
+
+
+def test_a_handle_of_another_server_with_the_same_key_does_not_pass_unnoticed() -> None:
+    handle = make_handles().issue(opened(make_tools("one"), "g1"), "")
+    with pytest.raises(HandleInvalid):
+        make_handles().read(handle, make_tools("other").catalog, "")
+
+
+def test_keys_come_from_the_argument_then_the_environment_then_chance(caplog: pytest.LogCaptureFixture) -> None:
+    environment = {KEY_VARIABLE: f"{'o' * 20} {'n' * 20}"}
+    assert keys_of(KEY, environment) == [KEY]
+    assert keys_of([KEY, OTHER_KEY], environment) == [KEY, OTHER_KEY]
+    assert keys_of(None, environment) == ["o" * 20, "n" * 20]
+    assert keys_of(None, {}) != keys_of(None, {})
+    assert not caplog.records
+    keys_of(None, {"WEB_CONCURRENCY": "4"})
+    assert KEY_VARIABLE in caplog.text
+
+
+def test_a_short_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match="16 characters"):
+        make_handles(["short"])
