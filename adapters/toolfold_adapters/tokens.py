@@ -89,15 +89,16 @@ def saved_percent(before: int, after: int) -> float:
     return round(100 * (before - after) / before, 1) if before else 0.0
 
 
-def measure(view: View) -> Costs:
+def measure(view: View, extra: Iterable[Spec] = ()) -> Costs:
     """Return what the tools cost that a session is given, beside what all tools of its catalog cost (SPEC GWY-5).
 
     Hidden tools count nowhere, since no list ever has them. Control tools count on one side only: without groups there
-    would be none. A loader counts among the tools in no group.
+    would be none. A loader counts among the tools in no group, and so does what an adapter adds to a list, `extra`.
     """
     catalog = view.snapshot.catalog
     before: dict[str | None, list[Spec]] = {None: [], **{group.path: [] for group in catalog.groups}}
     after: dict[str | None, list[Spec]] = {path: [] for path in before}
+    after[None] += extra
     for spec in catalog.tools.values():
         if spec.control is None and not spec.hidden:
             before[spec.group].append(spec)

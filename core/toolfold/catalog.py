@@ -174,7 +174,7 @@ class Catalog:
 
     `groups` is in canonical order and a group's place in it is its number. The masks are bit sets of such numbers:
     `ancestors[g]` (without g), `subtree[g]` (with g), `partners[g]` (who excludes g), and `displaces[g]` (the partners
-    with everything below them: what leaves when g enters).
+    with everything below them: what leaves when g enters). `memo` is for what others work out once for a catalog.
     """
 
     name: str
@@ -194,6 +194,7 @@ class Catalog:
     shelves: Mapping[Kind, Shelf] = field(init=False)
     opened_by: Mapping[str, tuple[str, ...]] = field(init=False)
     interned: WeakValueDictionary[Any, Snapshot] = field(init=False, factory=WeakValueDictionary, repr=False)
+    memo: dict[Any, Any] = field(init=False, factory=dict, repr=False)
 
     def __attrs_post_init__(self) -> None:
         index = {group.path: number for number, group in enumerate(self.groups)}

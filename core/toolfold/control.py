@@ -34,7 +34,7 @@ ControlVisibility = Literal["always", "relevant"]
 RESERVED: tuple[Role, ...] = ("activate", "deactivate")
 REFUSALS = (GroupNotFound, ParentInactive, ExclusionConflict, QuotaExceeded, HookFailed)
 
-_ANNOTATIONS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+_ANNOTATIONS = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 
 
 @frozen(kw_only=True)
@@ -71,9 +71,7 @@ class Loader:
                 return refusal(GroupNotFound(path, known))
             return await open_group(context, path)
 
-        return _control(
-            ("load", ""), self.name, description, schema, handle, Always(), f"Open a group with {self.name}"
-        )
+        return _control(("load", ""), self.name, description, schema, handle, Always(), None)
 
 
 PRESETS: Mapping[str, Loader] = {
@@ -192,8 +190,8 @@ def _activator(group: GroupSpec, relevant_only: bool) -> Spec:
         return await open_group(context, group.path)
 
     description = f"Open the group {group.path}" + (f": {group.description}" if group.description else "")
-    title = f"Open {group.display_name}"
     name = qualified_name(group.path, "activate")
+    title = f"Open {group.title}" if group.title else None
     return _control(("activate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
 
 
@@ -203,9 +201,9 @@ def _deactivator(group: GroupSpec, relevant_only: bool) -> Spec:
     async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
         return await close_group(context, group.path)
 
-    description = f"Close the group {group.path} and the groups in it, when its tools are no longer needed."
-    title = f"Close {group.display_name}"
+    description = f"Close the group {group.path} and the groups in it."
     name = qualified_name(group.path, "deactivate")
+    title = f"Close {group.title}" if group.title else None
     return _control(("deactivate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
 
 
@@ -219,12 +217,12 @@ def _control(
     schema: Mapping[str, Any],
     handle: Any,
     rule: Visibility,
-    title: str,
+    title: str | None,
 ) -> Spec:
     arguments = _NO_ARGUMENTS if schema is NO_ARGUMENTS else Arguments.from_schema(name, schema)
     definition = {
         "name": name,
-        "title": title,
+        **({"title": title} if title else {}),
         "description": description,
         "inputSchema": arguments.schema,
         "annotations": dict(_ANNOTATIONS),

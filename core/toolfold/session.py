@@ -61,6 +61,7 @@ class Session:
         "_status",
         "_steps",
         "_tools",
+        "_whole",
         "id",
     )
 
@@ -70,6 +71,7 @@ class Session:
         self._profile = profile
         self._start = tuple(start)
         self._status: Literal["new", "open", "closed"] = "new"
+        self._whole = tools.catalog
         self._snapshot = Snapshot.of(tools.catalog_under(profile))
         self._steps = Steps()
         self._listeners: tuple[Listener, ...] = ()
@@ -107,7 +109,7 @@ class Session:
         """Open the session at once, without hooks, in the state `snapshot`, or with no groups active."""
         self._status = "open"
         if snapshot is not None:
-            self._snapshot = snapshot
+            self._snapshot = snapshot.moved_to(self.catalog)
 
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
@@ -141,9 +143,10 @@ class Session:
     @property
     def snapshot(self) -> Snapshot:
         """The present state, in the newest catalog (SPEC REG-7)."""
-        catalog = self._tools.catalog_under(self._profile)
-        if self._snapshot.catalog is not catalog:
-            self._snapshot = self._snapshot.moved_to(catalog)
+        whole = self._tools.catalog
+        if self._whole is not whole:  # the restricted one is not asked for: it may be another object, though equal
+            self._snapshot = self._snapshot.moved_to(self._tools.catalog_under(self._profile))
+            self._whole = whole
         return self._snapshot
 
     @property

@@ -284,12 +284,10 @@ async def test_control_tools_are_described_closed_and_annotated(control: str) ->
     assert specs
     for spec in specs:
         assert spec.description
-        assert spec.title
         assert spec.input_schema["type"] == "object"
         assert spec.input_schema["additionalProperties"] is False
         jsonschema_rs.Draft202012Validator(dict(spec.input_schema))
         assert spec.definition["annotations"] == {
-            "readOnlyHint": False,
             "destructiveHint": False,
             "idempotentHint": True,
             "openWorldHint": False,

@@ -398,4 +398,3 @@ def test_what_can_not_be_included_is_refused_by_name() -> None:
         tools.include(object())
     with pytest.raises(InvalidName):
         tools.include(group(type("Café", (), {}))())
-    assert tools.catalog is before

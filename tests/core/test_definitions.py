@@ -4,11 +4,12 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolfold import InvalidDefinition, InvalidName, Loader, ToolfoldError, ToolSet
@@ -91,6 +92,7 @@ def plain(value: Any) -> bytes:
 
 
 @pytest.mark.spec("REG-1", "REG-6")
+@settings(deadline=None)
 @given(name=NAMES, handler=st.sampled_from(HANDLERS), options=OPTIONS)
 def test_whatever_is_registered_as_a_tool_is_refused_without_trace_or_fit_to_be_sent(
     name: Any, handler: Any, options: Mapping[str, Any]
@@ -111,6 +113,7 @@ def test_whatever_is_registered_as_a_tool_is_refused_without_trace_or_fit_to_be_
 
 
 @pytest.mark.spec("REG-1", "REG-6")
+@settings(deadline=None)
 @given(
     name=NAMES,
     options=st.fixed_dictionaries(
@@ -306,6 +309,21 @@ def test_schemas_of_older_dialects_that_say_so_are_taken_as_they_are() -> None:
             lambda arguments: "",
             input_schema={**draft, "$schema": "https://json-schema.org/draft/2020-12/schema"},
         )
+
+
+@pytest.mark.spec("REG-6", "REG-1")
+@pytest.mark.parametrize("what", ["description", "title", "opens_on"])
+@pytest.mark.parametrize("value", [5, b"x", ["x"], "\ud800"])
+def test_a_text_of_a_group_is_checked_as_it_is_part_of_its_control_tools(what: str, value: Any) -> None:
+    tools = desk()
+    refuse(tools, lambda: tools.register_group("new", **{what: value}), what)
+
+
+@pytest.mark.spec("REG-6")
+def test_a_schema_may_be_any_kind_of_mapping() -> None:
+    schema = MappingProxyType({"type": "object", "properties": MappingProxyType({"n": {"type": "integer"}})})
+    spec = ToolSet("t").register("t", lambda arguments: "", input_schema=schema)
+    assert spec.definition["inputSchema"] == {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
 @pytest.mark.spec("REG-1", "HOOK-1")

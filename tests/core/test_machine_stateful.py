@@ -150,7 +150,7 @@ class ToolSetMachine(RuleBasedStateMachine):
 
     # Registration
 
-    @initialize(parents=st.lists(st.integers(-1, 5), min_size=3, max_size=6), pairs=st.lists(st.tuples(picks, picks)))
+    @initialize(parents=st.lists(st.integers(-4, 5), min_size=3, max_size=6), pairs=st.lists(st.tuples(picks, picks)))
     def begin(self, parents: list[int], pairs: list[tuple[int, int]]) -> None:
         for parent in parents:
             self.register_group(parent, True)
@@ -159,7 +159,7 @@ class ToolSetMachine(RuleBasedStateMachine):
         self.open_session(None, [])
 
     @precondition(lambda self: len(self.groups) < MOST)
-    @rule(parent=st.integers(-1, MOST - 1), busy=st.booleans())
+    @rule(parent=st.integers(-4, MOST - 1), busy=st.booleans())
     def register_group(self, parent: int, busy: bool) -> None:
         above = self.groups[parent % len(self.groups)] if parent >= 0 and self.groups else None
         name = f"g{self.made:03}"
@@ -268,8 +268,17 @@ class ToolSetMachine(RuleBasedStateMachine):
     @rule(pick=picks, group=picks)
     def activate_with_ancestors(self, pick: int, group: int) -> None:
         holder = self.holders[pick % len(self.holders)]
-        parts = self.groups[group % len(self.groups)].split(".")
-        self.take(holder, [".".join(parts[: depth + 1]) for depth in range(len(parts))])
+        self.take(holder, lineage(self.groups[group % len(self.groups)]))
+
+    @precondition(lambda self: self.exclusions)
+    @rule(pick=picks, exclusion=picks, leave=st.booleans())
+    def activate_members_of_an_exclusion(self, pick: int, exclusion: int, leave: bool) -> None:
+        holder = self.holders[pick % len(self.holders)]
+        members = sorted(self.exclusions[exclusion % len(self.exclusions)])
+        parts = [path.split(".") for path in members]
+        self.take(
+            holder, {".".join(part[: depth + 1]) for part in parts for depth in range(len(part))}, members * leave
+        )
 
     @rule(pick=picks, group=picks, force=st.booleans())
     def deactivate(self, pick: int, group: int, force: bool) -> None:
@@ -312,6 +321,12 @@ class ToolSetMachine(RuleBasedStateMachine):
             assert set(holder.session.active) == holder.active
             assert list(holder.session.list_tools().names) == self.listed(holder)
             assert len(holder.heard) == holder.expected
+
+
+def lineage(path: str) -> list[str]:
+    """A group with all its ancestors."""
+    parts = path.split(".")
+    return [".".join(parts[: depth + 1]) for depth in range(len(parts))]
 
 
 def admits(profile: Profile, path: str) -> bool:

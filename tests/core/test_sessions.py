@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +73,24 @@ async def test_a_step_under_way_keeps_no_other_session_waiting_and_hooks_tell_wh
         park.release.set()
         assert await task
         assert seen == [one, other]
+
+
+@pytest.mark.spec("ACT-3", "SES-1", "PRO-1")
+async def test_a_session_keeps_its_snapshot_when_another_under_an_equal_profile_is_gone() -> None:
+    tools = desk()
+
+    def profile() -> Profile:
+        return Profile(name="p", active=("a",), available=("a.x",))
+
+    first = await tools.open_session(profile()).start()
+    async with tools.open_session(profile()) as second:
+        before = second.snapshot
+        await first.close()
+        del first
+        gc.collect()
+        assert second.snapshot is before
+        assert await second.activate("a") is False
+        assert second.snapshot is before
 
 
 # Ending

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolfold import (
@@ -122,6 +122,7 @@ LEAVES = st.one_of(
 
 
 @pytest.mark.spec("VIS-1", "VIS-2", "VIS-7", "LST-1")
+@settings(deadline=None)
 @given(rules=st.lists(st.recursive(LEAVES, grown, max_leaves=6), min_size=1, max_size=6), data=st.data())
 def test_rules_mean_what_their_parts_mean(rules: list[tuple[Visibility, Naive]], data: st.DataObject) -> None:
     tools = desk()
@@ -292,7 +293,7 @@ class AsyncCallable:
 
 
 @pytest.mark.spec("VIS-4", "REG-1")
-@pytest.mark.parametrize("predicate", [never, partial(never), AsyncCallable()])
+@pytest.mark.parametrize("predicate", [never, partial(never), AsyncCallable(), partial(AsyncCallable())])
 @pytest.mark.parametrize(
     "wrap", [lambda rule: rule, lambda rule: Visibility.group("a") & ~rule], ids=["alone", "within"]
 )

@@ -2,7 +2,8 @@
 //
 //     node client.mjs '{"package": "sdk", "era": "legacy", "server": {"url": "…"}, "steps": [["listTools"]]}'
 //
-// A step is a method of the client and its argument. `heard` is how many notifications of a changed list had come by then.
+// A step is a method of the client and its argument; a call with the argument `handle` is given the handle that came
+// last. `heard` is how many notifications of a changed list had come by then.
 
 const CHANGED = "notifications/tools/list_changed";
 const PACKAGES = {
@@ -29,7 +30,9 @@ await client.connect(
 );
 
 const steps = [];
+let handle;
 for (const [method, argument] of asked.steps) {
+  if (argument?.arguments && "handle" in argument.arguments) argument.arguments.handle = handle;
   const progress = [];
   const options = { onprogress: (update) => progress.push(update) };
   const callsOfSdk = method === "callTool" && asked.package === "sdk";
@@ -38,6 +41,7 @@ for (const [method, argument] of asked.steps) {
     (result) => (method === "listen" ? {} : { result }),
     ({ code, message }) => ({ error: { code, message } }),
   );
+  handle = outcome.result?.structuredContent?.handle ?? handle;
   steps.push({ ...outcome, progress, heard });
 }
 const capabilities = client.getServerCapabilities();

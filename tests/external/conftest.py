@@ -1,12 +1,17 @@
-"""Whether the programs that these tests are about are installed."""
+"""What the tests here share: whether the programs that they are about are installed, and a bound on their time."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any
 
+import anyio
 import pytest
 
-from tests.external.support import missing
+from tests.external.support import FOLDER, PATIENCE, missing
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +21,19 @@ def node_packages() -> None:
         if os.environ.get("TOOLFOLD_EXTERNAL") == "required":
             pytest.fail(lacking)
         pytest.skip(lacking)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bound the time of each test in this folder: to wait for another program in vain must fail, and not hang."""
+    for item in items:
+        if isinstance(item, pytest.Function) and item.path.parent == FOLDER and iscoroutinefunction(item.obj):
+            item.obj = _bounded(item.obj)
+
+
+def _bounded(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    @wraps(test)
+    async def bounded(**arguments: Any) -> None:
+        with anyio.fail_after(PATIENCE):
+            await test(**arguments)
+
+    return bounded

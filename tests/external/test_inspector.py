@@ -10,9 +10,16 @@ import pytest
 
 from tests.external.support import DESK, PACKAGES, TOOLFOLD, names_in, over_http, run
 
-pytestmark = [pytest.mark.usefixtures("node_packages"), pytest.mark.parametrize("era", ["legacy", "modern"])]
+pytestmark = pytest.mark.usefixtures("node_packages")
 
+ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
 INSPECTOR = str(PACKAGES / "inspector/clients/launcher/build/index.js")
+
+
+async def call(home: Path, target: list[str], era: str, tool: str, /, **arguments: Any) -> tuple[int, Any]:
+    """Return the status and the result of one call."""
+    named = ("--method", "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments))
+    return await inspector(home, target, era, *named)
 
 
 async def inspector(home: Path, target: list[str], era: str, *options: str) -> tuple[int, Any]:
@@ -28,22 +35,36 @@ async def story(home: Path, target: list[str], era: str) -> None:
     assert {"ping", "database.activate"} <= names_in(listed)
     assert "database.query" not in names_in(listed)
 
-    status, pong = await inspector(home, target, era, "--method", "tools/call", "--tool-name", "ping")
+    status, pong = await call(home, target, era, "ping")
     assert status == 0
     assert pong["content"] == [{"type": "text", "text": "pong"}]
 
-    query = ("--tool-name", "database.query", "--tool-args-json", '{"sql": "select 1"}')
-    status, nothing = await inspector(home, target, era, "--method", "tools/call", *query)
+    status, nothing = await call(home, target, era, "database.query", sql="select 1")
     assert status != 0
     assert nothing is None
 
 
 @pytest.mark.spec("DEL-1", "DEL-7", "DEL-10", "CALL-1")
+@ERAS
 async def test_the_inspector_lists_and_calls_over_stdio(era: str, tmp_path: Path) -> None:
     await story(tmp_path, [TOOLFOLD, "serve", *DESK], era)
 
 
 @pytest.mark.spec("DEL-1", "DEL-7", "DEL-10", "CALL-1")
+@ERAS
 async def test_the_inspector_lists_and_calls_over_http(era: str, tmp_path: Path) -> None:
     async with over_http(*DESK) as url:
         await story(tmp_path, [url], era)
+
+
+@pytest.mark.spec("DEL-2", "DEL-3", "DEL-10")
+async def test_a_handle_from_one_command_of_the_inspector_is_good_in_the_next(tmp_path: Path) -> None:
+    async with over_http(*DESK) as url:
+        status, opened = await call(tmp_path, [url], "modern", "database.activate")
+        assert status == 0
+        query = {"name": "database.query", "arguments": {"sql": "select 1"}}
+        handle = opened["structuredContent"]["handle"]
+        status, used = await call(tmp_path, [url], "modern", "call_tool", handle=handle, **query)
+        assert (status, used["structuredContent"]) == (0, {"ran": "select 1"})
+        status, _ = await call(tmp_path, [url], "modern", "call_tool", **query)
+        assert status != 0

@@ -78,16 +78,24 @@ async def test_what_one_legacy_client_opens_another_neither_sees_nor_hears_of() 
         assert untold.changes == 0
 
 
-@pytest.mark.spec("DEL-7", "DEL-9", "DEL-10", "CALL-1")
+@pytest.mark.spec("DEL-2", "DEL-3", "DEL-7", "DEL-9", "DEL-10", "CALL-1")
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_modern_client_is_always_listed_the_same(transport: str) -> None:
+async def test_a_modern_client_is_always_listed_the_same_and_calls_by_handle(transport: str) -> None:
     async with desk_over(transport) as target, client_of(target, MODERN) as (client, listener):
         assert client.protocol_version == MODERN
         first = await definitions(client)
         async with client.listen(tools_list_changed=True):
-            for name in ("database.activate", "ping", "open_database", "mode_a.activate", "database.deactivate"):
+            for name in ("ping", "open_database", "mode_a.activate", "database.deactivate"):
                 await client.call_tool(name)
                 assert await definitions(client) == first
+            opened = (await client.call_tool("database.activate")).structured_content
+            assert opened is not None
+            assert [tool["name"] for tool in opened["tools"]] == ["database.query"]
+            query = {"handle": opened["handle"], "name": "database.query", "arguments": {"sql": "select 1"}}
+            assert (await client.call_tool("call_tool", query)).structured_content == {"ran": "select 1"}
+            forged = await client.call_tool("call_tool", {**query, "handle": opened["handle"] + "x"})
+            assert forged.is_error
+            assert await definitions(client) == first
             assert await refused(client, "database.query")
         assert listener.changes == 0
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("node_packages")
 LIST = ["listTools"]
 
 
-def call(name: str, **arguments: Any) -> list[Any]:
+def call(name: str, /, **arguments: Any) -> list[Any]:
     return ["callTool", {"name": name, "arguments": arguments}]
 
 
@@ -53,9 +53,9 @@ async def test_a_legacy_client_is_told_once_of_each_change_and_can_use_what_is_o
     assert said["heard"] == 2
 
 
-@pytest.mark.spec("DEL-7", "DEL-9", "DEL-10")
+@pytest.mark.spec("DEL-2", "DEL-3", "DEL-7", "DEL-9", "DEL-10")
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_a_modern_client_is_always_listed_the_same(transport: str) -> None:
+async def test_a_modern_client_is_always_listed_the_same_and_calls_by_handle(transport: str) -> None:
     async with served(transport, *DESK) as server:
         said = await typescript(
             "client",
@@ -65,13 +65,16 @@ async def test_a_modern_client_is_always_listed_the_same(transport: str) -> None
             LIST,
             call("database.activate"),
             LIST,
-            call("ping"),
+            call("call_tool", handle="last", name="database.query", arguments={"sql": "select 1"}),
             LIST,
+            call("ping"),
             call("database.query", sql="select 1"),
         )
-    listening, first, _, second, ping, third, refused = said["steps"]
+    listening, first, opened, second, used, third, ping, refused = said["steps"]
     assert "error" not in listening
     assert first["result"]["tools"] == second["result"]["tools"] == third["result"]["tools"]
+    assert [tool["name"] for tool in opened["result"]["structuredContent"]["tools"]] == ["database.query"]
+    assert used["result"]["structuredContent"] == {"ran": "select 1"}
     assert ping["result"]["content"] == [{"type": "text", "text": "pong"}]
     assert refused["error"]["code"] == INVALID_PARAMS
     assert said["heard"] == 0

@@ -19,6 +19,7 @@ from .output import about, show, show_json, table
 from .signals import output_reserved
 
 ROOT = "(in no group)"
+CALL_TOOL = "call_tool"
 
 
 @click.command(
@@ -52,8 +53,8 @@ def inspect_target(
 ) -> None:
     """Show a TARGET's groups with their tools and approximate tokens.
 
-    BEFORE is what all tools would cost if there were no groups, AFTER what is listed at first, control tools included.
-    Tokens are a quarter of the characters of the definitions.
+    BEFORE is what all tools would cost if there were no groups, AFTER what a client is given at first, with the tools
+    that open groups and call_tool. Tokens are a quarter of the characters of the definitions.
     """
     target, options = chosen(ctx, targets, **said)
     view = run(partial(_view, target, options, profile, active))
@@ -122,6 +123,25 @@ def view_at_start(tools: ToolSet, profile: str | None = None, active: Iterable[s
     return tools.view_of(plan(start, Step(activate=groups)).after)
 
 
+def costs_over_mcp(view: View) -> tuple[Costs, int | None]:
+    """Return what a client with a session is given, and about how many tokens one without a session is.
+
+    The list of the latter, of MCP 2026-07-28, has the same tools, but each control tool takes a handle there. Without
+    the package `mcp` there is neither, and what a conversation in this process is given is returned with `None`.
+    """
+    try:
+        from ..mcp.through import CallThrough, with_handle
+    except ModuleNotFoundError:
+        return measure(view), None
+    if not view.snapshot.catalog.groups:
+        costs = measure(view)
+        return costs, costs.after
+    costs = measure(view, [CallThrough(CALL_TOOL, with_handle=False).spec])
+    shown = [with_handle(spec.definition) if spec.control else dict(spec.definition) for spec in listed(view, "tool")]
+    shown.append(dict(CallThrough(CALL_TOOL, with_handle=True).spec.definition))
+    return costs, sum(map(approximate_tokens, shown))
+
+
 async def _view(target: Target, options: GatewayOptions, profile: str | None, active: Iterable[str]) -> View:
     with output_reserved():
         async with open_target(target, options) as opened:
@@ -129,7 +149,7 @@ async def _view(target: Target, options: GatewayOptions, profile: str | None, ac
 
 
 def _print(view: View, with_tools: bool) -> None:
-    costs = measure(view)
+    costs, without_session = costs_over_mcp(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
     shown = {spec.name for spec in listed(view, "tool")}
     rows = table("GROUP", "STATE", "TOOLS", "LISTED", "BEFORE", "AFTER", numbers=("TOOLS", "LISTED", "BEFORE", "AFTER"))
@@ -147,6 +167,8 @@ def _print(view: View, with_tools: bool) -> None:
     )
     show(rows)
     show(_verdict(view, costs))
+    if without_session not in (None, costs.after):
+        show(f"Clients without sessions (MCP 2026-07-28) are given {about(without_session or 0)}.")
     for members in view.snapshot.catalog.exclusions:
         show(f"Only one at a time: {', '.join(sorted(members))}")
 
@@ -174,7 +196,7 @@ def _tools_of(view: View, path: str | None) -> list[Spec]:
 
 def _report(view: View) -> dict[str, Any]:
     """Return what `inspect --json` prints; keys are only ever added to it."""
-    costs = measure(view)
+    costs, without_session = costs_over_mcp(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
     shown = {spec.name for spec in listed(view, "tool")}
     return {
@@ -182,7 +204,12 @@ def _report(view: View) -> dict[str, Any]:
         "active": list(view.active),
         "tools": costs.tools,
         "listed": costs.listed,
-        "tokens": {"before": costs.before, "after": costs.after, "saved_percent": costs.saved},
+        "tokens": {
+            "before": costs.before,
+            "after": costs.after,
+            "after_without_session": without_session,
+            "saved_percent": costs.saved,
+        },
         "groups": [_group(view, cost, infos.get(cost.path or ""), shown) for cost in costs.groups],
         "exclusions": [sorted(members) for members in view.snapshot.catalog.exclusions],
     }

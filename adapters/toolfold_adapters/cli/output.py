@@ -31,7 +31,7 @@ def console() -> Console:
 
 def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
     """Return an empty table; the columns in `numbers` are flush right, and long cells are folded, never cut off."""
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
         if column in numbers:
             made.add_column(column, justify="right", no_wrap=True)

@@ -11,8 +11,7 @@ from attrs import frozen
 from toolfold import ToolSet
 
 from ..targets import GatewayOptions, Opened, Target, open_target
-from ..tokens import measure
-from .inspection import print_profiles, view_at_start
+from .inspection import costs_over_mcp, print_profiles, view_at_start
 from .options import TargetCommand, chosen, examples, paths, run, target_options
 from .output import about, counted
 from .signals import Ending, ended_by_signals, input_ended_by_signals, output_reserved
@@ -119,7 +118,7 @@ def _for_server(opened: Opened, serving: Serving) -> dict[str, Any]:
 
 def summarise(tools: ToolSet, serving: Serving) -> str:
     """Return in a line what is served, what of it is listed at first, and about how many tokens that saves."""
-    costs = measure(view_at_start(tools, serving.profile, serving.active))
+    costs, _ = costs_over_mcp(view_at_start(tools, serving.profile, serving.active))
     groups = len(costs.groups) - 1
     return (
         f"{counted(costs.tools, 'tool')} in {counted(groups, 'group')}; {costs.listed:,} listed at first "

@@ -3,12 +3,14 @@
     server.py    `build_server`: a server for both eras      serve.py    `serve`: stdio and streamable HTTP
     legacy.py    sessions of the era up to 2025-11-25        modern.py   requests of 2026-07-28
     notify.py    what a connection is told, and when         render.py   definitions, results and errors on the wire
+    following.py a client that carries the handle along
 
 `legacy` and `modern` have the same verbs: `list`, `call`, `prompt`, `read`. Each finds the snapshot that its request is
 about, and asks the core.
 """
 
+from .following import FollowingClient
 from .serve import serve
 from .server import build_server
 
-__all__ = ["build_server", "serve"]
+__all__ = ["FollowingClient", "build_server", "serve"]

@@ -24,13 +24,13 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolfold import Catalog, GroupSpec, Profile, Snapshot, Step, ToolSet, WireNames, plan
+from toolfold import Catalog, GroupSpec, Profile, Snapshot, Step, ToolResult, ToolSet, WireNames, plan
 from toolfold.catalog import KINDS, Kind
 from toolfold.listing import listed, page_of
 from toolfold.names import ancestors
 
 from .render import LISTS, Renderer
-from .selection import Selection, selected
+from .selection import UNUSABLE, Selection, refusal, selected
 
 EXTENSION = "io.modelcontextprotocol/groups"
 SETTINGS = {"listChanged": False}
@@ -114,7 +114,10 @@ class Disclosure:
 
     async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers, whichever group it is in; the group is open for this call alone."""
-        start = self._start(ctx)
+        try:
+            start = self._start(ctx)
+        except UNUSABLE as error:
+            return self._renderer.result(ToolResult.of_text(refusal(error), is_error=True))
         known = self._wire.from_wire(name)
         session = self._tools.request_session(start, self._profile(ctx))
         spec = start.catalog.tools.get(known)
@@ -123,6 +126,8 @@ class Disclosure:
         try:
             await session.transition(activate=opened)
             result = await session.call(known, arguments, progress=ctx.session.report_progress, request=ctx)
+        except UNUSABLE as error:
+            result = ToolResult.of_text(refusal(error), is_error=True)
         finally:
             with anyio.CancelScope(shield=True):
                 await session.transition(

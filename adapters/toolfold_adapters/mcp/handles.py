@@ -14,10 +14,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+import anyio
 from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
-from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Session, Snapshot
+from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Session, Snapshot, ToolfoldError
 from toolfold.catalog import bits
 from toolfold.snapshot import mask_of, normalise, order_of
 
@@ -202,11 +203,31 @@ class KeptSessions:
         return gone
 
 
+async def end_surplus(kept: KeptSessions) -> None:
+    """End the kept sessions whose time is over, for ever; what their hooks raise is the observers' to hear."""
+    while True:
+        await anyio.sleep(kept.lifetime / 10)
+        for session in kept.surplus():
+            await end(session)
+
+
+async def end(session: Session) -> None:
+    """End a session whose caller is gone."""
+    try:
+        await session.close()
+    except (ExceptionGroup, ToolfoldError):
+        return
+
+
 class StoredHandles:
     """Makes and reads handles that name kept sessions, for catalogs with hooks."""
 
     def __init__(self, kept: KeptSessions) -> None:
         self._kept = kept
+
+    def surplus(self) -> list[Session]:
+        """Drop and return the sessions that are no longer kept; the caller ends them."""
+        return self._kept.surplus()
 
     def put(self, session: Session, principal: str) -> str:
         """Keep a session for a caller and return its handle."""

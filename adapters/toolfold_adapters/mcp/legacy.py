@@ -19,8 +19,8 @@ from toolfold.catalog import Kind
 
 from ..sdk import connection_of
 from .notify import Notifier
-from .render import Renderer
-from .selection import Selection, selected
+from .render import Renderer, unknown
+from .selection import UNUSABLE, Selection, refusal, selected
 from .through import CallThrough
 
 log = logging.getLogger("toolfold.mcp")
@@ -83,14 +83,12 @@ class SessionDelivery:
 
     async def call(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers in the session."""
-        async with self._request(server, ctx) as session:
-            if self._through is None or name != self._through.name:
-                return self._renderer.result(await self._answer(ctx, session, name, arguments))
-            try:
-                asked = self._through.unpack(arguments)
-                return self._renderer.result(await self._answer(ctx, session, asked.name, asked.arguments))
-            except (InvalidArguments, ToolNotFound) as error:
-                return self._renderer.result(ToolResult.of_text(str(error), is_error=True))
+        try:
+            async with self._request(server, ctx) as session:
+                result = await self._answer(ctx, session, name, arguments)
+        except UNUSABLE as error:
+            result = ToolResult.of_text(refusal(error), is_error=True)
+        return self._renderer.result(result)
 
     async def prompt(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in the session."""
@@ -103,6 +101,18 @@ class SessionDelivery:
             return await session.read(uri, ctx)
 
     async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
+        if self._through is None or name != self._through.name or not session.catalog.groups:
+            return await self._call(ctx, session, name, arguments)
+        try:
+            asked = self._through.unpack(arguments)
+        except InvalidArguments as error:
+            return ToolResult.of_text(str(error), is_error=True)
+        try:
+            return await self._call(ctx, session, asked.name, asked.arguments)
+        except ToolNotFound as error:
+            return ToolResult.of_text(unknown(error, asked.name), is_error=True)
+
+    async def _call(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
         return await session.call(
             self._wire.from_wire(name),
             arguments,

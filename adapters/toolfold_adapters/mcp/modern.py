@@ -8,25 +8,21 @@ calls.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any
 
-import anyio
-from attrs import evolve, frozen
+from attrs import define, evolve
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from toolfold import (
-    ExclusionConflict,
+    Catalog,
     HandleExpired,
     HandleInvalid,
     InvalidArguments,
-    ParentInactive,
-    QuotaExceeded,
     Session,
     Snapshot,
-    ToolfoldError,
     ToolNotFound,
     ToolResult,
     ToolSet,
@@ -35,19 +31,18 @@ from toolfold import (
 from toolfold.catalog import Kind
 from toolfold.listing import page_of
 
-from .handles import KeptSessions, SignedHandles, StoredHandles
+from .handles import SignedHandles, StoredHandles, end
 from .principals import principal_of
-from .render import Renderer
-from .selection import Selection, selected
-from .through import HANDLE, HANDLE_HEADER, HANDLE_META, Asked, CallThrough, take_handle, with_handle
+from .render import Renderer, unknown
+from .selection import UNUSABLE, Selection, refusal, selected
+from .through import HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE, Asked, CallThrough, take_handle, with_handle
 
-UNUSABLE = (ExclusionConflict, ParentInactive, QuotaExceeded)
 STALE = (HandleInvalid, HandleExpired)
 
 
-@frozen
+@define
 class State:
-    """What one request is about: a session in the state that it starts from, and whether a handle led there."""
+    """What one request is about: a session, the state that it starts from, and the handle that it is kept under."""
 
     session: Session
     before: Snapshot
@@ -88,8 +83,8 @@ class HandleDelivery:
         handle = _handle_of(ctx)
         try:
             snapshot = self._snapshot(ctx, handle)
-        except (*UNUSABLE, *STALE) as error:
-            raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
+        except STALE as error:
+            raise _stale(error) from error
         extra = (self._through.spec,) if kind == "tool" and snapshot.catalog.groups else ()
         page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra)
         shown = self._renderer.page(page, kind)
@@ -97,16 +92,25 @@ class HandleDelivery:
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers, and the handle of what it has changed."""
+        selection, own = selected(self._tools, self._built, ctx.request), _handle_of(ctx)
+        catalog = self._tools.catalog_under(selection.profile)
+        through = name == self._through.name and bool(catalog.groups)
+        asked = Asked(name, dict(arguments or {}), None)
         try:
-            asked = self._asked(ctx, name, arguments)
-            async with self._state(ctx, asked.handle) as state:
+            asked = self._through.unpack(arguments) if through else asked
+            asked = take_handle(catalog.tools.get(self._wire.from_wire(asked.name)), asked)
+            asked = asked if asked.handle is not None else evolve(asked, handle=own)
+            async with self._state(ctx, selection, asked.handle) as state:
                 result = await self._answer(ctx, asked, state)
-        except (*UNUSABLE, *STALE, InvalidArguments) as error:
+        except STALE as error:
             result = ToolResult.of_text(str(error), is_error=True)
+            result = evolve(result, meta={HANDLE_META: NO_HANDLE}) if asked.handle == own else result
+        except (*UNUSABLE, InvalidArguments) as error:
+            result = ToolResult.of_text(refusal(error), is_error=True)
         except ToolNotFound as error:
-            if name != self._through.name:
+            if not through:
                 raise
-            result = ToolResult.of_text(str(error), is_error=True)
+            result = ToolResult.of_text(unknown(error, asked.name), is_error=True)
         return self._renderer.result(result)
 
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
@@ -132,36 +136,45 @@ class HandleDelivery:
         return self._signed.read(handle, catalog, principal_of(ctx))
 
     @asynccontextmanager
-    async def _state(self, ctx: Any, handle: str | None) -> AsyncIterator[State]:
+    async def _state(self, ctx: Any, selection: Selection, handle: str | None) -> AsyncIterator[State]:
         """Yield a session in the state that the request is about; what it opened is closed again unless it is kept."""
-        selection = selected(self._tools, self._built, ctx.request)
         catalog = self._tools.catalog_under(selection.profile)
-        if handle is not None and catalog.has_hooks:
+        if not catalog.has_hooks:
+            snapshot = (
+                selection.start(self._tools)
+                if handle is None
+                else self._signed.read(handle, catalog, principal_of(ctx))
+            )
+            yield State(self._tools.request_session(snapshot, selection.profile), snapshot)
+        elif handle is not None:
             session = self._stored.get(handle, principal_of(ctx))
             yield State(session, session.snapshot, handle)
-            return
-        if handle is not None:
-            snapshot = self._signed.read(handle, catalog, principal_of(ctx))
         else:
-            snapshot = selection.start(self._tools)
-        yield State(self._tools.request_session(snapshot, selection.profile), snapshot)
+            async with self._opened(selection, catalog) as state:
+                yield state
+
+    @asynccontextmanager
+    async def _opened(self, selection: Selection, catalog: Catalog) -> AsyncIterator[State]:
+        """Yield a new session, whose hooks have run, and which ends with the request unless it is kept."""
+        session = self._tools.open_session(selection.profile)
+        session.begin()
+        state = State(session, session.snapshot)
+        try:
+            await session.transition(activate=selection.paths(catalog))
+            state.before = session.snapshot
+            yield state
+        finally:
+            if state.stored is None:
+                await end(session)
 
     @asynccontextmanager
     async def _readable(self, ctx: Any) -> AsyncIterator[Session]:
+        selection = selected(self._tools, self._built, ctx.request)
         try:
-            async with self._state(ctx, _handle_of(ctx)) as state:
+            async with self._state(ctx, selection, _handle_of(ctx)) as state:
                 yield state.session
-        except (*UNUSABLE, *STALE) as error:
-            raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
-
-    def _asked(self, ctx: Any, name: str, arguments: Mapping[str, Any] | None) -> Asked:
-        if name == self._through.name:
-            asked = self._through.unpack(arguments)
-        else:
-            asked = Asked(name, dict(arguments or {}), None)
-        catalog = self._tools.catalog
-        asked = take_handle(catalog.tools.get(self._wire.from_wire(asked.name)), asked)
-        return asked if asked.handle is not None else evolve(asked, handle=_handle_of(ctx))
+        except STALE as error:
+            raise _stale(error) from error
 
     # -- the answer ---------------------------------------------------------------------------------------------------
 
@@ -176,18 +189,22 @@ class HandleDelivery:
         changed = session.snapshot.mask != state.before.mask or session.snapshot.facts != state.before.facts
         if not changed and (not control or result.is_error):
             return result
-        handle = self._handle(ctx, state)
-        return self._opened(session, result, handle) if control else _changed(result, handle, self._through.name)
+        handle = await self._handle(ctx, state)
+        return self._told(session, result, handle) if control else _changed(result, handle, self._through.name)
 
-    def _handle(self, ctx: Any, state: State) -> str:
-        if state.stored is not None:
-            return state.stored
+    async def _handle(self, ctx: Any, state: State) -> str:
+        """Return a handle of the present state; a session that ran hooks is kept for it from now on."""
         snapshot = state.session.snapshot
-        if snapshot.catalog.has_hooks:
-            return self._stored.put(state.session, principal_of(ctx))
-        return self._signed.issue(snapshot, principal_of(ctx))
+        if not snapshot.catalog.has_hooks:
+            return self._signed.issue(snapshot, principal_of(ctx))
+        if state.stored is None:
+            await self._tools.admit(state.session)
+            state.stored = self._stored.put(state.session, principal_of(ctx))
+            for session in self._stored.surplus():
+                ctx.lifespan_context.start_soon(end, session)
+        return state.stored
 
-    def _opened(self, session: Session, result: ToolResult, handle: str) -> ToolResult:
+    def _told(self, session: Session, result: ToolResult, handle: str) -> ToolResult:
         """Return a control tool's answer with the handle and the full definitions of what became available."""
         told = dict(result.structured or {})
         specs = session.catalog.tools
@@ -216,21 +233,6 @@ def _handle_of(ctx: Any) -> str | None:
     return given if isinstance(given, str) else None
 
 
-class _Ending(Protocol):
-    async def close(self) -> None: ...
-
-
-async def end_surplus(kept: KeptSessions) -> None:
-    """End the kept sessions whose time is over, for ever; what their hooks raise is the observers' to hear."""
-    while True:
-        await anyio.sleep(kept.lifetime / 10)
-        for session in kept.surplus():
-            await end(session)
-
-
-async def end(session: _Ending) -> None:
-    """End a session whose caller is gone."""
-    try:
-        await session.close()
-    except (ExceptionGroup, ToolfoldError):
-        return
+def _stale(error: Exception) -> MCPError:
+    """Return the refusal of a request by the handle that it carries."""
+    return MCPError(code=INVALID_PARAMS, message=str(error), data={HANDLE_META: NO_HANDLE})

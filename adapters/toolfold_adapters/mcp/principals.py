@@ -20,7 +20,7 @@ from mcp_types import INVALID_REQUEST
 from toolfold import Session, ToolResult, ToolSet, WireNames
 from toolfold.catalog import Kind
 
-from .handles import KeptSessions
+from .handles import KeptSessions, end
 from .notify import EVENTS
 from .render import Renderer
 from .selection import Selection
@@ -134,6 +134,8 @@ class PrincipalDelivery:
                 session = await self._tools.open_session(profile, start).start()
                 session.on_list_changed(self._teller(ctx, caller))
                 self._kept.keep(caller, session)
+                for gone in self._kept.surplus():
+                    ctx.lifespan_context.start_soon(end, gone)
             return session
 
     def _teller(self, ctx: Any, caller: str) -> Callable[[frozenset[str]], None]:

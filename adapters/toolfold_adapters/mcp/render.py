@@ -17,6 +17,8 @@ from pydantic import ValidationError
 from toolfold import InvalidArguments, InvalidCursor, Page, ProtocolError, Spec, ToolNotFound, ToolResult, WireNames
 from toolfold.catalog import Kind
 
+from .selection import UNUSABLE, refusal
+
 RESOURCE_NOT_FOUND = -32002
 """What the legacy era answers for an unknown resource; the modern era uses `INVALID_PARAMS`."""
 
@@ -110,7 +112,7 @@ class Renderer:
 
 @contextmanager
 def wire_errors(asked: str, *, modern: bool) -> Iterator[None]:
-    """Turn errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-9).
+    """Turn errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-4, DEL-9).
 
     Args:
         asked: The name or URI in the request, as the client wrote it.
@@ -119,11 +121,18 @@ def wire_errors(asked: str, *, modern: bool) -> Iterator[None]:
     try:
         yield
     except ToolNotFound as error:
-        message = f"Unknown {error.kind}: {asked}" + (f" ({error.hint})" if error.hint else "")
+        message = unknown(error, asked)
         if error.kind == "resource" and not modern:
             raise MCPError(code=RESOURCE_NOT_FOUND, message=message, data={"uri": asked}) from error
         raise MCPError(code=types.INVALID_PARAMS, message=message) from error
+    except UNUSABLE as error:
+        raise MCPError(code=types.INVALID_PARAMS, message=refusal(error)) from error
     except (InvalidCursor, InvalidArguments) as error:
         raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
     except ProtocolError as error:
         raise MCPError(code=error.code, message=error.message, data=error.data) from error
+
+
+def unknown(error: ToolNotFound, asked: str) -> str:
+    """Return what a caller is told of a name that is not known, as the caller wrote it (SPEC CALL-1)."""
+    return f"Unknown {error.kind}: {asked}" + (f" ({error.hint})" if error.hint else "")

@@ -12,13 +12,30 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold import Catalog, ExclusionConflict, Profile, Snapshot, Step, ToolSet, plan
+from toolfold import (
+    Catalog,
+    ExclusionConflict,
+    HookFailed,
+    ParentInactive,
+    Profile,
+    QuotaExceeded,
+    Snapshot,
+    Step,
+    ToolfoldError,
+    ToolSet,
+    plan,
+)
 from toolfold.names import ancestors
 
 log = logging.getLogger("toolfold.mcp")
 
+REMEMBERED = 64
+"""How many selections' snapshots, and with them their lists, are kept for a catalog while nobody is in them."""
+
 GROUPS = "groups"
 PROFILE = "profile"
+UNUSABLE = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
+"""Why a request can't begin in the state that it selects."""
 
 
 @frozen
@@ -36,7 +53,13 @@ class Selection:
             ParentInactive, QuotaExceeded: They can't be active together for another reason.
         """
         catalog = tools.catalog_under(self.profile)
-        return plan(Snapshot.of(catalog), Step(activate=self.paths(catalog))).after
+        paths = self.paths(catalog)
+        found: Snapshot | None = catalog.memo.get(paths)
+        if found is None:
+            if len(catalog.memo) >= REMEMBERED:
+                catalog.memo.clear()
+            found = catalog.memo[paths] = plan(Snapshot.of(catalog), Step(activate=paths)).after
+        return found
 
     def paths(self, catalog: Catalog) -> tuple[str, ...]:
         """Return the groups to begin with, each with its parents; those that `catalog` does not have are left out."""
@@ -70,9 +93,10 @@ def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
     return Selection(profile, tuple(name for name in groups if name in known) if groups else built.groups)
 
 
-def refusal(error: ExclusionConflict) -> str:
+def refusal(error: ToolfoldError) -> str:
     """Return what a caller is told whose selection can't be."""
-    return f"The groups that this request selects can't be active together. {error}"
+    about = "The groups that this request selects can't be active together. "
+    return f"{about if isinstance(error, ExclusionConflict) else ''}{error}"
 
 
 def _named(request: Any, what: str) -> list[str]:

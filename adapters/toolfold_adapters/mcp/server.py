@@ -20,10 +20,10 @@ from toolfold.catalog import Kind
 from toolfold.observe import Event, ListsAnnounced
 
 from .disclose import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams, declares, require
-from .handles import KeptSessions, SignedHandles, Stale, StoredHandles, keys_of
+from .handles import KeptSessions, SignedHandles, Stale, StoredHandles, end, end_surplus, keys_of
 from .instructions import instructions as told
 from .legacy import SessionDelivery
-from .modern import HandleDelivery, end, end_surplus
+from .modern import HandleDelivery
 from .notify import background
 from .principals import PrincipalDelivery, Streams
 from .render import wire_errors
@@ -101,7 +101,8 @@ def build_server(
         raise ConfigError(f'There is no delivery {delivery!r}; use "auto" or "principal".')
     wire = WireNames(separator)
     tools.guard_names(wire.admit)
-    reserve(tools, call_tool)
+    if delivery == "auto" or legacy_call_tool:
+        reserve(tools, wire, call_tool)
     built = Selection(tools.profile(profile), tuple(active))
     built.start(tools)
     kept = KeptSessions(handle_lifetime, max_handles, time.monotonic)
@@ -160,11 +161,13 @@ def build_server(
 
     async def groups_list(ctx: Context, params: GroupsListParams) -> Any:
         require(ctx, "groups/list")
-        return disclosure.groups(ctx)
+        with wire_errors("groups", modern=True):
+            return disclosure.groups(ctx)
 
     async def groups_get(ctx: Context, params: GroupParams) -> Any:
         require(ctx, "groups/get")
-        return disclosure.group(ctx, params.name)
+        with wire_errors(params.name, modern=True):
+            return disclosure.group(ctx, params.name)
 
     def input_schema(name: str) -> Any:
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold import Context, InvalidArguments, InvalidName, Spec, ToolSet, Visibility
+from toolfold import Context, InvalidArguments, InvalidName, Spec, ToolSet, Visibility, WireNames
 from toolfold.errors import ConfigError
 from toolfold.names import check_segment
 from toolfold.schema import Arguments
@@ -15,6 +15,8 @@ from toolfold.schema import Arguments
 HANDLE = "handle"
 HANDLE_META = "dev.toolfold/handle"
 HANDLE_HEADER = "toolfold-handle"
+NO_HANDLE = ""
+"""What stands for a handle where the one that a request itself carried is of no use any more."""
 
 _HANDLE_SCHEMA = {
     "type": "string",
@@ -29,7 +31,6 @@ class Asked:
     name: str
     arguments: dict[str, Any]
     handle: str | None
-    through: bool = False
 
 
 class CallThrough:
@@ -66,7 +67,7 @@ class CallThrough:
     def unpack(self, arguments: Mapping[str, Any] | None) -> Asked:
         """Return the call that is meant, or raise `InvalidArguments`."""
         given = self._arguments.check(self.name, dict(arguments or {}))
-        return Asked(given["name"], given.get("arguments", {}), given.get(HANDLE), through=True)
+        return Asked(given["name"], given.get("arguments", {}), given.get(HANDLE))
 
 
 async def _unused(arguments: dict[str, Any], context: Context) -> None:
@@ -88,18 +89,18 @@ def take_handle(spec: Spec | None, asked: Asked) -> Asked:
     handle = arguments.pop(HANDLE)
     if not isinstance(handle, str):
         raise InvalidArguments(spec.name, {f"arguments.{HANDLE}": "a handle is a text"})
-    return Asked(asked.name, arguments, handle, asked.through)
+    return Asked(asked.name, arguments, handle)
 
 
-def reserve(tools: ToolSet, name: str) -> None:
-    """Keep `name` for the call-through tool, or raise `ConfigError` if a tool has it (SPEC DEL-2)."""
+def reserve(tools: ToolSet, wire: WireNames, name: str) -> None:
+    """Keep `name` on the wire for the call-through tool, or raise `ConfigError` if a tool has it (SPEC DEL-2)."""
     try:
         check_segment(name)
     except InvalidName as error:
         raise ConfigError(f"The call-through tool can't be called {name!r}: {error.problem}.") from error
 
     def refuse(registered: str) -> None:
-        if registered == name:
+        if wire.to_wire(registered) == name:
             raise ConfigError(
                 f"A tool is called {name!r}, and so is the tool that calls others: rename one, the latter by call_tool="
             )

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from anyio import to_thread
+from mcp import Client
 
 from tests.adapters.cli.support import RAW, invoke, run
-from toolfold_adapters.tokens import measure, saved_percent
+from toolfold_adapters.cli.inspection import view_at_start
+from toolfold_adapters.demo import library_desk
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.targets import open_target, parse_target
+from toolfold_adapters.tokens import approximate_tokens, measure, saved_percent
 
 
 def rows(text: str) -> list[list[str]]:
@@ -22,7 +30,8 @@ def test_the_table_shows_groups_as_a_tree_with_their_tools_and_tokens(shop: Path
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert rows(lines[0]) == [["GROUP", "STATE", "TOOLS", "LISTED", "BEFORE", "AFTER"]]
-    assert [line[:16].rstrip() for line in lines[1:6]] == ["(in no group)", "cellar", "orders", "  returns", "total"]
+    for line, label in zip(lines[1:6], ("(in no group)", "cellar", "orders", "  returns", "total"), strict=True):
+        assert line.startswith(f"{label} ")
     assert lines[4].split()[:4] == ["returns", "locked", "1", "2"]
     assert lines[-1] == "Only one at a time: cellar, orders"
 
@@ -179,10 +188,31 @@ def test_no_profiles_are_told(shop: Path) -> None:
     assert invoke("profiles", "toolfold_adapters.demo:library_desk").stdout == "There are no profiles.\n"
 
 
-def test_the_summary_of_the_library_is_what_its_session_lists(shop: Path) -> None:
-    from toolfold_adapters.cli.inspection import view_at_start
-    from toolfold_adapters.demo import library_desk
+@pytest.mark.spec("GWY-5")
+@pytest.mark.parametrize(("mode", "key"), [("legacy", "after"), ("auto", "after_without_session")])
+@pytest.mark.parametrize("target", ["toolfold_adapters.demo:library_desk", "shop:tools", "plain:tools"])
+async def test_what_is_said_to_be_listed_is_what_clients_are_given(
+    shop: Path, target: str, mode: Literal["legacy", "auto"], key: str
+) -> None:
+    (shop / "plain.py").write_text(
+        "from toolfold import ToolSet\ntools = ToolSet('plain')\n"
+        "tools.register('one', print, input_schema={'type': 'object'})\n"
+    )
+    report = json.loads(await to_thread.run_sync(lambda: invoke("inspect", target, "--json").stdout))
+    async with (
+        open_target(parse_target(target)) as opened,
+        Client(build_server(opened.tools), mode=mode) as client,
+    ):
+        tools = (await client.list_tools()).tools
+    shown = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+    assert report["listed"] == len(shown)
+    assert report["tokens"][key] == sum(map(approximate_tokens, shown))
 
-    costs = measure(view_at_start(library_desk()))
+
+@pytest.mark.spec("GWY-5")
+def test_without_mcp_a_conversation_in_process_is_counted(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "toolfold_adapters.mcp.through", None)
     report = json.loads(invoke("inspect", "toolfold_adapters.demo:library_desk", "--json").stdout)
-    assert report["tokens"] == {"before": costs.before, "after": costs.after, "saved_percent": costs.saved}
+    costs = measure(view_at_start(library_desk()))
+    assert report["tokens"]["after"] == costs.after
+    assert report["tokens"]["after_without_session"] is None

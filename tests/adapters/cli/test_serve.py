@@ -95,7 +95,7 @@ def test_standard_output_carries_the_protocol_alone_whatever_is_printed(shop: Pa
 def test_a_summary_goes_to_standard_error(shop: Path) -> None:
     done = run("serve", "shop:tools", cwd=shop)
     assert (done.returncode, done.stdout) == (0, "")
-    assert re.fullmatch(r"toolfold: 4 tools in 3 groups; 7 listed at first \(~\d+ → ~\d+ tokens\)\n", done.stderr)
+    assert re.fullmatch(r"toolfold: 4 tools in 3 groups; 8 listed at first \(~\d+ → ~\d+ tokens\)\n", done.stderr)
 
 
 @pytest.mark.spec("PRO-2")

@@ -27,7 +27,7 @@ def sample(prompt: str, max_tokens: int) -> dict[str, Any]:
     return {"method": "sampling/createMessage", "params": {"messages": [message], "maxTokens": max_tokens}}
 
 
-def asking(state: str | None = None, **requests: Mapping[str, Any]) -> Any:
+def asking(requests: Mapping[str, Mapping[str, Any]], state: str | None = None) -> Any:
     """Return what a handler answers to ask for something."""
     asked: dict[str, Any] = {"resultType": "input_required", "inputRequests": requests}
     return asked if state is None else {**asked, "requestState": state}
@@ -60,7 +60,7 @@ def register_asking(tools: ToolSet) -> None:
         """A prompt that needs a context."""
         filled = form(context, "user_context")
         if filled is None:
-            return asking(user_context=elicit("What context should the prompt use?", context="string"))
+            return asking({"user_context": elicit("What context should the prompt use?", context="string")})
         return f"Use this context: {filled.get('context')}"
 
     tools.register_prompt("test_input_required_result_prompt", prompt)
@@ -74,7 +74,7 @@ def _once(tools: ToolSet) -> None:
         """Greet the user by their name."""
         filled = form(context, "user_name")
         if filled is None or "name" not in filled:
-            return asking(user_name=elicit("What is your name?", name="string"))
+            return asking({"user_name": elicit("What is your name?", name="string")})
         return f"Hello, {filled['name']}!"
 
     @tools.tool()
@@ -82,7 +82,7 @@ def _once(tools: ToolSet) -> None:
         """Ask the model for a capital."""
         answer = responses(context).get("capital_question")
         if answer is None:
-            return asking(capital_question=sample("What is the capital of France?", 100))
+            return asking({"capital_question": sample("What is the capital of France?", 100)})
         return str(answer["content"]["text"])
 
     @tools.tool()
@@ -90,7 +90,7 @@ def _once(tools: ToolSet) -> None:
         """Tell the client's roots."""
         answer = responses(context).get("client_roots")
         if answer is None:
-            return asking(client_roots=ROOTS)
+            return asking({"client_roots": ROOTS})
         return ", ".join(root["uri"] for root in answer["roots"])
 
     @tools.tool()
@@ -98,7 +98,7 @@ def _once(tools: ToolSet) -> None:
         """Report progress, then ask."""
         await context.report_progress(1, 2)
         if form(context, "answer") is None:
-            return asking(answer=elicit("Go on?", ok="boolean"))
+            return asking({"answer": elicit("Go on?", ok="boolean")})
         return "Gone on."
 
 
@@ -110,7 +110,7 @@ def _with_state(tools: ToolSet) -> None:
     def test_input_required_result_request_state(context: Context) -> Any:
         """Ask for confirmation."""
         if form(context, "confirm") is None:
-            return asking("confirming", confirm=confirm)
+            return asking({"confirm": confirm}, "confirming")
         _check_state(context, "confirming")
         return "state-ok"
 
@@ -118,7 +118,7 @@ def _with_state(tools: ToolSet) -> None:
     def test_input_required_result_tampered_state(context: Context) -> Any:
         """Ask for confirmation, and trust no state that was tampered with."""
         if form(context, "confirm") is None:
-            return asking("sealed", confirm=confirm)
+            return asking({"confirm": confirm}, "sealed")
         _check_state(context, "sealed")
         return "confirmed"
 
@@ -132,7 +132,7 @@ def _with_state(tools: ToolSet) -> None:
             "client_roots": ROOTS,
         }
         if not asked.keys() <= given.keys():
-            return asking("three", **asked)
+            return asking(asked, "three")
         _check_state(context, "three")
         return f"{given['greeting']['content']['text']} {given['user_name']['content']['name']}"
 
@@ -143,13 +143,15 @@ def _with_state(tools: ToolSet) -> None:
         colour = form(context, "step2")
         if name is not None:
             _check_state(context, "one")
-            return asking(f"two {name['name']}", step2=elicit("Step 2: What is your favorite color?", color="string"))
+            return asking(
+                {"step2": elicit("Step 2: What is your favorite color?", color="string")}, f"two {name['name']}"
+            )
         if colour is not None:
             step, _, remembered = (state_of(context) or "").partition(" ")
             if step != "two":
                 raise ProtocolError(INVALID_PARAMS, "This is not the state of the second step")
             return f"{remembered} likes {colour['color']}."
-        return asking("one", step1=elicit("Step 1: What is your name?", name="string"))
+        return asking({"step1": elicit("Step 1: What is your name?", name="string")}, "one")
 
 
 def _with_conditions(tools: ToolSet) -> None:
@@ -164,7 +166,7 @@ def _with_conditions(tools: ToolSet) -> None:
         }
         asked = {name: request for name, request in known.items() if getattr(declared, name, None) is not None}
         if asked and not responses(context):
-            return asking(**asked)
+            return asking(asked)
         return "Nothing to ask."
 
 

@@ -10,7 +10,7 @@ import base64
 import io
 import json
 import wave
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import mcp_types as types
@@ -235,13 +235,13 @@ def _elicitation(tools: ToolSet) -> None:
 ORDINALS = ("First", "Second", "Third")
 
 
-async def _asked(context: Context, message: str, properties: Mapping[str, Any], required: list[str] | None = None) -> str:
+async def _asked(context: Context, message: str, properties: Mapping[str, Any], required: Iterable[str] = ()) -> str:
     request = context.request
     if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
         raise ToolError("This tool asks while it runs, which clients of this protocol can't be.")
     if not request.session.check_client_capability(ELICITATION):
         raise ToolError("The client can't ask its user.")
-    schema = {"type": "object", "properties": dict(properties), "required": required or []}
+    schema = {"type": "object", "properties": dict(properties), "required": list(required)}
     answer = await request.session.elicit_form(message, schema, related_request_id=request.request_id)
     return f"action={answer.action}, content={json.dumps(answer.content)}"
 

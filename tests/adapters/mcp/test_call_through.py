@@ -1,0 +1,134 @@
+"""`call_tool` itself: its name, who is offered it, and that it obeys what a direct call obeys (SPEC DEL-2, DEL-8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.shop import make_shop, shop_over
+from tests.adapters.mcp.support import client_of, names_of
+from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through, told
+from toolfold import ConfigError, ToolSet
+from toolfold_adapters.mcp import build_server
+
+ERAS = ("legacy", MODERN)
+OBJECT = {"type": "object"}
+
+
+@pytest.mark.spec("DEL-8", "CALL-1", "CALL-2")
+@pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
+async def test_in_a_legacy_session_it_obeys_what_a_direct_call_obeys(transport: str) -> None:
+    async with shop_over(transport) as target, client_of(target, "legacy") as (client, listener):
+        for name in ("stock.count", "no_such_tool"):
+            refused = await through(client, name, {"item": "x"})
+            with pytest.raises(MCPError) as direct:
+                await client.call_tool(name, {"item": "x"})
+            assert refused.is_error
+            assert text_of(refused) == direct.value.message == f"Unknown tool: {name}"
+        by_itself = await through(client, "stock.activate")
+        assert told(by_itself)["tools"] == ["stock.count", "stock.fail", "stock.reject"]
+        assert "handle" not in told(by_itself)
+        for name, arguments in (("stock.count", {"item": "x"}), ("stock.count", {}), ("stock.fail", {}), ("hello", {})):
+            assert await through(client, name, arguments) == await client.call_tool(name, arguments)
+        with pytest.raises(MCPError, match="not today"):
+            await through(client, "stock.reject")
+        assert listener.changes == 1
+        await through(client, "stock.deactivate")
+        assert (await through(client, "stock.count", {"item": "x"})).is_error
+        assert listener.changes == 2
+
+
+@pytest.mark.spec("DEL-8", "CALL-1")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("hints", [False, True])
+async def test_what_to_activate_is_said_only_where_hints_are_on(hints: bool, era: str) -> None:
+    tools = make_shop(on_hidden="hint" if hints else "opaque")
+    async with client_of(build_server(tools), era) as (client, _):
+        refused = await through(client, "stock.count")
+        with pytest.raises(MCPError) as direct:
+            await client.call_tool("stock.count", {})
+        assert text_of(refused) == direct.value.message
+        assert ("activate the group stock first" in text_of(refused)) == hints
+
+
+@pytest.mark.spec("DEL-8")
+async def test_legacy_sessions_can_do_without_it() -> None:
+    server = build_server(make_shop(), legacy_call_tool=False)
+    async with client_of(server, "legacy") as (client, _):
+        assert "call_tool" not in await names_of(client)
+        assert "call_tool" not in (client.instructions or "")
+        with pytest.raises(MCPError, match="Unknown tool: call_tool"):
+            await through(client, "hello")
+
+
+@pytest.mark.spec("DEL-2")
+@pytest.mark.parametrize("era", ERAS)
+async def test_it_is_listed_in_its_place_and_takes_a_handle_in_the_modern_era_only(era: str) -> None:
+    async with client_of(build_server(make_shop()), era) as (client, _):
+        names = await names_of(client)
+        assert names == sorted(names)
+        shown = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+        for name in ("call_tool", "stock.activate", "stock.deactivate"):
+            assert ("handle" in shown[name]["properties"]) == (era == MODERN)
+        assert "handle" not in shown["hello"].get("properties", {})
+        if era == "legacy":
+            given: dict[str, Any] = {"name": "hello", "handle": "x"}
+            assert (await client.call_tool("call_tool", given)).is_error
+
+
+@pytest.mark.spec("DEL-2")
+@pytest.mark.parametrize("era", ERAS)
+async def test_it_can_have_another_name(era: str) -> None:
+    tools = make_shop()
+    tools.register("call_tool", lambda: "mine", input_schema=OBJECT)
+    async with client_of(build_server(tools, call_tool="use"), era) as (client, _):
+        assert {"use", "call_tool"} <= set(await names_of(client))
+        assert text_of(await client.call_tool("call_tool", {})) == "mine"
+        assert text_of(await client.call_tool("use", {"name": "call_tool"})) == "mine"
+    async with Client(build_server(tools, call_tool="use"), mode="auto") as client:
+        assert "call them by use" in (client.instructions or "")
+
+
+@pytest.mark.spec("DEL-2", "NAM-6")
+def test_a_tool_of_its_name_is_an_error_when_the_server_is_built_or_the_tool_registered() -> None:
+    taken = make_shop()
+    taken.register("call_tool", lambda: "mine", input_schema=OBJECT)
+    with pytest.raises(ConfigError, match="call_tool="):
+        build_server(taken)
+    tools = make_shop()
+    build_server(tools)
+    before = tools.catalog
+    with pytest.raises(ConfigError, match="'call_tool'"):
+        tools.register("call_tool", lambda: "mine", input_schema=OBJECT)
+    assert tools.catalog is before
+    for wrong in ("", "call tool", "call.tool", "x" * 200):
+        with pytest.raises(ConfigError):
+            build_server(make_shop(), call_tool=wrong)
+
+
+@pytest.mark.spec("DEL-2", "NAM-6")
+def test_a_tool_that_is_called_so_on_the_wire_is_an_error_too() -> None:
+    tools = ToolSet("calls")
+    tools.register_group("call")
+    tools.register("tool", lambda: "x", group="call", input_schema=OBJECT)
+    build_server(tools)
+    with pytest.raises(ConfigError, match="'call_tool'"):
+        build_server(tools, separator="_")
+
+
+@pytest.mark.spec("DEL-2")
+@pytest.mark.parametrize("era", ERAS)
+async def test_without_groups_there_is_none_until_there_are_some(era: str) -> None:
+    tools = ToolSet("flat")
+    tools.register("hello", lambda: "hello", input_schema=OBJECT)
+    async with client_of(build_server(tools), era) as (client, _):
+        assert await names_of(client) == ["hello"]
+        with pytest.raises(MCPError, match="Unknown tool: call_tool"):
+            await through(client, "hello")
+        assert not client.instructions
+        tools.register_group("later")
+        assert "call_tool" in await names_of(client)
+        assert text_of(await through(client, "hello")) == "hello"

@@ -1,0 +1,168 @@
+"""A handle that the request itself carries, and the client that carries it along (SPEC DEL-11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.shop import make_shop, shop_over
+from tests.adapters.mcp.support import modern_body, modern_headers, names_of, over_http
+from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through, told
+from toolfold_adapters.mcp import FollowingClient, build_server
+from toolfold_adapters.mcp.through import HANDLE_HEADER, HANDLE_META
+
+TRANSPORTS = ("memory", "stdio", "http")
+
+pytestmark = pytest.mark.spec("DEL-11")
+
+
+async def post(
+    http: httpx2.AsyncClient, url: str, method: str, params: dict[str, Any], carried: str, handle: str | None
+) -> httpx2.Response:
+    """Post a request that carries a handle in its `_meta` or in a header."""
+    body, headers = modern_body(method, params), modern_headers(method, params.get("name"))
+    if handle is not None and carried == "meta":
+        body["params"]["_meta"][HANDLE_META] = handle
+    elif handle is not None:
+        headers[HANDLE_HEADER] = handle
+    return await http.post(url, json=body, headers=headers)
+
+
+@pytest.mark.spec("DEL-7")
+@pytest.mark.parametrize("carried", ["meta", "header"])
+async def test_lists_and_direct_calls_follow_the_handle_and_requests_without_one_stay_the_same_bytes(
+    carried: str,
+) -> None:
+    async with over_http(make_shop(page_size=6)) as url, httpx2.AsyncClient() as http:
+        plain = (await post(http, url, "tools/list", {}, carried, None)).content
+
+        async def names(handle: str) -> list[str]:
+            found: list[str] = []
+            params: dict[str, Any] = {}
+            while True:
+                result = (await post(http, url, "tools/list", params, carried, handle)).json()["result"]
+                assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+                found += [tool["name"] for tool in result["tools"]]
+                if "nextCursor" not in result:
+                    return found
+                params = {"cursor": result["nextCursor"]}
+
+        handle: str | None = None
+        for group in ("stock", "stock.orders", "cash"):
+            called = await post(
+                http, url, "tools/call", {"name": f"{group}.activate", "arguments": {}}, carried, handle
+            )
+            handle = called.json()["result"]["_meta"][HANDLE_META]
+            assert (await post(http, url, "tools/list", {}, carried, None)).content == plain
+        assert handle is not None
+        listed = await names(handle)
+        assert listed == sorted(listed)
+        assert {"stock.count", "stock.orders.place", "cash.coins", "call_tool"} <= set(listed)
+        arguments = {"name": "stock.orders.place", "arguments": {"items": {"nails": 2}}}
+        placed = (await post(http, url, "tools/call", arguments, carried, handle)).json()["result"]
+        assert placed["content"] == [{"type": "text", "text": "2"}]
+        refused = (await post(http, url, "tools/call", arguments, carried, None)).json()
+        assert (refused["error"]["code"], refused["error"]["message"]) == (-32602, "Unknown tool: stock.orders.place")
+        for _ in range(2):
+            one = (await post(http, url, "tools/list", {}, carried, handle)).content
+            assert one == (await post(http, url, "tools/list", {}, carried, handle)).content
+        assert (await post(http, url, "tools/list", {}, carried, None)).content == plain
+
+
+async def test_what_a_call_says_itself_goes_before_what_its_request_carries() -> None:
+    async with FollowingClient(build_server(make_shop()), mode=MODERN) as client:
+        stock = await opened(client, "stock")
+        client.handle = None
+        cash = await opened(client, "cash")
+        assert client.handle == cash
+        assert (await client.call_tool("stock.orders.activate", {})).is_error
+        assert told(await client.call_tool("stock.orders.activate", {"handle": stock}))["active"] == [
+            "stock",
+            "stock.orders",
+        ]
+        client.handle = cash
+        assert not (await through(client, "stock.count", {"item": "x"}, stock)).is_error
+        assert client.handle == cash
+
+
+@pytest.mark.spec("DEL-1", "DEL-2")
+@pytest.mark.parametrize("era", ["legacy", MODERN, "auto"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_an_ordinary_program_sees_its_list_follow_and_calls_tools_by_their_names(
+    transport: str, era: str
+) -> None:
+    async with shop_over(transport) as target, FollowingClient(target, mode=era) as client:
+        before = await names_of(client)
+        with pytest.raises(MCPError, match=r"Unknown tool: stock\.count"):
+            await client.call_tool("stock.count", {"item": "x"})
+        assert client.handle is None
+        for opener in ("open_stock", "stock.orders.activate", "cash.activate", "credit.activate", "join"):
+            assert not (await client.call_tool(opener, {})).is_error
+        assert (client.handle is None) == (era == "legacy")
+        more = sorted(set(await names_of(client)) - set(before))
+        assert more == ["credit.card", "discount", "stock.count", "stock.fail", "stock.orders.place", "stock.reject"]
+        assert (await client.call_tool("stock.count", {"item": "x"})).structured_content == {"item": "x", "shelf": 1}
+        assert text_of(await client.call_tool("credit.card", {})) == "card"
+        assert text_of(await client.call_tool("discount", {})) == "ten percent"
+        assert (await through(client, "stock.count", {"item": "y"})).structured_content == {"item": "y", "shelf": 1}
+        with pytest.raises(MCPError):
+            await client.call_tool("cash.coins", {})
+        assert not (await client.call_tool("stock.deactivate", {})).is_error
+        assert sorted(set(await names_of(client)) - set(before)) == ["credit.card", "discount"]
+
+
+async def test_a_program_goes_on_from_an_earlier_handle_or_begins_anew() -> None:
+    async with FollowingClient(build_server(make_shop()), mode=MODERN) as client:
+        before = await names_of(client)
+        await client.call_tool("stock.activate", {})
+        trunk = client.handle
+        await client.call_tool("cash.activate", {})
+        branch = client.handle
+        client.handle = trunk
+        await client.call_tool("credit.activate", {})
+        assert text_of(await client.call_tool("credit.card", {})) == "card"
+        client.handle = branch
+        assert text_of(await client.call_tool("cash.coins", {})) == "coins"
+        client.handle = None
+        assert await names_of(client) == before
+        assert "cash.coins" in [tool.name for tool in (await client.list_tools(meta=_meta(branch))).tools]
+    async with FollowingClient(build_server(make_shop()), mode=MODERN, handle="nonsense") as client:
+        assert await names_of(client) == before
+
+
+@pytest.mark.spec("DEL-3")
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_a_handle_that_the_server_refuses_is_dropped(transport: str) -> None:
+    async with shop_over(transport) as target, FollowingClient(target, mode=MODERN) as client:
+        client.handle = "nonsense"
+        refused = await client.call_tool("hello", {})
+        assert refused.is_error
+        assert "Activate the groups that you need again" in text_of(refused)
+        assert client.handle is None
+        assert text_of(await client.call_tool("hello", {})) == "hello"
+        client.handle = "nonsense"
+        assert "stock.count" not in await names_of(client)
+        assert client.handle is None
+        good = await opened(client, "stock")
+        assert (await through(client, "hello", {}, "nonsense")).is_error
+        assert client.handle == good
+        with pytest.raises(MCPError):
+            await client.list_tools(cursor="nonsense")
+        with pytest.raises(MCPError, match="Activate the groups that you need again"):
+            await client.list_tools(meta=_meta("nonsense"))
+        assert not (await client.call_tool("stock.count", {"item": "x"})).is_error
+
+
+@pytest.mark.spec("DEL-1")
+async def test_in_the_legacy_era_no_handle_is_sent() -> None:
+    async with FollowingClient(build_server(make_shop()), mode="legacy", handle="nonsense") as client:
+        assert not (await client.call_tool("stock.activate", {})).is_error
+        assert "stock.count" in await names_of(client)
+        assert client.handle == "nonsense"
+
+
+def _meta(handle: str | None) -> Any:
+    return {HANDLE_META: handle}

@@ -1,0 +1,344 @@
+"""Handle delivery without hooks: opening answers with a handle, under which `call_tool` calls (SPEC DEL-2, DEL-3)."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.shop import make_shop, shop_over
+from tests.adapters.mcp.support import PATIENCE, client_of, names_of, target_of
+from toolfold import Context, ToolSet
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp import server as server_module
+from toolfold_adapters.mcp.through import HANDLE_META
+
+MODERN = "2026-07-28"
+TRANSPORTS = ("memory", "stdio", "http")
+KEY = "a key of more than sixteen letters"
+
+pytestmark = pytest.mark.spec("DEL-2")
+
+
+def text_of(result: types.CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+
+
+def told(result: types.CallToolResult) -> Any:
+    assert not result.is_error, text_of(result)
+    return result.structured_content
+
+
+async def through(client: Client, name: str, arguments: Any = None, handle: str | None = None) -> types.CallToolResult:
+    """Call a tool by `call_tool`."""
+    given = {"name": name, "arguments": arguments or {}, **({"handle": handle} if handle else {})}
+    return await client.call_tool("call_tool", given)
+
+
+async def opened(client: Client, group: str, handle: str | None = None) -> str:
+    """Open a group and return the handle."""
+    answer = told(await client.call_tool(f"{group}.activate", {"handle": handle} if handle else {}))
+    return str(answer["handle"])
+
+
+async def listed_under(client: Client, handle: str) -> dict[str, types.Tool]:
+    meta: Any = {HANDLE_META: handle}
+    page = await client.list_tools(meta=meta)
+    return {tool.name: tool for tool in page.tools}
+
+
+@pytest.mark.spec("CTL-4", "DEL-7", "DEL-11")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_shows(transport: str) -> None:
+    async with shop_over(transport) as target, client_of(target, MODERN) as (client, listener):
+        before = await client.list_tools(cache_mode="bypass")
+        result = await client.call_tool("stock.activate", {})
+        answer = told(result)
+        assert {key: answer[key] for key in ("group", "changed", "active", "displaced")} == {
+            "group": "stock",
+            "changed": True,
+            "active": ["stock"],
+            "displaced": [],
+        }
+        assert [tool["name"] for tool in answer["tools"]] == ["stock.count", "stock.fail", "stock.reject"]
+        under = await listed_under(client, answer["handle"])
+        assert set(under) - {tool.name for tool in before.tools} == {tool["name"] for tool in answer["tools"]}
+        for tool in answer["tools"]:
+            assert types.Tool.model_validate(tool) == under[tool["name"]]
+        assert (result.meta or {})[HANDLE_META] == answer["handle"]
+        assert answer["handle"] in text_of(result)
+        assert json.loads(text_of(result).splitlines()[-1]) == answer["tools"]
+        assert (await client.list_tools(cache_mode="bypass")).tools == before.tools
+        assert listener.changes == 0
+
+
+@pytest.mark.spec("CALL-2", "CALL-3", "DEL-11")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_call_through_answers_exactly_what_the_tool_answers(transport: str) -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async with shop_over(transport) as target, client_of(target, MODERN) as (client, _):
+        handle = await opened(client, "stock")
+        meta: Any = {HANDLE_META: handle}
+        await client.list_tools(meta=meta)
+        for name, arguments in (("stock.count", {"item": "nails"}), ("stock.fail", {}), ("stock.count", {"item": 5})):
+            direct = await client.call_tool(name, arguments, meta=meta)
+            assert await through(client, name, arguments, handle) == direct
+        given = {"handle": handle, "name": "stock.count", "arguments": {"item": "nails", "shelf": 2}}
+        counted = await client.call_tool("call_tool", given, progress_callback=note)
+        assert told(counted) == {"item": "nails", "shelf": 2}
+        assert heard == [(1, 2, "half")]
+        for call in (
+            through(client, "stock.reject", {}, handle),
+            client.call_tool("stock.reject", {}, meta=meta),
+        ):
+            with pytest.raises(MCPError) as rejected:
+                await call
+            error = rejected.value
+            assert (error.code, error.message, error.data) == (-32050, "not today", {"until": "tomorrow"})
+
+
+@pytest.mark.spec("CALL-2")
+async def test_wrong_arguments_are_refused_in_the_name_of_the_tool_that_is_meant() -> None:
+    ran: list[str] = []
+    async with client_of(build_server(make_shop(ran)), MODERN) as (client, _):
+        handle = await opened(client, "stock")
+        for arguments in ({}, {"item": "nails", "shelf": "top"}, {"item": "nails", "more": 1}):
+            refused = await through(client, "stock.count", arguments, handle)
+            assert refused.is_error
+            assert "Invalid arguments for stock.count" in text_of(refused)
+        for wrong in ({}, {"name": 5}, {"name": "stock.count", "arguments": []}, {"name": "hello", "more": 1}):
+            refused = await client.call_tool("call_tool", wrong)
+            assert refused.is_error
+            assert "Invalid arguments for call_tool" in text_of(refused)
+        assert "a handle is a text" in text_of(await client.call_tool("stock.activate", {"handle": 5}))
+        assert ran == []
+
+
+@pytest.mark.spec("DEL-9")
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_a_cancelled_call_through_is_cancelled_in_the_handler(transport: str) -> None:
+    tools, parked, ended = ToolSet("slow"), anyio.Event(), anyio.Event()
+    tools.register_group("slow")
+
+    @tools.tool(group="slow")
+    async def wait() -> None:
+        parked.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with target_of(transport, tools) as target, client_of(target, MODERN) as (client, _):
+        handle = await opened(client, "slow")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(through, client, "slow.wait", {}, handle)
+            with anyio.fail_after(PATIENCE):
+                await parked.wait()
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(PATIENCE):
+            await ended.wait()
+
+
+@pytest.mark.spec("ACT-2", "CTL-5")
+async def test_an_inner_group_opens_under_the_handle_of_its_parent() -> None:
+    async with client_of(build_server(make_shop()), MODERN) as (client, _):
+        refused = await client.call_tool("stock.orders.activate", {})
+        assert refused.is_error
+        assert "activate 'stock' first" in text_of(refused)
+        outer = await opened(client, "stock")
+        answer = told(await client.call_tool("stock.orders.activate", {"handle": outer}))
+        assert answer["active"] == ["stock", "stock.orders"]
+        assert [tool["name"] for tool in answer["tools"]] == ["stock.orders.place"]
+        placed = await through(client, "stock.orders.place", {"items": {"nails": 3}}, answer["handle"])
+        assert text_of(placed) == "3"
+        assert (await through(client, "stock.orders.place", {"items": {}}, outer)).is_error
+
+
+@pytest.mark.spec("DEL-3")
+async def test_groups_can_be_opened_by_call_tool_itself() -> None:
+    async with client_of(build_server(make_shop()), MODERN) as (client, _):
+        outer = told(await through(client, "stock.activate"))["handle"]
+        inner = told(await through(client, "stock.orders.activate", {}, outer))
+        assert inner["active"] == ["stock", "stock.orders"]
+        again = told(await through(client, "cash.activate", {"handle": outer}, inner["handle"]))
+        assert again["active"] == ["cash", "stock"]
+
+
+@pytest.mark.spec("ACT-9", "ACT-3")
+async def test_a_step_is_taken_whole_or_not_at_all() -> None:
+    async with client_of(build_server(make_shop()), MODERN) as (client, _):
+        handle = await opened(client, "stock")
+        refused = await through(client, "open_everything", {}, handle)
+        assert refused.is_error
+        assert HANDLE_META not in (refused.meta or {})
+        same = told(await client.call_tool("stock.activate", {"handle": handle}))
+        assert (same["changed"], same["active"]) == (False, ["stock"])
+        assert [tool["name"] for tool in same["tools"]] == ["stock.count", "stock.fail", "stock.reject"]
+
+
+@pytest.mark.spec("ACT-4", "DEL-3")
+async def test_of_groups_that_exclude_one_another_the_newer_handle_has_the_later_one() -> None:
+    async with client_of(build_server(make_shop()), MODERN) as (client, _):
+        first = await opened(client, "cash")
+        answer = told(await client.call_tool("credit.activate", {"handle": first}))
+        assert (answer["active"], answer["displaced"]) == (["credit"], ["cash"])
+        assert text_of(await through(client, "credit.card", {}, answer["handle"])) == "card"
+        assert (await through(client, "cash.coins", {}, answer["handle"])).is_error
+        assert text_of(await through(client, "cash.coins", {}, first)) == "coins"
+
+
+@pytest.mark.spec("ACT-5")
+async def test_closing_a_group_answers_with_a_handle_without_it_and_what_is_in_it() -> None:
+    async with client_of(build_server(make_shop()), MODERN) as (client, _):
+        handle = await opened(client, "stock.orders", await opened(client, "stock"))
+        closed = await client.call_tool("stock.deactivate", {"handle": handle})
+        answer = told(closed)
+        assert (answer["active"], answer["tools"]) == ([], [])
+        assert "stock.orders" in text_of(closed)
+        for name in ("stock.count", "stock.orders.place"):
+            assert (await through(client, name, {}, answer["handle"])).is_error
+        assert not set(await listed_under(client, answer["handle"])) ^ set(await names_of(client))
+
+
+@pytest.mark.spec("DEL-3", "SES-1")
+async def test_two_continuations_of_one_handle_know_nothing_of_each_other() -> None:
+    async with client_of(build_server(make_shop()), MODERN) as (client, _):
+        trunk = await opened(client, "stock")
+        left, right = await opened(client, "cash", trunk), await opened(client, "credit", trunk)
+        closed = told(await client.call_tool("stock.deactivate", {"handle": left}))["handle"]
+        for handle, has in ((trunk, ""), (left, "cash.coins"), (right, "credit.card"), (closed, "cash.coins")):
+            under = await listed_under(client, handle)
+            assert [name for name in ("cash.coins", "credit.card") if name in under] == ([has] if has else [])
+            assert ("stock.count" in under) == (handle != closed)
+
+
+@pytest.mark.spec("CALL-1", "DEL-8", "DEL-9")
+@pytest.mark.parametrize("separator", [".", "__"])
+async def test_what_is_not_available_is_refused_in_the_words_of_a_direct_call(separator: str) -> None:
+    async with client_of(build_server(make_shop(), separator=separator), MODERN) as (client, _):
+        for name in (f"stock{separator}count", "no_such_tool", "call_tool", "no such.tool"):
+            refused = await through(client, name)
+            assert refused.is_error
+            if name != "call_tool":
+                with pytest.raises(MCPError) as direct:
+                    await client.call_tool(name, {})
+                assert text_of(refused) == direct.value.message == f"Unknown tool: {name}"
+
+
+@pytest.mark.spec("DEL-3", "DEL-11")
+async def test_a_handle_that_is_of_no_use_runs_nothing_and_says_to_activate_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1_800_000_000.0]
+    monkeypatch.setattr(server_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    ran: list[str] = []
+    other = ToolSet("other")
+    other.register_group("stock")
+    async with (
+        client_of(build_server(make_shop(ran), handle_key=KEY, handle_lifetime=60), MODERN) as (client, _),
+        client_of(build_server(make_shop(), handle_key=KEY[::-1]), MODERN) as (of_another_key, _),
+        client_of(build_server(other, handle_key=KEY), MODERN) as (of_another_server, _),
+    ):
+        old = await opened(client, "stock")
+        now[0] += 61
+        good = await opened(client, "stock")
+        useless = {
+            "nonsense": "nonsense",
+            "empty": "",
+            "truncated": good[:-1],
+            "altered": good[:-3] + ("a" if good[-3] != "a" else "b") + good[-2:],
+            "long": good * 100,
+            "expired": old,
+            "of another key": await opened(of_another_key, "stock"),
+            "of another server": await opened(of_another_server, "stock"),
+        }
+        for what, handle in useless.items():
+            meta: Any = {HANDLE_META: handle}
+            for name, arguments, carried in (
+                ("call_tool", {"handle": handle, "name": "stock.count", "arguments": {"item": "x"}}, None),
+                ("call_tool", {"handle": handle, "name": "hello"}, None),
+                ("stock.orders.activate", {"handle": handle}, None),
+                ("stock.deactivate", {"handle": handle}, None),
+                ("stock.count", {"item": "x"}, meta),
+                ("hello", {}, meta),
+            ):
+                refused = await client.call_tool(name, arguments, meta=carried)
+                assert refused.is_error, what
+                assert "Activate the groups that you need again" in text_of(refused), what
+                assert not (refused.meta or {}).get(HANDLE_META), what
+            with pytest.raises(MCPError, match="Activate the groups that you need again") as unlisted:
+                await client.list_tools(meta=meta)
+            assert unlisted.value.code == -32602
+        assert ran == []
+        assert told(await through(client, "stock.count", {"item": "x"}, good)) == {"item": "x", "shelf": 1}
+
+
+@pytest.mark.spec("CALL-5", "SES-5")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_handler_that_opens_a_group_or_sets_a_fact_answers_with_a_handle(transport: str) -> None:
+    async with shop_over(transport) as target, client_of(target, MODERN) as (client, _):
+        plain = await client.call_tool("hello", {})
+        assert HANDLE_META not in (plain.meta or {})
+        by_itself = await client.call_tool("open_stock", {})
+        handle = (by_itself.meta or {})[HANDLE_META]
+        assert text_of(by_itself).startswith("opened\n")
+        assert handle in text_of(by_itself)
+        joined = await through(client, "join", {}, handle)
+        assert joined.structured_content is None
+        both = (joined.meta or {})[HANDLE_META]
+        assert text_of(await through(client, "discount", {}, both)) == "ten percent"
+        assert told(await through(client, "stock.count", {"item": "x"}, both))["item"] == "x"
+        assert (await through(client, "discount", {}, handle)).is_error
+
+
+@pytest.mark.spec("REG-9", "DEL-11")
+async def test_prompts_and_resources_follow_a_handle_too() -> None:
+    async with client_of(build_server(make_shop()), MODERN) as (client, _):
+        meta: Any = {HANDLE_META: await opened(client, "stock")}
+        assert [prompt.name for prompt in (await client.list_prompts(meta=meta)).prompts] == ["stock.advise"]
+        assert (await client.get_prompt("stock.advise", meta=meta)).messages[0].content.text == "Advise me."  # type: ignore[union-attr]
+        assert (await client.read_resource("shop:///shelves", meta=meta)).contents[0].text == "three"  # type: ignore[union-attr]
+        assert (await client.list_resources()).resources == []
+        with pytest.raises(MCPError) as unknown:
+            await client.get_prompt("stock.advise")
+        assert unknown.value.code == -32602
+        useless: Any = {HANDLE_META: "nonsense"}
+        with pytest.raises(MCPError, match="Activate the groups that you need again"):
+            await client.read_resource("shop:///shelves", meta=useless)
+
+
+@pytest.mark.spec("CALL-4")
+async def test_a_call_under_way_is_not_disturbed_by_what_becomes_of_other_handles() -> None:
+    tools, parked, proceed = ToolSet("slow"), anyio.Event(), anyio.Event()
+    tools.register_group("slow")
+
+    @tools.tool(group="slow")
+    async def wait(context: Context) -> list[str]:
+        parked.set()
+        await proceed.wait()
+        return list(context.session.active)
+
+    answers: list[str] = []
+    async with client_of(build_server(tools), MODERN) as (client, _):
+        handle = await opened(client, "slow")
+
+        async def call() -> None:
+            answers.append(text_of(await through(client, "slow.wait", {}, handle)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            with anyio.fail_after(PATIENCE):
+                await parked.wait()
+            await client.call_tool("slow.deactivate", {"handle": handle})
+            proceed.set()
+    assert answers == ['["slow"]']

@@ -1,0 +1,197 @@
+"""Selection: the request itself, or whoever builds the server, says which groups are active (SPEC DEL-4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.desk import make_desk
+from tests.adapters.mcp.shop import make_shop
+from tests.adapters.mcp.support import client_of, modern_body, modern_headers, names_of, over_http
+from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through, told
+from toolfold import ConfigError, ExclusionConflict, Profile, ToolSet
+from toolfold_adapters.mcp import build_server
+
+ERAS = ("legacy", MODERN)
+STOCK = ["stock.count", "stock.fail", "stock.reject"]
+
+pytestmark = pytest.mark.spec("DEL-4")
+
+
+def make_shop_with_profiles() -> ToolSet:
+    tools = make_shop()
+    tools.register_profile(Profile(name="till", active=["cash"], available=["credit"]))
+    tools.register_profile(Profile(name="store", active=["stock"], available=["stock.orders"]))
+    return tools
+
+
+async def more_at(url: str, era: str, **headers: str) -> list[str]:
+    """Return the tools of groups that a client is listed at `url`."""
+    async with (
+        httpx2.AsyncClient(headers=headers) as http,
+        Client(streamable_http_client(url, http_client=http), mode=era) as client,
+    ):
+        groups = ("stock.", "cash.", "credit.")
+        roles = (".activate", ".deactivate")
+        return [name for name in await names_of(client) if name.startswith(groups) and not name.endswith(roles)]
+
+
+@pytest.mark.spec("DEL-7")
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_url_or_a_header_says_which_groups_are_active_and_parents_come_along(era: str) -> None:
+    async with over_http(make_shop_with_profiles()) as url:
+        assert await more_at(url, era) == []
+        for query, expected in (
+            ("?groups=stock", STOCK),
+            ("?groups=cash,stock", ["cash.coins", *STOCK]),
+            ("?groups=cash&groups=stock", ["cash.coins", *STOCK]),
+            ("?groups=stock.orders", ["stock.count", "stock.fail", "stock.orders.place", "stock.reject"]),
+            ("?groups=%20stock%20,,", STOCK),
+            ("?groups=", []),
+            ("?profile=till", ["cash.coins"]),
+            ("?profile=store&groups=stock.orders", ["stock.count", "stock.fail", "stock.orders.place", "stock.reject"]),
+            ("?profile=store&groups=cash", STOCK),
+        ):
+            for _ in range(2):
+                assert await more_at(f"{url}{query}", era) == expected, query
+        assert await more_at(url, era, **{"toolfold-groups": "cash,stock"}) == ["cash.coins", *STOCK]
+        assert await more_at(url, era, **{"Toolfold-Profile": "till"}) == ["cash.coins"]
+        assert await more_at(f"{url}?groups=stock", era, **{"toolfold-groups": "cash"}) == STOCK
+
+
+@pytest.mark.spec("DEL-7")
+async def test_of_one_url_all_lists_are_the_same_bytes_and_of_two_urls_none_is_shared() -> None:
+    async with over_http(make_shop()) as url, httpx2.AsyncClient() as one, httpx2.AsyncClient() as other:
+
+        async def raw(http: httpx2.AsyncClient, query: str) -> bytes:
+            response = await http.post(
+                f"{url}{query}", json=modern_body("tools/list"), headers=modern_headers("tools/list")
+            )
+            return response.content
+
+        queries = ("", "?groups=stock", "?groups=cash", "?groups=stock,cash")
+        first = {query: await raw(one, query) for query in queries}
+        assert len(set(first.values())) == len(queries)
+        for query in queries:
+            body = modern_body("tools/call", {"name": "credit.activate", "arguments": {}})
+            await one.post(f"{url}{query}", json=body, headers=modern_headers("tools/call", "credit.activate"))
+        for query in reversed(queries):
+            assert await raw(other, query) == await raw(one, query) == first[query]
+        assert await raw(one, "?groups=cash,stock") == first["?groups=stock,cash"]
+
+
+@pytest.mark.spec("CALL-4")
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_is_selected_can_be_called_and_goes_on_from_there(era: str) -> None:
+    async with over_http(make_shop()) as url, client_of(f"{url}?groups=stock,cash", era) as (client, _):
+        assert told(await client.call_tool("stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
+        assert told(await through(client, "stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
+        answer = told(await client.call_tool("credit.activate", {}))
+        assert (answer["active"], answer["displaced"]) == (["credit", "stock"], ["cash"])
+        if era == MODERN:
+            assert text_of(await through(client, "credit.card", {}, answer["handle"])) == "card"
+            assert "cash.coins" in await names_of(client)
+        else:
+            assert "cash.coins" not in await names_of(client)
+
+
+@pytest.mark.spec("REG-3")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("hooks", [False, True])
+async def test_a_selection_that_cannot_be_is_refused_to_the_caller_by_the_names_of_both(hooks: bool, era: str) -> None:
+    tools, both = (make_desk(), ("mode_a", "mode_b")) if hooks else (make_shop(), ("cash", "credit"))
+    async with over_http(tools) as url, client_of(f"{url}?groups={','.join(both)}", era) as (client, _):
+        with pytest.raises(MCPError) as listed:
+            await client.list_tools()
+        assert listed.value.code == -32602
+        called = await client.call_tool("ping" if hooks else "hello", {})
+        assert called.is_error
+        by_itself = await through(client, "hello")
+        assert by_itself.is_error
+        for text in (listed.value.message, text_of(called), text_of(by_itself)):
+            assert "The groups that this request selects can't be active together." in text
+            assert all(repr(name) in text for name in both)
+        with pytest.raises(MCPError) as asked:
+            await client.get_prompt("stock.advise")
+        assert asked.value.code == -32602
+    assert not tools.sessions
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_hook_that_fails_for_a_selection_is_told_to_the_caller(era: str) -> None:
+    async with over_http(make_desk()) as url, client_of(f"{url}?groups=vault", era) as (client, _):
+        refused = await client.call_tool("ping", {})
+        assert refused.is_error
+        assert "'vault'" in text_of(refused)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_names_that_do_not_exist_are_left_out_and_logged(era: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with over_http(make_shop_with_profiles()) as url:
+        assert await more_at(f"{url}?groups=stock,stok,stock.oders,Cash", era) == STOCK
+        for name in ("stok", "stock.oders", "Cash"):
+            assert f"the group {name!r}, which does not exist" in caplog.text
+        assert await more_at(f"{url}?profile=nobody", era) == []
+        assert "the profile 'nobody', which does not exist" in caplog.text
+
+
+@pytest.mark.spec("PRO-1")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_server_that_is_bound_to_a_profile_cannot_be_widened_by_a_request(
+    era: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with over_http(make_shop_with_profiles(), profile="store") as url:
+        assert await more_at(url, era) == STOCK
+        for query in ("?profile=till", "?groups=cash", "?profile=till&groups=cash,credit"):
+            assert await more_at(f"{url}{query}", era) == STOCK, query
+        assert "bound to 'store'" in caplog.text
+        wider = f"{url}?profile=till&groups=cash"
+        async with client_of(wider, era) as (client, _):
+            for name in ("cash.coins", "cash.activate"):
+                with pytest.raises(MCPError, match=f"Unknown tool: {name}"):
+                    await client.call_tool(name, {})
+                assert (await through(client, name)).is_error
+
+
+@pytest.mark.spec("PRO-1", "DEL-3")
+async def test_a_handle_of_a_wider_server_opens_nothing_on_one_that_is_bound_to_a_profile() -> None:
+    tools, key = make_shop_with_profiles(), "a key of more than sixteen letters"
+    async with (
+        client_of(build_server(tools, handle_key=key), MODERN) as (wide, _),
+        client_of(build_server(tools, handle_key=key, profile="store"), MODERN) as (narrow, _),
+    ):
+        handle = await opened(wide, "cash", await opened(wide, "stock"))
+        assert (await through(narrow, "cash.coins", {}, handle)).is_error
+        assert told(await through(narrow, "stock.count", {"item": "x"}, handle)) == {"item": "x", "shelf": 1}
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"active": ["stock.orders"]}, ["stock.count", "stock.fail", "stock.orders.place", "stock.reject"]),
+        ({"profile": "till"}, ["cash.coins"]),
+        ({"profile": "store", "active": ["stock.orders", "nowhere"]}, [*STOCK[:2], "stock.orders.place", STOCK[2]]),
+        ({"profile": Profile(name="own", active=["credit"])}, ["credit.card"]),
+    ],
+)
+async def test_whoever_builds_the_server_can_select_too(options: dict[str, Any], expected: list[str], era: str) -> None:
+    server = build_server(make_shop_with_profiles(), **options)
+    async with client_of(server, era) as (client, _):
+        shown = [name for name in await names_of(client) if name in {*STOCK, "stock.orders.place"} or "." in name]
+        assert [name for name in shown if not name.endswith("activate")] == expected
+    with pytest.raises((ExclusionConflict, ConfigError)):
+        build_server(make_shop_with_profiles(), active=["cash", "credit"])
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_request_replaces_the_groups_that_the_server_was_built_with(era: str) -> None:
+    async with over_http(make_shop(), active=["stock"]) as url:
+        assert await more_at(url, era) == STOCK
+        assert await more_at(f"{url}?groups=cash", era) == ["cash.coins"]
+        assert await more_at(f"{url}?groups=nowhere", era) == STOCK

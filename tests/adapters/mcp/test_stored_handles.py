@@ -1,0 +1,282 @@
+"""Handles of tool sets with hooks: each keeps a session, whose hooks run once and in pairs (SPEC DEL-3, HOOK)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server import Server
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.desk import make_desk
+from tests.adapters.mcp.shop import make_shop
+from tests.adapters.mcp.support import PATIENCE, client_of, over_http, stdio_desk, target_of
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
+from toolfold import Context, ProtocolError, ToolSet
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp import server as server_module
+
+pytestmark = pytest.mark.spec("DEL-3")
+
+
+class Journal(list[str]):
+    """What hooks did; one can wait until they have done so much."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._more = anyio.Event()
+
+    def append(self, event: str) -> None:
+        super().append(event)
+        self._more.set()
+        self._more = anyio.Event()
+
+    async def reaches(self, length: int) -> None:
+        with anyio.fail_after(PATIENCE):
+            while len(self) < length:
+                await self._more.wait()
+
+
+@asynccontextmanager
+async def callers_of(server: Server[Any]) -> AsyncIterator[Callable[[str], Any]]:
+    """Yield what a client of each caller connects to; a caller's token is its name."""
+
+    class Names:
+        async def verify_token(self, token: str) -> AccessToken:
+            return AccessToken(token=token, client_id="client", scopes=[], subject=token)
+
+    settings = AuthSettings(issuer_url="https://issuer.example", resource_server_url=None)  # type: ignore[arg-type]
+    app = server.streamable_http_app(auth=settings, token_verifier=Names())
+    async with app.router.lifespan_context(app):
+
+        def target(name: str) -> Any:
+            headers = {"authorization": f"Bearer {name}"}
+            http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), headers=headers)
+            return streamable_http_client("http://127.0.0.1:8000/mcp", http_client=http)
+
+        yield target
+
+
+@pytest.mark.spec("HOOK-1", "HOOK-9", "DEL-2")
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_hooks_run_once_for_a_handle_and_again_when_the_server_ends(transport: str) -> None:
+    journal = Journal()
+    tools = make_desk(journal)
+    async with target_of(transport, tools) as target, client_of(target, MODERN) as (client, _):
+        first = await client.call_tool("database.activate", {})
+        handle = told(first)["handle"]
+        assert [tool["name"] for tool in told(first)["tools"]] == ["database.query"]
+        assert await opened(client, "database.write", handle) == handle
+        again = told(await client.call_tool("database.activate", {"handle": handle}))
+        assert (again["changed"], again["handle"]) == (False, handle)
+        assert told(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+        assert "database.write.insert" in await listed_under(client, handle)
+        other = await opened(client, "database")
+        assert other != handle
+        assert told(await client.call_tool("database.deactivate", {"handle": other}))["active"] == []
+        assert journal == ["database on", "database on", "database off"]
+        assert len(tools.sessions) == 2
+    await journal.reaches(4)
+    assert journal[3:] == ["database off"]
+    assert not tools.sessions
+
+
+@pytest.mark.spec("HOOK-9")
+async def test_hooks_run_when_a_process_is_left_over_stdio(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with client_of(stdio_desk(str(log)), MODERN) as (client, _):
+        assert told(await through(client, "database.query", {"sql": "x"}, await opened(client, "database")))
+    assert log.read_text().splitlines() == ["database on", "database off"]
+
+
+@pytest.mark.spec("HOOK-9", "SES-3")
+async def test_a_session_ends_when_its_handle_has_not_been_used_for_its_lifetime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(server_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    journal = Journal()
+    tools = make_desk(journal)
+    async with client_of(build_server(tools, handle_lifetime=0.5), MODERN) as (client, _):
+        handle = await opened(client, "database")
+        for _ in range(3):
+            now[0] += 0.4
+            assert told(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+        now[0] += 0.6
+        refused = await through(client, "ping", {}, handle)
+        assert refused.is_error
+        assert "Activate the groups that you need again" in text_of(refused)
+        await journal.reaches(2)
+        assert journal == ["database on", "database off"]
+        assert not tools.sessions
+
+
+@pytest.mark.spec("HOOK-9", "SES-4")
+async def test_the_number_of_sessions_is_bounded_and_the_least_recently_used_one_ends() -> None:
+    journal = Journal()
+    tools = make_desk(journal)
+    async with client_of(build_server(tools, max_handles=2), MODERN) as (client, _):
+        first, second = await opened(client, "database"), await opened(client, "database")
+        await through(client, "ping", {}, first)
+        third = await opened(client, "mode_a")
+        await journal.reaches(3)
+        assert journal == ["database on", "database on", "database off"]
+        assert len(tools.sessions) == 2
+        assert (await through(client, "ping", {}, second)).is_error
+        for handle in (first, third):
+            assert text_of(await through(client, "ping", {}, handle)) == "pong"
+
+
+@pytest.mark.spec("SES-4", "HOOK-9")
+async def test_a_session_that_would_be_one_too_many_is_refused_and_undone() -> None:
+    journal = Journal()
+    tools = make_desk(journal, max_sessions=1)
+    async with client_of(build_server(tools), MODERN) as (client, _):
+        handle = await opened(client, "mode_a")
+        refused = await client.call_tool("database.activate", {})
+        assert refused.is_error
+        assert "The limit of 1 open sessions is reached" in text_of(refused)
+        assert journal == ["database on", "database off"]
+        assert text_of(await client.call_tool("ping", {})) == "pong"
+        assert text_of(await through(client, "mode_a.only_a", {}, handle)) == "a"
+
+
+@pytest.mark.parametrize("hooks", [False, True])
+async def test_a_handle_is_of_use_to_the_caller_that_got_it_only(hooks: bool) -> None:
+    tools, group, name = (make_desk(), "mode_a", "mode_a.only_a") if hooks else (make_shop(), "cash", "cash.coins")
+    async with (
+        callers_of(build_server(tools)) as target,
+        Client(target("ada"), mode=MODERN) as ada,
+        Client(target("ada"), mode=MODERN) as ada_elsewhere,
+        Client(target("bob"), mode=MODERN) as bob,
+    ):
+        handle = await opened(ada, group)
+        assert not (await through(ada_elsewhere, name, {}, handle)).is_error
+        for refused in (
+            await through(bob, name, {}, handle),
+            await bob.call_tool(f"{group}.deactivate", {"handle": handle}),
+        ):
+            assert refused.is_error
+            assert "for this caller" in text_of(refused)
+        with pytest.raises(MCPError, match="for this caller"):
+            await listed_under(bob, handle)
+        assert name in await listed_under(ada, handle)
+
+
+@pytest.mark.spec("HOOK-4", "CTL-5")
+async def test_a_failed_hook_changes_nothing_and_keeps_nothing() -> None:
+    tools = make_desk()
+    async with client_of(build_server(tools), MODERN) as (client, _):
+        refused = await client.call_tool("vault.activate", {})
+        assert refused.is_error
+        assert "the key is missing" in text_of(refused)
+        assert "handle" not in (refused.structured_content or {})
+        handle = await opened(client, "mode_a")
+        assert (await client.call_tool("vault.activate", {"handle": handle})).is_error
+        assert told(await client.call_tool("mode_a.activate", {"handle": handle}))["active"] == ["mode_a"]
+        assert len(tools.sessions) == 1
+
+
+@pytest.mark.spec("HOOK-9", "HOOK-6")
+@pytest.mark.parametrize("ending", ["cancelled", "an error of the protocol"])
+async def test_what_a_call_opened_is_closed_again_if_no_answer_can_tell_the_handle(ending: str) -> None:
+    journal, parked = Journal(), anyio.Event()
+    tools = make_desk(journal)
+
+    @tools.tool()
+    async def open_and_leave(context: Context) -> None:
+        await context.activate("database")
+        parked.set()
+        if ending != "cancelled":
+            raise ProtocolError(-32050, "not today")
+        await anyio.sleep_forever()
+
+    async with client_of(build_server(tools), MODERN) as (client, _):
+        if ending == "cancelled":
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "open_and_leave", {})
+                with anyio.fail_after(PATIENCE):
+                    await parked.wait()
+                tasks.cancel_scope.cancel()
+        else:
+            with pytest.raises(MCPError, match="not today"):
+                await client.call_tool("open_and_leave", {})
+        await journal.reaches(2)
+        assert journal == ["database on", "database off"]
+        assert not tools.sessions
+
+
+@pytest.mark.spec("HOOK-5", "HOOK-6")
+async def test_a_cancelled_activation_is_undone_and_its_handle_goes_on() -> None:
+    tools, journal, parked = ToolSet("slow"), Journal(), anyio.Event()
+
+    async def wait() -> None:
+        parked.set()
+        await anyio.sleep_forever()
+
+    tools.register_group("a", on_activate=lambda: journal.append("on"), on_deactivate=lambda: journal.append("off"))
+    tools.register_group("b", parent="a", on_activate=wait)
+    async with over_http(tools) as url, client_of(url, MODERN) as (client, _):
+        handle = await opened(client, "a")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "a.b.activate", {"handle": handle})
+            with anyio.fail_after(PATIENCE):
+                await parked.wait()
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(PATIENCE):  # waits for its turn after the step that is undone
+            answer = told(await client.call_tool("a.activate", {"handle": handle}))
+        assert (answer["changed"], answer["active"]) == (False, ["a"])
+        assert journal == ["on"]
+
+
+@pytest.mark.spec("HOOK-1", "HOOK-9", "DEL-4")
+async def test_groups_that_requests_begin_with_are_set_up_for_each_call_and_torn_down_unless_kept() -> None:
+    journal = Journal()
+    tools = make_desk(journal)
+    async with client_of(build_server(tools, active=["database"]), MODERN) as (client, _):
+        await client.list_tools()
+        assert journal == []
+        assert told(await client.call_tool("database.query", {"sql": "x"})) == {"ran": "x"}
+        assert journal == ["database on", "database off"]
+        handle = await opened(client, "mode_a")
+        assert told(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+        assert journal == ["database on", "database off", "database on"]
+        assert told(await client.call_tool("database.deactivate", {"handle": handle}))["active"] == ["mode_a"]
+        assert journal[3:] == ["database off"]
+    assert len(journal) == 4
+    async with client_of(build_server(make_desk(), active=["vault"]), MODERN) as (client, _):
+        assert (await client.call_tool("ping", {})).is_error
+
+
+@pytest.mark.spec("REG-5")
+async def test_a_group_that_is_removed_is_closed_under_every_handle_first() -> None:
+    journal = Journal()
+    tools = make_desk(journal)
+    async with client_of(build_server(tools), MODERN) as (client, _):
+        handle = await opened(client, "database.write", await opened(client, "database"))
+        await tools.unregister_group("database")
+        assert journal == ["database on", "database off"]
+        assert told(await client.call_tool("mode_a.activate", {"handle": handle}))["active"] == ["mode_a"]
+
+
+@pytest.mark.spec("SES-2", "HOOK-1")
+async def test_requests_of_one_handle_at_once_take_their_turns() -> None:
+    journal = Journal()
+    async with over_http(make_desk(journal)) as url, client_of(url, MODERN) as (client, _):
+        handle = await opened(client, "mode_a")
+        async with anyio.create_task_group() as tasks:
+            for name in ("database.activate",) * 5 + ("mode_b.activate",) * 3:
+                tasks.start_soon(client.call_tool, name, {"handle": handle})
+        assert journal == ["database on"]
+        answer = told(await client.call_tool("mode_b.activate", {"handle": handle}))
+        assert answer["active"] == ["database", "mode_b"]
