@@ -13,7 +13,7 @@ names.py, resources.py, observe.py, errors.py          names, URI templates, eve
 from .catalog import Catalog, GroupSpec, Profile, Spec
 from .control import Loader
 from .declare import group, tool
-from .dispatch import Context, ToolResult
+from .dispatch import Context, InputRequired, ToolResult
 from .errors import *  # noqa: F403 - errors.__all__ is the list of SPEC ERR-1
 from .errors import __all__ as _errors
 from .listing import GroupInfo, Page
@@ -34,6 +34,7 @@ __all__ = [
     "GroupInfo",
     "GroupSpec",
     "HookContext",
+    "InputRequired",
     "Loader",
     "Page",
     "Plan",

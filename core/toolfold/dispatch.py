@@ -38,13 +38,36 @@ def _blocks(blocks: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...
 
 
 @frozen
+class InputRequired:
+    """What a handler answers that needs something of the caller first, who then calls again with the responses.
+
+    `requests` are what is asked for, by name, in the shape of the MCP specification; `state` comes back with the
+    responses. A handler of a tool, a prompt or a resource may answer so, if the protocol of its caller has it.
+    """
+
+    requests: Mapping[str, Mapping[str, Any]] = {}
+    state: str | None = None
+
+    @property
+    def wire(self) -> dict[str, Any]:
+        """The whole result, in the shape of the MCP specification."""
+        asked = {"inputRequests": dict(self.requests)} if self.requests else {}
+        state = {} if self.state is None else {"requestState": self.state}
+        return {"resultType": "input_required", **asked, **state}
+
+
+@frozen
 class ToolResult:
-    """The answer to a call: content blocks for the model, structured content for programs, whether it is an error."""
+    """The answer to a call: content blocks for the model, structured content for programs, whether it is an error.
+
+    With `needs` it is no answer yet: the caller has to supply something and to call again.
+    """
 
     content: tuple[Mapping[str, Any], ...] = field(default=(), converter=_blocks)
     structured: Any = None
     is_error: bool = False
     meta: Mapping[str, Any] | None = None
+    needs: InputRequired | None = None
 
     @classmethod
     def of_text(cls, text: str, structured: Any = None, *, is_error: bool = False) -> ToolResult:
@@ -178,6 +201,8 @@ def to_result(value: Any) -> ToolResult:
     """
     if isinstance(value, ToolResult):
         return value
+    if isinstance(value, InputRequired):
+        return ToolResult(needs=value)
     if value is None:
         return ToolResult()
     if isinstance(value, str):
@@ -192,6 +217,8 @@ def to_result(value: Any) -> ToolResult:
 
 def to_prompt(value: Any) -> Any:
     """Return what a prompt's handler answered as a prompt result: a text is one message of the user."""
+    if isinstance(value, InputRequired):
+        return value.wire
     if isinstance(value, str):
         value = [{"role": "user", "content": {"type": "text", "text": value}}]
     return value if isinstance(value, Mapping) else {"messages": to_jsonable_python(value, by_alias=True)}
@@ -199,6 +226,8 @@ def to_prompt(value: Any) -> Any:
 
 def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
     """Return what a resource's handler answered as a resource result: texts and bytes become its one content."""
+    if isinstance(value, InputRequired):
+        return value.wire
     kind = {"mimeType": mime_type} if mime_type else {}
     if isinstance(value, bytes):
         value = [{"uri": uri, **kind, "blob": base64.b64encode(value).decode()}]

@@ -220,7 +220,7 @@ class Session:
         spec, snapshot = self._find("tool", name)
         context = Context(self, name, snapshot, request, spell, progress or no_progress)
         result = await dispatch.run(spec, arguments, context)
-        if not result.is_error and name in context.snapshot.catalog.opened_by:
+        if not result.is_error and result.needs is None and name in context.snapshot.catalog.opened_by:
             await self._open_on(name, context.snapshot.catalog.opened_by[name])
         return result
 

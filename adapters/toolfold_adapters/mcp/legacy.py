@@ -93,12 +93,12 @@ class SessionDelivery:
     async def prompt(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in the session."""
         async with self._request(server, ctx) as session:
-            return await session.get_prompt(name, arguments, ctx)
+            return self._renderer.other(await session.get_prompt(name, arguments, ctx))
 
     async def read(self, server: Server[Any], ctx: Any, uri: str) -> Any:
         """Return the contents of a resource in the session."""
         async with self._request(server, ctx) as session:
-            return await session.read(uri, ctx)
+            return self._renderer.contents(await session.read(uri, ctx))
 
     async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
         if self._through is None or name != self._through.name or not session.catalog.groups:

@@ -34,7 +34,7 @@ from toolfold.listing import page_of
 from .handles import SignedHandles, StoredHandles, end
 from .principals import principal_of
 from .render import Renderer, unknown
-from .selection import UNUSABLE, Selection, refusal, selected
+from .selection import UNUSABLE, Selection, by_header, refusal, selected
 from .through import HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE, Asked, CallThrough, take_handle, with_handle
 
 STALE = (HandleInvalid, HandleExpired)
@@ -79,7 +79,10 @@ class HandleDelivery:
         self._renderer = Renderer(wire, modern=True, adjust=with_handle)
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
-        """Return a page of the list that the request is about."""
+        """Return a page of the list that the request is about.
+
+        It is for this caller alone if what caches do not compare has a say in it: a handle, a header, a predicate.
+        """
         handle = _handle_of(ctx)
         try:
             snapshot = self._snapshot(ctx, handle)
@@ -88,7 +91,8 @@ class HandleDelivery:
         extra = (self._through.spec,) if kind == "tool" and snapshot.catalog.groups else ()
         page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra)
         shown = self._renderer.page(page, kind)
-        return {**shown, "cacheScope": "private"} if handle else shown
+        own = handle is not None or by_header(ctx.request) or snapshot.catalog.shelves[kind].changing
+        return {**shown, "cacheScope": "private"} if own else shown
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers, and the handle of what it has changed."""
@@ -122,7 +126,7 @@ class HandleDelivery:
         """Return the contents of a resource."""
         async with self._readable(ctx) as session:
             contents = await session.read(uri, ctx)
-        return self._renderer.other({"ttlMs": 0, "cacheScope": "private", **contents})
+        return self._renderer.contents(contents)
 
     # -- which state --------------------------------------------------------------------------------------------------
 

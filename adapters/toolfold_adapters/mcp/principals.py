@@ -120,7 +120,7 @@ class PrincipalDelivery:
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource in the caller's session."""
         contents = await (await self._session(ctx)).read(uri, ctx)
-        return self._renderer.other({"ttlMs": 0, "cacheScope": "private", **contents})
+        return self._renderer.contents(contents)
 
     async def _session(self, ctx: Any) -> Session:
         caller = principal_of(ctx)

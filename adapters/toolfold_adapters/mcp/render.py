@@ -22,6 +22,8 @@ from .selection import UNUSABLE, refusal
 RESOURCE_NOT_FOUND = -32002
 """What the legacy era answers for an unknown resource; the modern era uses `INVALID_PARAMS`."""
 
+UNASKABLE = "More input is needed, for which clients of this protocol version can't be asked in a result."
+
 LISTS: Mapping[Kind, tuple[str, str]] = {
     "tool": ("tools/list", "tools"),
     "prompt": ("prompts/list", "prompts"),
@@ -98,16 +100,29 @@ class Renderer:
 
     def result(self, result: ToolResult) -> dict[str, Any]:
         """Return a tool's result."""
+        meta = {"_meta": dict(result.meta)} if result.meta else {}
+        if result.needs is not None and not self._modern:
+            return self.result(ToolResult.of_text(UNASKABLE, is_error=True))
+        if result.needs is not None:
+            return {**result.needs.wire, **meta}
         shown: dict[str, Any] = {"content": [dict(block) for block in result.content], "isError": result.is_error}
         if result.structured is not None and (self._modern or isinstance(result.structured, dict)):
             shown["structuredContent"] = result.structured
-        if result.meta:
-            shown["_meta"] = dict(result.meta)
-        return self.other(shown)
+        return self.other({**shown, **meta})
+
+    def contents(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the contents of a resource, with the hints for caches that are for contents only."""
+        complete = result.get("resultType", "complete") == "complete"
+        hints = {"ttlMs": 0, "cacheScope": "private"} if self._modern and complete else {}
+        return self.other({**hints, **result})
 
     def other(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Return a result of another kind, such as a prompt's messages."""
-        return {"resultType": "complete", **result} if self._modern else dict(result)
+        if self._modern:
+            return {"resultType": "complete", **result}
+        if result.get("resultType", "complete") != "complete":
+            raise MCPError(code=types.INTERNAL_ERROR, message=UNASKABLE)
+        return dict(result)
 
 
 @contextmanager
@@ -122,8 +137,9 @@ def wire_errors(asked: str, *, modern: bool) -> Iterator[None]:
         yield
     except ToolNotFound as error:
         message = unknown(error, asked)
-        if error.kind == "resource" and not modern:
-            raise MCPError(code=RESOURCE_NOT_FOUND, message=message, data={"uri": asked}) from error
+        if error.kind == "resource":
+            code = types.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND
+            raise MCPError(code=code, message=message, data={"uri": asked}) from error
         raise MCPError(code=types.INVALID_PARAMS, message=message) from error
     except UNUSABLE as error:
         raise MCPError(code=types.INVALID_PARAMS, message=refusal(error)) from error

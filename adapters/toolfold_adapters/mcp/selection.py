@@ -93,6 +93,11 @@ def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
     return Selection(profile, tuple(name for name in groups if name in known) if groups else built.groups)
 
 
+def by_header(request: Any) -> bool:
+    """Return whether headers have a say in a request's selection, which caches do not look at."""
+    return request is not None and any(f"toolfold-{what}" in request.headers for what in (GROUPS, PROFILE))
+
+
 def refusal(error: ToolfoldError) -> str:
     """Return what a caller is told whose selection can't be."""
     about = "The groups that this request selects can't be active together. "

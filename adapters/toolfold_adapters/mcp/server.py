@@ -15,7 +15,7 @@ from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.models import InitializationOptions
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolfold import ConfigError, Profile, ToolNotFound, ToolSet, WireNames
+from toolfold import ConfigError, Profile, ToolNotFound, ToolSet, WireNames, __version__
 from toolfold.catalog import Kind
 from toolfold.observe import Event, ListsAnnounced
 
@@ -61,7 +61,7 @@ def build_server(
     profile: str | Profile | None = None,
     active: Iterable[str] = (),
     instructions: str | None = None,
-    version: str = "",
+    version: str = __version__,
     call_tool: str = "call_tool",
     legacy_call_tool: bool = True,
     handle_key: str | bytes | Sequence[str | bytes] | None = None,
@@ -84,7 +84,7 @@ def build_server(
         profile: The profile that sessions are opened under (SPEC PRO-1).
         active: More groups that sessions begin with.
         instructions: What the server tells clients about itself; how groups are opened is added.
-        version: The server's version.
+        version: The server's version; Toolfold's own unless given.
         call_tool: The name of the tool that calls other tools.
         legacy_call_tool: Whether legacy clients are offered it too (SPEC DEL-8).
         handle_key: The secret that signs handles, or several of which the last one signs; from the environment variable

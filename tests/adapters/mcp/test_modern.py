@@ -11,7 +11,7 @@ from mcp import Client
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, client_of, modern_body, modern_headers, names_of, over_http, target_of
-from toolfold import Context, Profile, ToolSet
+from toolfold import Context, Profile, ToolSet, Visibility
 from toolfold_adapters.mcp import build_server
 
 MODERN = "2026-07-28"
@@ -101,6 +101,16 @@ async def test_a_modern_list_says_how_it_may_be_cached_and_is_complete() -> None
         found = (await http.post(url, json=discover, headers=modern_headers("server/discover"))).json()["result"]
         assert found["supportedVersions"] == [MODERN]
         assert found["capabilities"]["tools"] == {"listChanged": True}
+
+
+@pytest.mark.spec("DEL-7")
+async def test_a_list_that_predicates_have_a_say_in_is_not_for_shared_caches() -> None:
+    tools = make_desk()
+    tools.register("moody", lambda: "x", input_schema={"type": "object"}, visibility=Visibility.when(lambda view: True))
+    async with Client(build_server(tools), mode=MODERN) as client:
+        assert (await client.list_tools()).cache_scope == "private"
+    async with Client(build_server(make_desk()), mode=MODERN) as client:
+        assert (await client.list_tools()).cache_scope == "public"
 
 
 @pytest.mark.spec("DEL-7", "PRO-1")

@@ -13,8 +13,9 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import client_of, names_of, target_of
-from toolfold import ConfigError, Context, ProtocolError, ToolfoldError, ToolResult, ToolSet, Visibility
+from toolfold import ConfigError, Context, InputRequired, ProtocolError, ToolfoldError, ToolResult, ToolSet, Visibility
 from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.through import HANDLE_META
 
 ERAS = ("legacy", "2026-07-28")
 OBJECT = {"type": "object"}
@@ -257,3 +258,29 @@ async def test_the_request_is_handed_to_handlers() -> None:
     for mode, version in (("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")):
         async with Client(build_server(tools), mode=mode) as client:
             assert (await client.call_tool("era", {})).content[0].text == version  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_handler_that_needs_input_asks_for_it_where_the_era_has_a_way(era: str) -> None:
+    tools = ToolSet("asking")
+    question = {
+        "method": "elicitation/create",
+        "params": {"message": "Sure?", "mode": "form", "requestedSchema": OBJECT},
+    }
+    asking = InputRequired({"sure": question}, state="s1")
+    tools.register("delete", lambda: asking, input_schema=OBJECT)
+    tools.register_prompt("confirm", lambda: asking)
+    tools.register_group("after", opens_on="delete")
+    async with Client(build_server(tools), mode=era) as client:
+        if era == "legacy":
+            assert (await client.call_tool("delete", {})).is_error
+            with pytest.raises(MCPError, match="More input is needed"):
+                await client.get_prompt("confirm")
+        else:
+            for asked in (
+                await client.session.call_tool("delete", {}, allow_input_required=True),
+                await client.session.get_prompt("confirm", allow_input_required=True),
+            ):
+                assert asked.model_dump(by_alias=True)["resultType"] == "input_required"
+                assert asked.model_dump(by_alias=True)["requestState"] == "s1"
+                assert HANDLE_META not in (asked.meta or {})

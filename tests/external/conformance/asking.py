@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolfold import Context, ProtocolError, ToolSet
+from toolfold import Context, InputRequired, ProtocolError, ToolSet
 
 INVALID_PARAMS = -32602
 ROOTS = {"method": "roots/list", "params": {}}
@@ -27,10 +27,9 @@ def sample(prompt: str, max_tokens: int) -> dict[str, Any]:
     return {"method": "sampling/createMessage", "params": {"messages": [message], "maxTokens": max_tokens}}
 
 
-def asking(requests: Mapping[str, Mapping[str, Any]], state: str | None = None) -> Any:
+def asking(requests: Mapping[str, Mapping[str, Any]], state: str | None = None) -> InputRequired:
     """Return what a handler answers to ask for something."""
-    asked: dict[str, Any] = {"resultType": "input_required", "inputRequests": requests}
-    return asked if state is None else {**asked, "requestState": state}
+    return InputRequired(requests, state)
 
 
 def responses(context: Context) -> Mapping[str, Any]:
