@@ -158,7 +158,7 @@ def _decode(cursor: str, issuer: str) -> str:
         text = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
     except (UnicodeError, binascii.Error):
         raise InvalidCursor(cursor) from None
-    origin, newline, name = text.rpartition("\n")
-    if origin != issuer or not newline:
+    origin, _, name = text.rpartition("\n")
+    if origin != issuer:
         raise InvalidCursor(cursor)
     return name

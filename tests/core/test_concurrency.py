@@ -48,6 +48,25 @@ async def test_steps_are_taken_in_order_of_arrival() -> None:
 
 
 @pytest.mark.spec("SES-2")
+async def test_a_request_that_comes_while_one_that_had_waited_is_under_way_waits_as_well() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    parks = [journal.park(line) for line in ("+a", "+c")]
+    tasks = [asyncio.ensure_future(session.activate(path)) for path in ("a", "c")]
+    with anyio.fail_after(WAIT):
+        await parks[0].arrived.wait()
+        await settle()
+        parks[0].release.set()
+        await parks[1].arrived.wait()
+        tasks.append(asyncio.ensure_future(session.activate("b")))
+        await settle()
+        assert journal.lines == ["+a", "+c"]
+        parks[1].release.set()
+        assert await asyncio.gather(*tasks) == [True] * 3
+    assert journal.take() == ["+a", "+c", "-a", "+b"]
+
+
+@pytest.mark.spec("SES-2")
 async def test_reads_do_not_wait_for_a_step_and_see_the_state_before_it() -> None:
     journal = Journal()
     session = await opened(journal, "a")

@@ -210,18 +210,20 @@ both_ways = pytest.mark.parametrize("cancel", [cancelled_by_scope, cancelled_by_
 async def test_a_cancellation_in_any_hook_undoes_what_was_done_and_goes_on(position: int, cancel: Cancel) -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
-    before, heard = session.snapshot, list[frozenset[str]]()
+    before, heard, finished = session.snapshot, list[frozenset[str]](), list[str]()
     session.on_list_changed(heard.append)
     undone = list(reversed(UNDONE[:position]))
 
     async def take_turns(context: HookContext) -> None:
         await settle()
+        finished.append(context.group)
 
     journal.acting = dict.fromkeys(undone, take_turns)
     park = journal.park(SWITCH[position])
     with anyio.fail_after(WAIT):
         await cancel(lambda: switch(session), park.arrived)
     assert journal.take() == [*SWITCH[: position + 1], *undone]
+    assert len(finished) == position
     assert session.snapshot is before
     assert heard == []
     del journal.parked[SWITCH[position]]
@@ -338,17 +340,19 @@ async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None
 async def test_a_forced_deactivation_completes_although_it_is_cancelled_and_the_cancellation_goes_on(
     cancel: Cancel,
 ) -> None:
-    journal = Journal()
+    journal, finished = Journal(), list[str]()
     session = await opened(journal, "a", "a.x", "a.y")
 
     async def take_turns(context: HookContext) -> None:
         await settle()
+        finished.append(context.group)
 
     journal.acting = dict.fromkeys(["-a.x", "-a"], take_turns)
     park = journal.park("-a.y")
     with anyio.fail_after(WAIT):
         await cancel(lambda: session.deactivate("a", force=True), park.arrived)
     assert journal.take() == ["-a.y", "-a.x", "-a"]
+    assert finished == ["a.x", "a"]
     assert not session.active
 
 

@@ -271,6 +271,13 @@ def test_a_single_text_is_one_group_and_not_its_letters() -> None:
     assert Step("ab", "cd") == Step(("ab",), ("cd",))
 
 
+@pytest.mark.spec("ACT-6", "SES-5")
+def test_a_step_leaves_the_facts_as_they_are() -> None:
+    snapshot = at(desk(), "a").with_facts({"f": 1})
+    assert plan(snapshot, Step("b")).after.facts == {"f": 1}
+    assert everything_left(snapshot).after.facts == {"f": 1}
+
+
 def test_a_plan_names_who_enters_and_leaves_in_canonical_order() -> None:
     tools = desk()
     planned = plan(at(tools, "a", "a.y", "a.x"), Step(("b.z", "b")))

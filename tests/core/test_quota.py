@@ -170,6 +170,20 @@ async def test_a_pinned_group_and_the_ancestors_of_the_target_are_spared() -> No
 
 
 @pytest.mark.spec("ACT-10")
+@pytest.mark.parametrize("evict", [None, "oldest"])
+def test_a_state_over_the_limit_may_shrink_but_not_grow(evict: str | None) -> None:
+    catalog = flat("a", "b", "c", "d", max_active=1, evict=evict).catalog
+    over = Snapshot.of(catalog, 0b111, (0, 1, 2) if evict else ())
+    assert plan(over, Step((), "a")).after.active == ("b", "c")
+    assert plan(over, Step("a")).after is over
+    if evict:
+        assert plan(over, Step("d")).after.active == ("d",)
+    else:
+        with pytest.raises(QuotaExceeded):
+            plan(over, Step("d"))
+
+
+@pytest.mark.spec("ACT-10")
 async def test_each_session_has_its_own_order_and_limit() -> None:
     tools = flat("a", "b", "c", max_active=2, evict="oldest")
     async with tools.open_session(active=["a"]) as one, tools.open_session(active=["b"]) as other:

@@ -136,3 +136,24 @@ async def test_a_task_that_outlives_its_hook_may_ask_later_even_while_another_st
         park.release.set()
         assert await tasks[0] is await second is True
     assert session.active == ("b", "c")
+
+
+@pytest.mark.spec("HOOK-7")
+async def test_a_task_that_outlives_its_hook_may_ask_once_the_step_is_over() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    over = anyio.Event()
+    tasks: list[asyncio.Task[bool]] = []
+
+    async def later() -> bool:
+        await over.wait()
+        return await session.activate("c")
+
+    async def start(context: HookContext) -> None:
+        tasks.append(asyncio.create_task(later()))
+
+    journal.acting["+a"] = start
+    with anyio.fail_after(WAIT):
+        await session.activate("a")
+        over.set()
+        assert await tasks[0]

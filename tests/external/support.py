@@ -44,10 +44,10 @@ class Upstream:
         return _parameters((TOOLFOLD, "serve", "--", *self.command), self.env)
 
 
-EVERYTHING = Upstream(("node", str(PACKAGES / "server-everything/dist/index.js"), "stdio"))
+NODE_OFFLINE = ("node", "--import", (FOLDER / "offline.mjs").as_uri())
+EVERYTHING = Upstream((*NODE_OFFLINE, str(PACKAGES / "server-everything/dist/index.js"), "stdio"))
 GITHUB = Upstream(
-    ("node", "--import", (FOLDER / "offline.mjs").as_uri(), str(PACKAGES / "server-github/dist/index.js")),
-    {"GITHUB_PERSONAL_ACCESS_TOKEN": "none"},
+    (*NODE_OFFLINE, str(PACKAGES / "server-github/dist/index.js")), {"GITHUB_PERSONAL_ACCESS_TOKEN": "none"}
 )
 
 

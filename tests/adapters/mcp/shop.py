@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +18,7 @@ from toolfold import Context, ProtocolError, ToolError, ToolSet, Visibility
 from toolfold_adapters.mcp import serve
 
 SHOP = Path(__file__)
+PYTHONPATH = ":".join(part for part in sys.path if part)
 
 
 def make_shop(ran: list[str] | None = None, **settings: Any) -> ToolSet:
@@ -102,19 +105,21 @@ def make_shop(ran: list[str] | None = None, **settings: Any) -> ToolSet:
 async def shop_over(transport: str, **options: Any) -> AsyncIterator[Any]:
     """Yield what a client connects to; over stdio that is a process with a shop of its own."""
     if transport == "stdio":
-        path = ":".join(part for part in sys.path if part)
-        yield StdioServerParameters(command=sys.executable, args=[str(SHOP), "stdio"], env={"PYTHONPATH": path})
+        arguments = [str(SHOP), "stdio", json.dumps(options)]
+        yield StdioServerParameters(command=sys.executable, args=arguments, env={"PYTHONPATH": PYTHONPATH})
     else:
         async with target_of(transport, make_shop(), **options) as target:
             yield target
 
 
-async def _main(transport: str) -> None:
+async def _main(transport: str, options: str = "{}") -> None:
+    """Serve; over HTTP the URL is printed once it is ready."""
     if transport == "stdio":
-        await serve(make_shop())
+        await serve(make_shop(), **json.loads(options))
     else:
-        await serve(make_shop(), transport="http", port=0, on_ready=lambda url: print(url, flush=True))
+        ready = functools.partial(print, flush=True)
+        await serve(make_shop(), transport="http", port=0, on_ready=ready, **json.loads(options))
 
 
 if __name__ == "__main__":
-    anyio.run(_main, sys.argv[1])
+    anyio.run(functools.partial(_main, *sys.argv[1:]))

@@ -85,6 +85,20 @@ async def test_of_one_url_all_lists_are_the_same_bytes_and_of_two_urls_none_is_s
         assert await raw(one, "?groups=cash,stock") == first["?groups=stock,cash"]
 
 
+@pytest.mark.spec("DEL-7")
+async def test_what_headers_select_is_not_for_the_caches_of_others() -> None:
+    async with over_http(make_desk()) as url, httpx2.AsyncClient() as http:
+        for query, more, scope in (
+            ("", {}, "public"),
+            ("?groups=mode_a", {}, "public"),
+            ("", {"toolfold-groups": "mode_a"}, "private"),
+            ("", {"toolfold-profile": "nobody"}, "private"),
+        ):
+            headers = {**modern_headers("tools/list"), **more}
+            response = await http.post(f"{url}{query}", json=modern_body("tools/list"), headers=headers)
+            assert response.json()["result"]["cacheScope"] == scope
+
+
 @pytest.mark.spec("CALL-4")
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_is_selected_can_be_called_and_goes_on_from_there(era: str) -> None:
@@ -194,4 +208,4 @@ async def test_a_request_replaces_the_groups_that_the_server_was_built_with(era:
     async with over_http(make_shop(), active=["stock"]) as url:
         assert await more_at(url, era) == STOCK
         assert await more_at(f"{url}?groups=cash", era) == ["cash.coins"]
-        assert await more_at(f"{url}?groups=nowhere", era) == STOCK
+        assert await more_at(f"{url}?groups=nowhere", era) == []

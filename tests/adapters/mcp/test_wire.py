@@ -265,7 +265,7 @@ async def test_a_handler_that_needs_input_asks_for_it_where_the_era_has_a_way(er
     tools = ToolSet("asking")
     question = {
         "method": "elicitation/create",
-        "params": {"message": "Sure?", "mode": "form", "requestedSchema": OBJECT},
+        "params": {"message": "Sure?", "mode": "form", "requestedSchema": {**OBJECT, "properties": {}}},
     }
     asking = InputRequired({"sure": question}, state="s1")
     tools.register("delete", lambda: asking, input_schema=OBJECT)

@@ -1,0 +1,221 @@
+"""Several servers for one conversation, many clients on one server, and clients that vanish (SPEC DEL-1, DEL-3)."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.desk import make_desk
+from tests.adapters.mcp.shop import PYTHONPATH, SHOP
+from tests.adapters.mcp.support import CHANGED, PATIENCE, RawLegacy, client_of, names_of, over_http, target_of
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
+from tests.adapters.mcp.test_stored_handles import Journal
+from toolfold import Context, ToolSet
+from toolfold_adapters.mcp.handles import KEY_VARIABLE
+
+MOVES = [
+    *("database.activate", "database.write.activate", "mode_a.activate", "mode_b.activate"),
+    *("database.deactivate", "database.write.deactivate", "mode_a.deactivate"),
+    *("ping", "vault.activate"),
+]
+TOOLS = {
+    "database": "database.query",
+    "database.write": "database.write.insert",
+    "mode_a": "mode_a.only_a",
+    "mode_b": "mode_b.only_b",
+}
+
+
+@asynccontextmanager
+async def process_of(key: str | None) -> AsyncIterator[str]:
+    """Start a shop over HTTP in a process of its own that has `key` in its environment, and yield its URL."""
+    inherited = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
+    environment = {**inherited, "PYTHONPATH": PYTHONPATH, **({KEY_VARIABLE: key} if key else {})}
+    async with await anyio.open_process([sys.executable, str(SHOP), "http"], env=environment, stderr=None) as process:
+        assert process.stdout is not None
+        try:
+            with anyio.fail_after(3 * PATIENCE):
+                line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 1000)
+            yield line.decode().strip()
+        finally:
+            process.terminate()
+
+
+@pytest.mark.spec("DEL-3", "DEL-11", "DEL-7")
+async def test_servers_that_share_a_key_serve_one_conversation_by_turns_and_others_refuse_it() -> None:
+    key = "a key of more than sixteen letters".replace(" ", "-")
+    async with AsyncExitStack() as stack:
+        urls = [await stack.enter_async_context(process_of(given)) for given in (key, key, key[::-1], None)]
+        clients = [await stack.enter_async_context(Client(url, mode=MODERN)) for url in urls]
+        one, other, *strangers = clients
+        handle = await opened(one, "stock")
+        assert told(await through(other, "stock.count", {"item": "x"}, handle)) == {"item": "x", "shelf": 1}
+        handle = await opened(other, "stock.orders", handle)
+        assert text_of(await through(one, "stock.orders.place", {"items": {"nails": 1}}, handle)) == "1"
+        handle = await opened(one, "cash", handle)
+        assert await listed_under(one, handle) == await listed_under(other, handle)
+        swapped = told(await other.call_tool("credit.activate", {"handle": handle}))
+        assert (swapped["displaced"], swapped["active"]) == (["cash"], ["credit", "stock", "stock.orders"])
+        assert text_of(await through(one, "credit.card", {}, swapped["handle"])) == "card"
+        for stranger in strangers:
+            refused = await through(stranger, "stock.count", {"item": "x"}, handle)
+            assert refused.is_error
+            assert "not made by this server" in text_of(refused)
+            with pytest.raises(MCPError, match="Activate the groups that you need again"):
+                await listed_under(stranger, handle)
+        assert await names_of(one) == await names_of(other) == await names_of(strangers[0])
+
+
+class Expected:
+    """What a client should see, by a model that is as simple as can be."""
+
+    def __init__(self) -> None:
+        self.active: set[str] = set()
+
+    def takes(self, move: str) -> bool:
+        """Take a move and return whether the list changes by it."""
+        group, _, verb = move.rpartition(".")
+        before = set(self.active)
+        if verb == "deactivate":
+            self.active -= {path for path in self.active if f"{path}.".startswith(f"{group}.")}
+        elif verb == "activate" and group in TOOLS and (group != "database.write" or "database" in self.active):
+            self.active -= {"mode_a": {"mode_b"}, "mode_b": {"mode_a"}}.get(group, set())
+            self.active.add(group)
+        return self.active != before
+
+    @property
+    def tools(self) -> list[str]:
+        return sorted(TOOLS[group] for group in self.active)
+
+
+async def _without_a_stream(url: str, seed: int) -> None:
+    """Drive a client that opens no standing stream: each answer brings the notifications that are due."""
+    chance, expected = random.Random(seed), Expected()
+    async with httpx2.AsyncClient() as http:
+        client = RawLegacy(http, url)
+        await client.initialize()
+        for _ in range(10):
+            move = chance.choice(MOVES)
+            messages = await client.request("tools/call", {"name": move, "arguments": {}})
+            assert [message.get("method") for message in messages] == [*[CHANGED] * expected.takes(move), None]
+        listed = (await client.request("tools/list"))[-1]["result"]["tools"]
+        assert [tool["name"] for tool in listed if tool["name"] in TOOLS.values()] == expected.tools
+        await client.end()
+
+
+async def _with_a_stream(url: str, seed: int) -> None:
+    """Drive a client of the SDK, which opens a standing stream."""
+    chance, expected, changes = random.Random(seed), Expected(), 0
+    async with client_of(url, "legacy") as (client, listener):
+        for _ in range(10):
+            move = chance.choice(MOVES)
+            await client.call_tool(move, {})
+            changes += expected.takes(move)
+            assert listener.changes == changes
+        assert [name for name in await names_of(client) if name in TOOLS.values()] == expected.tools
+        assert listener.changes == changes
+
+
+@pytest.mark.spec("DEL-1", "NTF-1", "NTF-2", "SES-1", "SES-3")
+async def test_many_clients_at_once_are_each_told_exactly_of_their_own_changes() -> None:
+    journal = Journal()
+    tools = make_desk(journal)
+    async with over_http(tools) as url, anyio.create_task_group() as tasks:
+        for seed in range(6):
+            tasks.start_soon(_without_a_stream, url, seed)
+            tasks.start_soon(_with_a_stream, url, 100 + seed)
+    assert not tools.sessions
+    assert journal.count("database on") == journal.count("database off") > 0
+
+
+def _parking(journal: Journal, parked: anyio.Event) -> ToolSet:
+    """Return a tool set with a step of two groups, of which the second never gets ready."""
+
+    async def park() -> None:
+        parked.set()
+        await anyio.sleep_forever()
+
+    def noting(name: str) -> dict[str, Any]:
+        return {
+            "on_activate": lambda: journal.append(f"{name} on"),
+            "on_deactivate": lambda: journal.append(f"{name} off"),
+        }
+
+    tools = ToolSet("parking")
+    tools.register_group("kept", **noting("kept"))
+    tools.register_group("outer", **noting("outer"))
+    tools.register_group("inner", parent="outer", on_activate=park)
+
+    @tools.tool()
+    async def open_both(context: Context) -> str:
+        await context.session.transition(activate=["outer", "outer.inner"])
+        return "opened"
+
+    return tools
+
+
+@pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9", "SES-3")
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_when_a_client_leaves_within_an_activation_it_is_undone_and_the_session_torn_down(transport: str) -> None:
+    journal, parked = Journal(), anyio.Event()
+    tools = _parking(journal, parked)
+
+    async def call(client: Client) -> None:
+        with suppress(MCPError, anyio.ClosedResourceError):  # the connection is closed before an answer
+            await client.call_tool("open_both", {})
+
+    async with target_of(transport, tools) as target, anyio.create_task_group() as tasks:
+        async with client_of(target, "legacy") as (client, _):
+            await client.call_tool("kept.activate", {})
+            tasks.start_soon(call, client)
+            with anyio.fail_after(PATIENCE):
+                await parked.wait()
+        await journal.reaches(4)
+        assert journal == ["kept on", "outer on", "outer off", "kept off"]
+    assert not tools.sessions
+
+
+@pytest.mark.spec("HOOK-5", "HOOK-9", "SES-3")
+async def test_when_a_connection_breaks_and_the_session_is_deleted_all_of_it_is_undone() -> None:
+    journal, parked = Journal(), anyio.Event()
+    tools = _parking(journal, parked)
+    async with over_http(tools) as url, httpx2.AsyncClient() as http:
+        client = RawLegacy(http, url)
+        await client.initialize()
+        await client.request("tools/call", {"name": "kept.activate", "arguments": {}})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.request, "tools/call", {"name": "open_both", "arguments": {}})
+            with anyio.fail_after(PATIENCE):
+                await parked.wait()
+            tasks.cancel_scope.cancel()
+        assert journal == ["kept on", "outer on"]
+        await client.end()
+        await journal.reaches(4)
+    assert journal == ["kept on", "outer on", "outer off", "kept off"]
+    assert not tools.sessions
+
+
+@pytest.mark.spec("HOOK-5", "HOOK-6", "DEL-3")
+async def test_when_a_modern_connection_breaks_within_an_activation_it_is_undone_and_nothing_is_kept() -> None:
+    journal, parked = Journal(), anyio.Event()
+    tools = _parking(journal, parked)
+    async with over_http(tools) as url, client_of(url, MODERN) as (client, _):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "open_both", {})
+            with anyio.fail_after(PATIENCE):
+                await parked.wait()
+            tasks.cancel_scope.cancel()
+        await journal.reaches(2)
+        assert journal == ["outer on", "outer off"]
+        assert not tools.sessions

@@ -1,0 +1,218 @@
+"""One story, told in every delivery that there is, over every transport and in both eras (SPEC 18)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client import advertise
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.shop import make_shop, shop_over
+from tests.adapters.mcp.support import names_of, over_http
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, text_of
+from tests.adapters.mcp.test_stored_handles import callers_of
+from toolfold_adapters.mcp import FollowingClient, build_server
+
+ERAS = ("legacy", MODERN)
+TRANSPORTS = ("memory", "stdio", "http")
+
+
+class Direct:
+    """A client that lists again and calls tools by their names: sessions, principals, and clients that follow."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def names(self) -> list[str]:
+        return await names_of(self.client)
+
+    async def call(self, name: str, arguments: dict[str, Any] | None = None) -> types.CallToolResult:
+        try:
+            return await self.client.call_tool(name, arguments or {})
+        except MCPError as error:
+            text = error.message if error.code == -32602 else f"{error.code}"
+            return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
+
+    async def open(self, group: str) -> None:
+        opened = await self.call(f"{group}.activate")
+        assert not opened.is_error, text_of(opened)
+
+    async def close(self, group: str) -> None:
+        assert not (await self.call(f"{group}.deactivate")).is_error
+
+
+class ByHandle(Direct):
+    """A client of the modern era that gives the handle back by itself, and lists under it."""
+
+    handle: str | None = None
+
+    async def names(self) -> list[str]:
+        return list(await listed_under(self.client, self.handle)) if self.handle else await super().names()
+
+    async def call(self, name: str, arguments: dict[str, Any] | None = None) -> types.CallToolResult:
+        handle = {"handle": self.handle} if self.handle else {}
+        given = {"name": name, "arguments": arguments or {}, **handle}
+        result = await super().call("call_tool", given)
+        self.handle = (result.structured_content or {}).get("handle", self.handle)
+        return result
+
+
+class ListsOnce(ByHandle):
+    """A client of either era that lists once and never again, and knows beyond that what answers tell."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self.known: set[str] = set()
+
+    async def names(self) -> list[str]:
+        self.known = self.known or set(await names_of(self.client))
+        return sorted(self.known)
+
+    async def call(self, name: str, arguments: dict[str, Any] | None = None) -> types.CallToolResult:
+        assert "call_tool" in await self.names()
+        result = await super().call(name, arguments)
+        told = (result.structured_content or {}).get("tools", [])
+        self.known |= {tool if isinstance(tool, str) else tool["name"] for tool in told}
+        return result
+
+
+class BySelection(Direct):
+    """A client that opens a group by connecting to another URL."""
+
+    def __init__(self, url: str, era: str) -> None:
+        self.url, self.era, self.groups = url, era, list[str]()
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Direct]:
+        async with Client(f"{self.url}?groups={','.join(self.groups)}", mode=self.era) as client:
+            yield Direct(client)
+
+    async def names(self) -> list[str]:
+        async with self.connected() as direct:
+            return await direct.names()
+
+    async def call(self, name: str, arguments: dict[str, Any] | None = None) -> types.CallToolResult:
+        async with self.connected() as direct:
+            return await direct.call(name, arguments)
+
+    async def open(self, group: str) -> None:
+        self.groups.append(group)
+        if {"cash", "credit"} <= set(self.groups):
+            assert "can't be active together" in text_of(await self.call("hello"))
+            self.groups.remove("cash")
+
+    async def close(self, group: str) -> None:
+        self.groups.remove(group)
+
+
+@asynccontextmanager
+async def teller_of(delivery: str, transport: str, era: str) -> AsyncIterator[Direct]:
+    """Yield a client that tells the story in a delivery, or skip what can't be, and say why."""
+    async with AsyncExitStack() as stack:
+        if delivery == "selection":
+            if transport != "http":
+                pytest.skip("a URL or a header selects, and only HTTP has those")
+            yield BySelection(await stack.enter_async_context(over_http(make_shop())), era)
+            return
+        if delivery == "principal":
+            if transport != "http":
+                pytest.skip("callers are authenticated over HTTP only; elsewhere principal delivery refuses, see below")
+            server = build_server(make_shop(), delivery="principal")
+            target = (await stack.enter_async_context(callers_of(server)))("ada")
+        else:
+            target = await stack.enter_async_context(shop_over(transport))
+        if delivery == "session" and era == MODERN:
+            pytest.skip("the modern era has no sessions")
+        if delivery == "handle" and era == "legacy":
+            pytest.skip("in the legacy era the session is what a handle would name")
+        kind = FollowingClient if delivery == "following" else Client
+        client = await stack.enter_async_context(kind(target, mode=era))
+        tellers = {"handle": ByHandle, "lists once": ListsOnce}
+        yield tellers.get(delivery, Direct)(client)
+
+
+@pytest.mark.spec("DEL-1", "DEL-2", "DEL-4", "DEL-6", "DEL-8", "DEL-10", "DEL-11")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("delivery", ["session", "handle", "following", "lists once", "selection", "principal"])
+async def test_a_client_lists_is_refused_opens_calls_swaps_and_closes(delivery: str, transport: str, era: str) -> None:
+    async with teller_of(delivery, transport, era) as teller:
+        assert "stock.count" not in await teller.names()
+        refused = await teller.call("stock.count", {"item": "x"})
+        assert refused.is_error
+        assert text_of(refused) == "Unknown tool: stock.count"
+
+        await teller.open("stock")
+        assert "stock.count" in await teller.names()
+        assert (await teller.call("stock.count", {"item": "x"})).structured_content == {"item": "x", "shelf": 1}
+        assert "Invalid arguments for stock.count" in text_of(await teller.call("stock.count", {"item": 5}))
+        await teller.open("stock.orders")
+        assert text_of(await teller.call("stock.orders.place", {"items": {"nails": 2}})) == "2"
+
+        await teller.open("cash")
+        assert text_of(await teller.call("cash.coins")) == "coins"
+        await teller.open("credit")
+        assert text_of(await teller.call("credit.card")) == "card"
+        assert text_of(await teller.call("cash.coins")) == "Unknown tool: cash.coins"
+
+        await teller.close("stock.orders")
+        await teller.close("stock")
+        for name in ("stock.count", "stock.orders.place"):
+            assert text_of(await teller.call(name)) == f"Unknown tool: {name}"
+        assert text_of(await teller.call("credit.card")) == "card"
+        if delivery != "lists once":
+            more = [name for name in await teller.names() if name.startswith(("stock.", "cash.", "credit."))]
+            assert [name for name in more if not name.endswith("activate")] == ["credit.card"]
+
+
+@pytest.mark.spec("DEL-6")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_principal_delivery_refuses_whoever_is_not_authenticated(transport: str) -> None:
+    async with shop_over(transport, delivery="principal") as target, Client(target, mode=MODERN) as client:
+        for request in (client.list_tools(), client.call_tool("hello", {})):
+            with pytest.raises(MCPError, match="not authenticated"):
+                await request
+
+
+@pytest.mark.spec("DEL-4")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", ["memory", "stdio"])
+async def test_without_a_url_whoever_starts_the_server_selects(transport: str, era: str) -> None:
+    async with shop_over(transport, active=["stock", "cash"]) as target, Client(target, mode=era) as client:
+        assert {"stock.count", "cash.coins"} <= set(await names_of(client))
+        assert text_of(await client.call_tool("cash.coins", {})) == "coins"
+
+
+class _GroupParams(types.RequestParams):
+    name: str
+
+
+class _GetGroup(types.Request[_GroupParams, str]):
+    method: str = "groups/get"
+
+
+class _Group(types.Result):
+    contents: dict[str, Any]
+
+
+@pytest.mark.spec("DEL-5")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_client_that_declares_groups_fetches_them_and_calls_directly(transport: str) -> None:
+    extension = advertise("io.modelcontextprotocol/groups", {})
+    async with shop_over(transport) as target, Client(target, mode=MODERN, extensions=[extension]) as client:
+        names = await names_of(client)
+        assert not [name for name in names if "." in name or name == "call_tool"]
+        for group, inside in (("stock", "stock.count"), ("stock-orders", "stock.orders.place"), ("cash", "cash.coins")):
+            request: Any = _GetGroup(params=_GroupParams(name=group))
+            fetched = await client.session.send_request(request, _Group)
+            assert inside in [tool["name"] for tool in fetched.contents["tools"]]
+        called = await client.call_tool("stock.count", {"item": "x"})
+        assert called.structured_content == {"item": "x", "shelf": 1}
+        for name in ("cash.coins", "credit.card"):  # what is open is the client's business, so nothing is in the way
+            assert not (await client.call_tool(name, {})).is_error
+        assert await names_of(client) == names
