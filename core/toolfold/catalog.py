@@ -193,8 +193,8 @@ class Catalog:
     displaces: tuple[int, ...] = field(init=False)
     shelves: Mapping[Kind, Shelf] = field(init=False)
     opened_by: Mapping[str, tuple[str, ...]] = field(init=False)
-    interned: WeakValueDictionary[Any, Snapshot] = field(init=False, factory=WeakValueDictionary, repr=False)
-    memo: dict[Any, Any] = field(init=False, factory=dict, repr=False)
+    interned: WeakValueDictionary[Any, Snapshot] = field(init=False, factory=WeakValueDictionary[Any, Any], repr=False)
+    memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
 
     def __attrs_post_init__(self) -> None:
         index = {group.path: number for number, group in enumerate(self.groups)}

@@ -56,7 +56,7 @@ def group(target: Any = None, /, **options: Any) -> Any:
     def mark(marked: Any) -> Any:
         if not (inspect.isclass(marked) or inspect.isfunction(marked)):
             raise InvalidDefinition(repr(marked), "only classes and methods can be groups")
-        setattr(marked, _GROUP, dict(options))
+        setattr(marked, _GROUP, options)
         return marked
 
     return mark if target is None else mark(target)
@@ -71,7 +71,7 @@ def include(tools: ToolSet, declared: Any, parent: str | None, options: Mapping[
         place = _register_group(tools, declared, parent, {})
     found = _include_members(tools, declared, place, options)
     if not found and place == parent:
-        raise InvalidDefinition(type(declared).__name__, "it declares nothing with @tool or @group")
+        raise InvalidDefinition(_kind(declared).__name__, "it declares nothing with @tool or @group")
 
 
 def _include_members(tools: ToolSet, declared: Any, place: str | None, options: Mapping[str, Any]) -> bool:
@@ -79,8 +79,8 @@ def _include_members(tools: ToolSet, declared: Any, place: str | None, options: 
     for name, member in _members(declared):
         if (marked := getattr(member, _TOOL, None)) is not None:
             found = True
-            merged = tool_options({**marked, **options})
-            tools.register(merged.pop("name", None) or name, member, **{"group": place, **merged})
+            merged: dict[str, Any] = {"group": place, **tool_options({**marked, **options})}
+            tools.register(merged.pop("name", None) or name, member, **merged)
         elif (edge := getattr(member, _GROUP, None)) is not None and not inspect.isclass(member):
             found = True
             inner = member()
@@ -90,8 +90,8 @@ def _include_members(tools: ToolSet, declared: Any, place: str | None, options: 
 
 
 def _register_group(tools: ToolSet, declared: Any, parent: str | None, edge: Mapping[str, Any]) -> str:
-    kind = type(declared)
-    options = {**vars(kind).get(_GROUP, {}), **edge}
+    kind = _kind(declared)
+    options: dict[str, Any] = {**vars(kind).get(_GROUP, {}), **edge}
     name = options.pop("name", None) or snake_case(kind.__name__)
     options.setdefault("description", inspect.cleandoc(kind.__doc__) if kind.__doc__ else "")
     for hook_name in _HOOKS:
@@ -101,6 +101,10 @@ def _register_group(tools: ToolSet, declared: Any, parent: str | None, edge: Map
                 raise InvalidDefinition(name, f"its {hook_name} names the method {given!r}, which it does not have")
             options[hook_name] = method
     return tools.register_group(name, parent=parent, **options).path
+
+
+def _kind(declared: object) -> type[object]:
+    return type(declared)
 
 
 def _members(declared: Any) -> Iterator[tuple[str, Any]]:
@@ -148,4 +152,10 @@ def hook(function: Any) -> Hook | None:
     if len(required) > 1 or any(p.kind is p.KEYWORD_ONLY for p in required):
         raise InvalidDefinition(getattr(function, "__name__", repr(function)), "a hook takes nothing, or its context")
     takes = any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
-    return function if takes else lambda _context: function()
+    if takes:
+        return function  # type: ignore[no-any-return]
+
+    def without_context(_context: Any) -> Any:
+        return function()
+
+    return without_context

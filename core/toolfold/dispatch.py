@@ -10,7 +10,7 @@ import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from attrs import field, frozen
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -176,21 +176,23 @@ async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context)
     Raises:
         ProtocolError: The handler asked for an error of the protocol.
     """
+    name = context.spell(spec.name)
+    values = dict(arguments or {})
     try:
-        values = dict(arguments or {})
         if spec.arguments is not None:
-            values = spec.arguments.check(spec.name, values)
-        return to_result(await spec.handler(values, context))
+            values = spec.arguments.check(name, values)
     except InvalidArguments as error:
-        if error.name != spec.name:
-            return _failed(spec)
         return ToolResult.of_text(str(error), is_error=True)
+    try:
+        return to_result(await spec.handler(values, context))
     except ProtocolError:
         raise
     except ToolError as error:
         return ToolResult.of_text(str(error), is_error=True)
     except Exception:
-        return _failed(spec)
+        log.exception("the handler of %r failed", spec.name)
+        text = f"{name} failed with an internal error; its operator can find it in the log."
+        return ToolResult.of_text(text, is_error=True)
 
 
 def to_result(value: Any) -> ToolResult:
@@ -221,7 +223,9 @@ def to_prompt(value: Any) -> Any:
         return value.wire
     if isinstance(value, str):
         value = [{"role": "user", "content": {"type": "text", "text": value}}]
-    return value if isinstance(value, Mapping) else {"messages": to_jsonable_python(value, by_alias=True)}
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    return {"messages": to_jsonable_python(value, by_alias=True)}
 
 
 def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
@@ -233,14 +237,9 @@ def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
         value = [{"uri": uri, **kind, "blob": base64.b64encode(value).decode()}]
     elif isinstance(value, str):
         value = [{"uri": uri, **kind, "text": value}]
-    return value if isinstance(value, Mapping) else {"contents": to_jsonable_python(value, by_alias=True)}
-
-
-def _failed(spec: Spec) -> ToolResult:
-    log.exception("the handler of %r failed", spec.name)
-    return ToolResult.of_text(
-        f"{spec.name} failed with an internal error; its operator can find it in the log.", is_error=True
-    )
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    return {"contents": to_jsonable_python(value, by_alias=True)}
 
 
 def _check_callable(name: str, function: Any) -> None:

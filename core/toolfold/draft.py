@@ -7,7 +7,7 @@ immutable `Catalog`, once for any number of registrations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,10 +59,10 @@ class Draft:
         return self._frozen
 
     @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
+    def all_or_nothing(self) -> Generator[None]:
         """Undo what was registered within if an error comes out (SPEC REG-1)."""
         groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
-        specs = {kind: dict(held) for kind, held in self._specs.items()}
+        specs: dict[Kind, dict[str, Spec]] = {kind: dict(held) for kind, held in self._specs.items()}
         frozen = self._frozen
         try:
             yield

@@ -12,7 +12,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, NoReturn, cast, get_type_hints
 
 import jsonschema_rs
 from attrs import field, frozen
@@ -35,6 +35,11 @@ def _refuse_remote(uri: str) -> NoReturn:
     raise ValueError(f"{uri} is not part of the schema, and schemas are never fetched")
 
 
+def table(value: object) -> dict[str, Any] | None:
+    """Return `value` if it is a JSON object, else `None`."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
 def compile_schema(name: str, schema: Any, what: str) -> jsonschema_rs.Validator:
     """Return a validator of `schema`, or raise `InvalidDefinition` for `name` if it is not valid (SPEC REG-6).
 
@@ -42,9 +47,10 @@ def compile_schema(name: str, schema: Any, what: str) -> jsonschema_rs.Validator
     """
     if not isinstance(schema, Mapping):
         raise InvalidDefinition(name, f"its {what} is {type(schema).__name__}, and must be a JSON object")
-    dialect = DIALECTS.get(str(schema.get("$schema", "")).rstrip("#"), jsonschema_rs.Draft202012Validator)
+    given = dict(cast("Mapping[str, Any]", schema))
+    dialect = DIALECTS.get(str(given.get("$schema", "")).rstrip("#"), jsonschema_rs.Draft202012Validator)
     try:
-        return dialect(dict(schema), retriever=_refuse_remote)
+        return dialect(given, retriever=_refuse_remote)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         problem = getattr(error, "message", str(error)).splitlines()[0]
         raise InvalidDefinition(name, f"its {what} is not valid JSON Schema: {problem}") from error
@@ -67,7 +73,7 @@ def check_text(name: str, what: str, value: Any) -> str | None:
 
 def _plain_mapping(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return dict(value)
+        return dict(cast("Mapping[object, object]", value))
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
@@ -82,7 +88,7 @@ class Arguments:
     schema: Mapping[str, Any]
     validator: jsonschema_rs.Validator = field(repr=False)
     model: type[BaseModel] | None = None
-    parameters: Mapping[str, str] = field(factory=dict)
+    parameters: Mapping[str, str] = field(factory=dict[str, str])
 
     @classmethod
     def from_schema(cls, name: str, schema: Any) -> Arguments:
@@ -170,13 +176,14 @@ def signature_of(name: str, function: Callable[..., Any]) -> list[inspect.Parame
 def _untitled(schema: Any) -> Any:
     """Return a schema without the titles that pydantic derives from names: they cost tokens and say nothing."""
     if isinstance(schema, list):
-        return [_untitled(item) for item in schema]
-    if not isinstance(schema, dict):
+        return [_untitled(item) for item in cast("list[object]", schema)]
+    if (given := table(schema)) is None:
         return schema
     kept: dict[str, Any] = {}
-    for key, value in schema.items():
+    for key, value in given.items():
         if key in ("properties", "$defs"):
-            kept[key] = {name: _untitled(item) for name, item in value.items()}
+            named = table(value) or {}
+            kept[key] = {name: _untitled(item) for name, item in named.items()}
         elif key in ("default", "const", "enum", "examples"):
             kept[key] = value
         elif key != "title":

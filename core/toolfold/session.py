@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import anyio
 
@@ -398,7 +398,7 @@ class Session:
 
 def _is_fact(value: Any) -> bool:
     if isinstance(value, tuple):
-        return all(_is_fact(item) for item in value)
+        return all(_is_fact(item) for item in cast("tuple[object, ...]", value))
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, bool | int | str)

@@ -30,7 +30,7 @@ class Snapshot:
     mask: int
     order: tuple[int, ...] = ()
     facts: Mapping[str, Any] = NO_FACTS
-    memo: dict[Any, Any] = field(init=False, factory=dict, repr=False)
+    memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
 
     @classmethod
     def of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from . import declare
 from .catalog import Kind, Spec
@@ -16,7 +16,7 @@ from .dispatch import adapted, raw_handler
 from .errors import InvalidDefinition, InvalidName
 from .names import is_text
 from .resources import template_variables
-from .schema import Arguments, check_text, compile_schema, plain_json
+from .schema import Arguments, check_text, compile_schema, plain_json, table
 from .visibility import Visibility
 
 HINTS = {
@@ -135,10 +135,10 @@ def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict
     """Return a prompt's arguments in wire form and as a schema; each is given as a name or a mapping with `name`."""
     listed: list[dict[str, Any]] = []
     for argument in plain_json(name, list(arguments), "arguments"):
-        entry = {"name": argument, "required": True} if isinstance(argument, str) else argument
-        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        given = table({"name": argument, "required": True} if isinstance(argument, str) else argument) or {}
+        if not isinstance(given.get("name"), str):
             raise InvalidDefinition(name, f"its argument {argument!r} is neither a name nor a mapping with a name")
-        entry = {key: value for key, value in entry.items() if value is not None}
+        entry = {key: value for key, value in given.items() if value is not None}
         if not isinstance(entry.get("required", False), bool):
             raise InvalidDefinition(name, f"its argument {entry['name']!r} must be required or not: true or false")
         for key in ("title", "description"):
@@ -155,9 +155,9 @@ def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict
 
 def _annotations(name: str, annotations: Any) -> dict[str, Any]:
     """Return annotations with the hints under their names on the wire; a hint that is null says nothing."""
-    if not isinstance(annotations, dict):
+    if (given := table(annotations)) is None:
         raise InvalidDefinition(name, "its annotations must be a JSON object")
-    made: dict[str, Any] = {HINTS.get(key) or key: value for key, value in annotations.items() if value is not None}
+    made: dict[str, Any] = {HINTS.get(key) or key: value for key, value in given.items() if value is not None}
     for hint in HINTS.values():
         if not isinstance(made.get(hint, False), bool):
             raise InvalidDefinition(name, f"its annotation {hint} must be true or false")
@@ -167,12 +167,13 @@ def _annotations(name: str, annotations: Any) -> dict[str, Any]:
 
 
 def _icons(name: str, icons: Any) -> list[Any]:
-    for icon in icons:
-        if not isinstance(icon, dict) or not isinstance(icon.get("src"), str):
+    for given in icons:
+        icon = table(given) or {}
+        if not isinstance(icon.get("src"), str):
             raise InvalidDefinition(name, "its icons must be a list of objects that have a src")
-        sizes = icon.get("sizes", [])
+        sizes: Any = icon.get("sizes", [])
         if not isinstance(icon.get("mimeType", ""), str) or icon.get("theme", "light") not in ("light", "dark"):
             raise InvalidDefinition(name, "an icon's mimeType must be a text, and its theme light or dark")
-        if not isinstance(sizes, list) or not all(isinstance(size, str) for size in sizes):
+        if not isinstance(sizes, list) or not all(isinstance(size, str) for size in cast("list[object]", sizes)):
             raise InvalidDefinition(name, "an icon's sizes must be a list of texts")
     return list(icons)

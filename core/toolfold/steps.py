@@ -6,7 +6,7 @@ where hooks are awaited.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ class Steps:
         self._running: Transaction | None = None
 
     @asynccontextmanager
-    async def turn(self, session: str) -> AsyncIterator[None]:
+    async def turn(self, session: str) -> AsyncGenerator[None]:
         """Wait for the steps that came before, and keep later ones waiting until the end.
 
         Raises:

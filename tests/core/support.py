@@ -154,7 +154,7 @@ def desk(journal: Journal | None = None, *, register: bool = True, **settings: A
     """Return a tool set of the groups of `DESK`, a and b exclusive, with a tool `t` in each, and one at root."""
     tools = ToolSet("desk", **settings)
     for path in DESK:
-        tools.register_group(path, **(journal.of(path) if journal is not None else {}))
+        tools.register_group(path, **(journal.of(path) if journal is not None else Hooks()))
         if register:
             tools.register(f"{path}.t", lambda: "done")
     tools.register("ping", lambda: "pong")

@@ -71,6 +71,16 @@ async def test_a_deactivator_that_is_not_shown_does_not_exist() -> None:
     assert await tools.deactivate_group("b")
 
 
+@pytest.mark.spec("CTL-1", "SES-6")
+async def test_a_group_that_an_event_opens_has_no_control_tools_unless_it_is_given_them() -> None:
+    tools = desk()
+    tools.register_group("gate", opens_on=success_of("a.read"))
+    tools.register_group("door", opens_on=success_of("a.read"), controls=True)
+    assert controls(tools) - EVERY == {"door.activate", "door.deactivate"}
+    with pytest.raises(ToolNotFound):
+        await tools.call_tool("gate.activate")
+
+
 @pytest.mark.spec("CTL-1")
 async def test_control_tools_open_and_close_their_group() -> None:
     tools = desk()

@@ -212,8 +212,9 @@ def test_what_is_no_function_can_not_be_marked() -> None:
         tool(5)  # type: ignore[call-overload]
     with pytest.raises(InvalidDefinition, match="only classes and methods"):
         group(5)  # type: ignore[call-overload]
+    nameless: Any = type("NoName", (), {"__call__": lambda self: None})()
     with pytest.raises(InvalidDefinition, match="give it one"):
-        ToolSet("t").tool()(type("NoName", (), {"__call__": lambda self: None})())
+        ToolSet("t").tool()(nameless)
 
 
 @group(description="The database", title="Data")
@@ -227,7 +228,7 @@ class Database:
     def reading(self) -> "Read":
         return Read(self.log)
 
-    @group(name="admin", show_deactivator=False, on_activate="enter")
+    @group(name="admin", show_deactivator=False, title="Admin")
     def administration(self) -> "Write":
         return Write(self.log)
 
@@ -279,7 +280,7 @@ def test_groups_are_classes_nested_by_methods_that_return_instances() -> None:
     infos = {info.name: (info.display_name, info.description, info.tool_count) for info in tools.list_groups()}
     assert infos == {
         "database": ("Data", "The database", 1),
-        "database.admin": ("Write", "", 1),
+        "database.admin": ("Admin", "", 1),
         "database.read": ("read", "Queries.", 1),
         "database.write": ("Write", "", 1),
     }

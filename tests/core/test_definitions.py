@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -166,6 +167,15 @@ def test_whatever_is_registered_as_a_group_is_refused_without_trace_or_fit_to_be
 def test_a_schema_that_is_not_valid_is_refused(what: str, schema: Any) -> None:
     tools = desk()
     refuse(tools, lambda: tools.register("new", answer, **{what: schema}), f"'new'.*{what[:5]}")
+
+
+@pytest.mark.spec("REG-6")
+def test_a_schema_is_never_fetched_from_elsewhere(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "schema.json"
+    elsewhere.write_text('{"type": "object"}', encoding="utf-8")
+    tools = desk()
+    schema = {"type": "object", "$ref": elsewhere.as_uri()}
+    refuse(tools, lambda: tools.register("new", answer, input_schema=schema), "never fetched")
 
 
 @pytest.mark.spec("REG-6")

@@ -63,6 +63,15 @@ async def test_a_star_means_all_others_and_no_profile_means_all() -> None:
         assert session.active == ("c",)
 
 
+@pytest.mark.spec("PRO-1")
+async def test_what_is_above_a_named_group_exists_too_as_the_way_to_it() -> None:
+    tools = desk()
+    async with tools.open_session(Profile(name="p", available=("a.x",))) as session:
+        assert [info.name for info in session.list_groups()] == ["a", "a.x"]
+        assert await session.activate("a")
+        assert await session.activate("a.x")
+
+
 @pytest.mark.spec("PRO-1", "CTL-3", "ERR-2")
 async def test_a_loader_under_a_profile_names_its_groups_only() -> None:
     tools = desk("expand_tools")

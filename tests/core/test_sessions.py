@@ -209,11 +209,14 @@ async def test_a_session_ends_with_its_block_whatever_happens_in_it() -> None:
     journal, told = Journal(), list[Any]()
     tools = desk(journal)
     tools.observe(told.append)
+    session = tools.open_session(active=["c"], identity="me")
     with pytest.raises(KeyError):
-        async with tools.open_session(active=["c"], identity="me"):
+        async with session:
             raise KeyError
+    await session.close()
     assert journal.take() == ["+c", "-c"]
     assert (told[0], told[-1]) == (SessionOpened("me"), SessionEnded("me"))
+    assert told.count(SessionEnded("me")) == 1
 
 
 @pytest.mark.spec("SES-3", "PRO-1")

@@ -234,6 +234,7 @@ def test_a_compensation_says_what_it_undoes_and_carries_its_own_hook(own: bool, 
     group = GroupSpec(path="a", on_activate=enter, on_deactivate=leave, on_rollback=undo if own else None)
     transaction = Transaction([group], [spec("b")])
     first = transaction.next()
+    assert first is not None
     assert first == HookCall(group, "on_deactivate", leave)
     transaction.succeeded(first)
     second = transaction.next()

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def _parameters(command: Sequence[str], env: Mapping[str, str]) -> StdioServerPa
 
 
 @asynccontextmanager
-async def over_http(*target: str) -> AsyncIterator[str]:
+async def over_http(*target: str) -> AsyncGenerator[str]:
     """Run `toolfold serve --http` for a target and yield the URL; at the end it must leave in good order."""
     command = [TOOLFOLD, "serve", "--http", "--port", "0", *target]
     process = await anyio.open_process(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -93,7 +93,7 @@ async def _drain(told: TextReceiveStream) -> None:
 
 
 @asynccontextmanager
-async def served(transport: str, *target: str) -> AsyncIterator[Any]:
+async def served(transport: str, *target: str) -> AsyncGenerator[Any]:
     """Yield what `mcp.Client` connects to for `toolfold serve` over a transport."""
     if transport == "stdio":
         yield over_stdio(*target)

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def node(node_packages: None) -> str:
 
 
 @asynccontextmanager
-async def conformance_server() -> AsyncIterator[str]:
+async def conformance_server() -> AsyncGenerator[str]:
     """Run the server in a process of its own and yield its URL; at the end it must leave in good order."""
     command = [sys.executable, "-m", "tests.external.conformance.server"]
     process = await anyio.open_process(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=sys.__stderr__)

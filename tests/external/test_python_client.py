@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ MODERN = "2026-07-28"
 
 
 @asynccontextmanager
-async def desk_over(transport: str) -> AsyncIterator[Any]:
+async def desk_over(transport: str) -> AsyncGenerator[Any]:
     """Yield what a client connects to; for a transport between processes, that is the command."""
     if transport == "memory":
         yield build_server(make_desk())

@@ -81,7 +81,7 @@ class FollowingClient(Client):
 
     def _drops(self, told: Any, carried: Mapping[str, Any] | None) -> bool:
         """Drop the handle if an answer says that it, as the request carried it, is of no use; return whether it did."""
-        refused = isinstance(told, Mapping) and told.get(HANDLE_META) == NO_HANDLE
+        refused = isinstance(told, Mapping) and cast("Mapping[str, Any]", told).get(HANDLE_META) == NO_HANDLE
         if not refused or self.handle != (carried or {}).get(HANDLE_META):
             return False
         self.handle = None

@@ -12,7 +12,7 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import anyio
 from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
@@ -54,7 +54,7 @@ class SignedHandles:
             )
         self._keys = list(keys)
         self._lifetime = lifetime
-        self._stale = stale
+        self._stale: Stale = stale
         self._clock = clock
 
     def issue(self, snapshot: Snapshot, principal: str) -> str:
@@ -122,7 +122,8 @@ def _unpacked(packed: bytes, catalog: Catalog, stale: Stale) -> Snapshot:
     kind, made_for = packed[0], packed[1 : 1 + _FINGERPRINT]
     start = 1 + _FINGERPRINT + 2
     end = start + int.from_bytes(packed[start - 2 : start], "big")
-    state, facts = packed[start:end], json.loads(packed[end:]) if packed[end:] else {}
+    state = packed[start:end]
+    facts = cast("dict[str, object]", json.loads(packed[end:])) if packed[end:] else {}
     same = made_for == bytes.fromhex(catalog.fingerprint)[:_FINGERPRINT]
     if not same and (stale == "refuse" or kind != _NAMED):
         raise HandleInvalid(f"The handle was made before this server's groups changed. {AGAIN}")
@@ -150,7 +151,7 @@ def _facts(facts: dict[str, object]) -> dict[str, object]:
 
 
 def _frozen(value: object) -> object:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+    return tuple(_frozen(item) for item in cast("list[object]", value)) if isinstance(value, list) else value
 
 
 class KeptSessions:

@@ -6,7 +6,7 @@ A session begins when the first request needs it, in what that request selects (
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -122,7 +122,7 @@ class SessionDelivery:
         )
 
     @asynccontextmanager
-    async def _request(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> AsyncIterator[Session]:
+    async def _request(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> AsyncGenerator[Session]:
         link = self._link(server, ctx)
         async with link.notifier.within(ctx):
             yield await link.session()

@@ -8,7 +8,7 @@ calls.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -140,7 +140,7 @@ class HandleDelivery:
         return self._signed.read(handle, catalog, principal_of(ctx))
 
     @asynccontextmanager
-    async def _state(self, ctx: Any, selection: Selection, handle: str | None) -> AsyncIterator[State]:
+    async def _state(self, ctx: Any, selection: Selection, handle: str | None) -> AsyncGenerator[State]:
         """Yield a session in the state that the request is about; what it opened is closed again unless it is kept."""
         catalog = self._tools.catalog_under(selection.profile)
         if not catalog.has_hooks:
@@ -158,7 +158,7 @@ class HandleDelivery:
                 yield state
 
     @asynccontextmanager
-    async def _opened(self, selection: Selection, catalog: Catalog) -> AsyncIterator[State]:
+    async def _opened(self, selection: Selection, catalog: Catalog) -> AsyncGenerator[State]:
         """Yield a new session, whose hooks have run, and which ends with the request unless it is kept."""
         session = self._tools.open_session(selection.profile)
         session.begin()
@@ -172,7 +172,7 @@ class HandleDelivery:
                 await end(session)
 
     @asynccontextmanager
-    async def _readable(self, ctx: Any) -> AsyncIterator[Session]:
+    async def _readable(self, ctx: Any) -> AsyncGenerator[Session]:
         selection = selected(self._tools, self._built, ctx.request)
         try:
             async with self._state(ctx, selection, _handle_of(ctx)) as state:
@@ -231,7 +231,7 @@ def _changed(result: ToolResult, handle: str, through: str) -> ToolResult:
 
 def _handle_of(ctx: Any) -> str | None:
     """Return the handle that a request itself carries, in its `_meta` or a header (SPEC DEL-11)."""
-    given = (ctx.meta or {}).get(HANDLE_META)
+    given: Any = ctx.meta.get(HANDLE_META) if ctx.meta else None
     if given is None and ctx.request is not None:
         given = ctx.request.headers.get(HANDLE_HEADER)
     return given if isinstance(given, str) else None

@@ -8,7 +8,7 @@ request.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -63,7 +63,7 @@ class Notifier:
         self._send_soon()
 
     @asynccontextmanager
-    async def within(self, ctx: ServerRequestContext[Any, Any]) -> AsyncIterator[None]:
+    async def within(self, ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[None]:
         """Send what changes during a request, and what is owed from before, on the request's own stream.
 
         If the request is cancelled, what it changed is told later like any other change.
@@ -111,7 +111,7 @@ _exchange: ContextVar[Exchange | None] = ContextVar("toolfold_exchange", default
 
 
 @asynccontextmanager
-async def background() -> AsyncIterator[TaskGroup]:
+async def background() -> AsyncGenerator[TaskGroup]:
     """Yield a task group for what outlives a request; it is cancelled at the end."""
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -106,8 +106,9 @@ class Renderer:
         if result.needs is not None:
             return {**result.needs.wire, **meta}
         shown: dict[str, Any] = {"content": [dict(block) for block in result.content], "isError": result.is_error}
-        if result.structured is not None and (self._modern or isinstance(result.structured, dict)):
-            shown["structuredContent"] = result.structured
+        structured: Any = result.structured
+        if structured is not None and (self._modern or isinstance(structured, dict)):
+            shown["structuredContent"] = structured
         return self.other({**shown, **meta})
 
     def contents(self, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +127,7 @@ class Renderer:
 
 
 @contextmanager
-def wire_errors(asked: str, *, modern: bool) -> Iterator[None]:
+def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
     """Turn errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-4, DEL-9).
 
     Args:

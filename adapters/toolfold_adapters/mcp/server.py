@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, get_args
 
@@ -202,7 +202,7 @@ def build_server(
 
 
 @asynccontextmanager
-async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> AsyncIterator[TaskGroup]:
+async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> AsyncGenerator[TaskGroup]:
     """Yield the task group of a running server, in which announcements go out and idle sessions end (SPEC SES-3)."""
     async with background() as tasks:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ def make_shop(ran: list[str] | None = None, **settings: Any) -> ToolSet:
 
 
 @asynccontextmanager
-async def shop_over(transport: str, **options: Any) -> AsyncIterator[Any]:
+async def shop_over(transport: str, **options: Any) -> AsyncGenerator[Any]:
     """Yield what a client connects to; over stdio that is a process with a shop of its own."""
     if transport == "stdio":
         arguments = [str(SHOP), "stdio", json.dumps(options)]

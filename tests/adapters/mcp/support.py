@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Listener:
 
 
 @asynccontextmanager
-async def over_http(tools: ToolSet, **options: Any) -> AsyncIterator[str]:
+async def over_http(tools: ToolSet, **options: Any) -> AsyncGenerator[str]:
     """Serve over HTTP on a free port of this machine, and yield the URL."""
     send, receive = anyio.create_memory_object_stream[str](1)
 
@@ -69,7 +69,7 @@ async def over_http(tools: ToolSet, **options: Any) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def target_of(transport: str, tools: ToolSet, **options: Any) -> AsyncIterator[Any]:
+async def target_of(transport: str, tools: ToolSet, **options: Any) -> AsyncGenerator[Any]:
     """Yield what `mcp.Client` connects to for a transport; over stdio that is a process that serves its own desk."""
     if transport == "memory":
         yield build_server(tools, **options)
@@ -87,7 +87,7 @@ def stdio_desk(*arguments: str) -> StdioServerParameters:
 
 
 @asynccontextmanager
-async def client_of(target: Any, era: str, **options: Any) -> AsyncIterator[tuple[Client, Listener]]:
+async def client_of(target: Any, era: str, **options: Any) -> AsyncGenerator[tuple[Client, Listener]]:
     """Yield a client of one era, and what it is told."""
     listener = Listener()
     try:

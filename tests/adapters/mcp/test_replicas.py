@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -38,7 +38,7 @@ TOOLS = {
 
 
 @asynccontextmanager
-async def process_of(key: str | None) -> AsyncIterator[str]:
+async def process_of(key: str | None) -> AsyncGenerator[str]:
     """Start a shop over HTTP in a process of its own that has `key` in its environment, and yield its URL."""
     inherited = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
     environment = {**inherited, "PYTHONPATH": PYTHONPATH, **({KEY_VARIABLE: key} if key else {})}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,7 +48,7 @@ class Journal(list[str]):
 
 
 @asynccontextmanager
-async def callers_of(server: Server[Any]) -> AsyncIterator[Callable[[str], Any]]:
+async def callers_of(server: Server[Any]) -> AsyncGenerator[Callable[[str], Any]]:
     """Yield what a client of each caller connects to; a caller's token is its name."""
 
     class Names:

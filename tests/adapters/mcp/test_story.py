@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -88,7 +88,7 @@ class BySelection(Direct):
         self.url, self.era, self.groups = url, era, list[str]()
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Direct]:
+    async def connected(self) -> AsyncGenerator[Direct]:
         async with Client(f"{self.url}?groups={','.join(self.groups)}", mode=self.era) as client:
             yield Direct(client)
 
@@ -111,7 +111,7 @@ class BySelection(Direct):
 
 
 @asynccontextmanager
-async def teller_of(delivery: str, transport: str, era: str) -> AsyncIterator[Direct]:
+async def teller_of(delivery: str, transport: str, era: str) -> AsyncGenerator[Direct]:
     """Yield a client that tells the story in a delivery, or skip what can't be, and say why."""
     async with AsyncExitStack() as stack:
         if delivery == "selection":

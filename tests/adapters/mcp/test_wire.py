@@ -173,15 +173,15 @@ async def test_a_protocol_error_of_a_handler_and_a_failure_without_internals(era
 async def test_progress_reaches_the_caller(transport: str, era: str) -> None:
     heard: list[tuple[float, float | None, str | None]] = []
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        heard.append((done, total, message))
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
 
-    async with target_of(transport, make_desk(), active=["database"]) as target, client_of(target, era) as (client, _):
-        if era == "legacy":
-            await client.call_tool("database.activate", {})
-        elif transport == "stdio":
-            pytest.skip("the process over stdio begins with no group open, and modern clients can open none")
-        await client.call_tool("database.query", {"sql": "x"}, progress_callback=progress)
+    async with target_of(transport, make_desk()) as target, client_of(target, era) as (client, _):
+        opened = await client.call_tool("database.activate", {})
+        call: dict[str, Any] = {"name": "database.query", "arguments": {"sql": "x"}}
+        if era != "legacy":
+            call["handle"] = (opened.structured_content or {})["handle"]
+        await client.call_tool("call_tool", call, progress_callback=hear)
     assert heard == [(1, 2, "half")]
 
 

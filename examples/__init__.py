@@ -1,0 +1,1 @@
+"""Servers to start and to read: `toolfold serve examples.desk:tools`."""
