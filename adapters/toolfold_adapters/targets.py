@@ -111,10 +111,11 @@ def _parsed(text: str | None, command: tuple[str, ...]) -> Target:
 
 @frozen(kw_only=True)
 class Opened:
-    """An open target: its tools, and for a gateway what the server behind it tells clients about itself."""
+    """An open target: its tools, and for a gateway what the server behind it tells clients, and its version."""
 
     tools: ToolSet
     instructions: str | None = None
+    version: str = ""
 
 
 @asynccontextmanager
@@ -138,7 +139,7 @@ async def open_target(target: Target, options: GatewayOptions | None = None) -> 
 
     gateway = open_gateway(_configured(target, options or GatewayOptions()))
     async with gateway as tools:
-        yield Opened(tools=tools, instructions=gateway.report.instructions)
+        yield Opened(tools=tools, instructions=gateway.report.instructions, version=gateway.report.version)
 
 
 def _configured(target: Target, options: GatewayOptions) -> GatewayConfig:

@@ -20,6 +20,7 @@ from .errors import (
     HookFailed,
     ParentInactive,
     QuotaExceeded,
+    ReentrantTransition,
     ToolError,
     ToolfoldError,
 )
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 ControlVisibility = Literal["always", "relevant"]
 RESERVED: tuple[Role, ...] = ("activate", "deactivate")
-REFUSALS = (GroupNotFound, ParentInactive, ExclusionConflict, QuotaExceeded, HookFailed)
+REFUSALS = (GroupNotFound, ParentInactive, ExclusionConflict, QuotaExceeded, HookFailed, ReentrantTransition)
 
 _ANNOTATIONS = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 

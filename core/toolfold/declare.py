@@ -67,7 +67,7 @@ def include(tools: ToolSet, declared: Any, parent: str | None, options: Mapping[
     if inspect.isclass(declared):
         raise InvalidDefinition(declared.__name__, "include an instance of the class, not the class")
     place = parent
-    if _GROUP in vars(type(declared)):
+    if _GROUP in vars(_kind(declared)):
         place = _register_group(tools, declared, parent, {})
     found = _include_members(tools, declared, place, options)
     if not found and place == parent:

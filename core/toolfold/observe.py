@@ -45,10 +45,10 @@ class Committed:
 
 @frozen
 class RolledBack:
-    """A step of a session was given up; its state is the one before."""
+    """A hook failed, so a step of a session was given up; its state is the one before."""
 
     session: str
-    error: BaseException
+    error: Exception
 
 
 @frozen

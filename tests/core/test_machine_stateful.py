@@ -290,10 +290,10 @@ class ToolSetMachine(RuleBasedStateMachine):
         named = [[self.groups[pick % len(self.groups)] for pick in picked] for picked in (entering, leaving)]
         self.take(self.holders[pick % len(self.holders)], *named, force=force)
 
-    @rule(pick=picks, line=st.sampled_from("+-"), group=picks)
-    def let_a_hook_fail(self, pick: int, line: str, group: int) -> None:
-        path = self.groups[group % len(self.groups)]
-        self.journal.fail(f"{line}{path}")
+    @rule(signs=st.sampled_from(["+", "-", "+-"]), chosen=st.lists(picks, min_size=1, max_size=6))
+    def let_hooks_fail(self, signs: str, chosen: list[int]) -> None:
+        paths = [self.groups[group % len(self.groups)] for group in chosen]
+        self.journal.fail(*(f"{sign}{path}" for sign in signs for path in paths))
 
     @rule()
     def let_all_hooks_work(self) -> None:

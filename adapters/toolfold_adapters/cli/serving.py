@@ -113,6 +113,7 @@ def _for_server(opened: Opened, serving: Serving) -> dict[str, Any]:
         "profile": serving.profile,
         "active": serving.active,
         "instructions": opened.instructions,
+        **({"version": opened.version} if opened.version else {}),
     }
 
 

@@ -20,7 +20,7 @@ available = ["*"]
 description = "For a look around"
 
 [options]
-control = "per_group"                   # and control_visibility, max_active, evict, page_size
+control = "per_group"                   # and control_visibility ("relevant"), max_active, evict, page_size
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class OptionsConfig(_Table):
     """Options of the tool set; see `toolfold.ToolSet`."""
 
     control: str = "per_group"
-    control_visibility: str = "always"
+    control_visibility: str = "relevant"
     max_active: Annotated[int, Field(strict=True)] | None = None
     evict: Literal["oldest"] | None = None
     page_size: Annotated[int, Field(strict=True)] | None = None

@@ -20,14 +20,15 @@ from .upstream import Upstream
 class Report:
     """What became of an upstream's tools.
 
-    `server` is the upstream's name and version, `instructions` what it tells clients, `tools` maps a name here to the
-    upstream's own, and `warnings` are sentences for its operator.
+    `server` is the upstream's name and version, and `version` the latter alone; `instructions` is what it tells
+    clients, `tools` maps a name here to the upstream's own, and `warnings` are sentences for its operator.
     """
 
     server: str
     instructions: str | None
     tools: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    version: str = ""
 
 
 def offer(
@@ -59,6 +60,7 @@ def offer(
         instructions=upstream.instructions,
         tools={name: original for original, name in names.items()},
         warnings=(*warnings, *unmatched),
+        version=upstream.version,
     )
 
 

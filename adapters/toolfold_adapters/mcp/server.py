@@ -100,7 +100,7 @@ def build_server(
     if delivery not in get_args(Delivery):
         raise ConfigError(f'There is no delivery {delivery!r}; use "auto" or "principal".')
     wire = WireNames(separator)
-    tools.guard_names(wire.admit)
+    tools.guard_names(wire.admit, wire.release)
     if delivery == "auto" or legacy_call_tool:
         reserve(tools, wire, call_tool)
     built = Selection(tools.profile(profile), tuple(active))

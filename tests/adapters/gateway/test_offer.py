@@ -90,7 +90,7 @@ async def test_without_a_configuration_groups_follow_from_the_names() -> None:
         (group,) = tools.catalog.groups
         assert group.path == "issue"
         assert group.description == "6 tools: issue_get, issue_list, issueClose, issue_open, issue_lock, …"
-        assert listed(session) == ["issue.activate", "issue.deactivate", "search"]
+        assert listed(session) == ["issue.activate", "search"]
         await session.activate("issue")
         assert set(gateway.report.tools) < set(listed(session))
         assert '"name": "issue.list"' in (await session.call("issue_list")).text
