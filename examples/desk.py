@@ -2,7 +2,7 @@
 
 from toolfold import ToolSet
 
-tools = ToolSet("desk", control_visibility="relevant")
+tools = ToolSet("desk", control_visibility="relevant")  # list what opens and closes groups only while it can
 tools.register_group("database", "Look things up in the database")
 tools.register_group("write", "Change rows", parent="database")
 

@@ -1,0 +1,42 @@
+"""The example of the README: it is the code that stands there, and does what is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcp import Client
+
+from examples.desk import tools
+from toolfold_adapters.mcp import build_server
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_example_stands_in_the_readme() -> None:
+    _, code = (ROOT / "examples" / "desk.py").read_text().split('"""\n\n', 1)
+    assert code in (ROOT / "README.md").read_text()
+
+
+async def test_the_example_does_what_the_readme_says() -> None:
+    heard: list[str] = []
+
+    async def hear(message: object) -> None:
+        heard.append(getattr(message, "method", ""))
+
+    async with Client(build_server(tools), mode="legacy", message_handler=hear) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["call_tool", "database.activate", "ping"]
+        await client.call_tool("database.activate", {})
+        assert heard == ["notifications/tools/list_changed"]
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert "database.query" in names
+        assert "database.write.insert" not in names
+        await client.call_tool("database.write.activate", {})
+        inserted = await client.call_tool("database.write.insert", {"table": "t", "row": {"a": "1"}})
+        assert inserted.content[0].text == "1"  # type: ignore[union-attr]
+
+
+async def test_the_core_alone_works_as_the_readme_says() -> None:
+    async with tools.open_session() as session:
+        await session.activate("database")
+        assert "database.query" in session.list_tools().names
+        assert (await session.call("database.query", {"sql": "select 1"})).text == '[{"ran": "select 1"}]'
