@@ -9,10 +9,10 @@ The draft prescribes an error that the revision of 2026-07-28 has done away with
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
@@ -23,12 +23,27 @@ from mcp_types import (
     RequestParams,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import field_validator
 
-from toolfold import Catalog, GroupSpec, Profile, Snapshot, Step, ToolResult, ToolSet, WireNames, plan
+from toolfold import (
+    Catalog,
+    GroupSpec,
+    Profile,
+    Session,
+    Snapshot,
+    Spec,
+    Step,
+    ToolNotFound,
+    ToolResult,
+    ToolSet,
+    WireNames,
+    plan,
+)
 from toolfold.catalog import KINDS, Kind
 from toolfold.listing import listed, page_of
 from toolfold.names import ancestors
 
+from .handles import end
 from .render import LISTS, Renderer
 from .selection import UNUSABLE, Selection, refusal, selected
 
@@ -45,7 +60,13 @@ class GroupParams(RequestParams):
 
 
 class GroupsListParams(PaginatedRequestParams):
-    """The parameters of `groups/list`."""
+    """The parameters of `groups/list`, which has one page: a cursor is never one of its own, and so is refused."""
+
+    @field_validator("cursor")
+    @classmethod
+    def _refuse(cls, cursor: str | None) -> None:
+        if cursor is not None:
+            raise ValueError("there is no such page")
 
 
 def declares(ctx: Any) -> bool:
@@ -113,33 +134,48 @@ class Disclosure:
         return {"resultType": "complete", "contents": contents, **({"instructions": described} if described else {})}
 
     async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what a tool answers, whichever group it is in; the group is open for this call alone."""
-        try:
-            start = self._start(ctx)
-        except UNUSABLE as error:
-            return self._renderer.result(ToolResult.of_text(refusal(error), is_error=True))
+        """Return what a tool answers, whichever group it is in; the group is open for this call alone.
+
+        Control tools are unknown: nothing that they open would stay open.
+        """
         known = self._wire.from_wire(name)
-        session = self._tools.request_session(start, self._profile(ctx))
-        spec = start.catalog.tools.get(known)
-        group = spec.group if spec is not None and spec.control is None else None
-        opened = [] if group is None else [path for path in (*ancestors(group), group) if not session.is_active(path)]
         try:
-            await session.transition(activate=opened)
-            result = await session.call(known, arguments, progress=ctx.session.report_progress, request=ctx)
+            selection = selected(self._tools, self._built, ctx.request)
+            start = selection.start(self._tools)
+            spec = start.catalog.tools.get(known)
+            if spec is not None and spec.control is not None:
+                raise ToolNotFound(known)
+            async with self._session(selection.profile, _opened(start, spec)) as session:
+                result = await session.call(
+                    known, arguments, progress=ctx.session.report_progress, request=ctx, spell=self._wire.to_wire
+                )
         except UNUSABLE as error:
             result = ToolResult.of_text(refusal(error), is_error=True)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await session.transition(
-                    deactivate=[path for path in session.active if path not in start.active], force=True
-                )
         return self._renderer.result(result)
 
-    def _profile(self, ctx: Any) -> Profile | None:
-        return selected(self._tools, self._built, ctx.request).profile
+    @asynccontextmanager
+    async def _session(self, profile: Profile | None, state: Snapshot) -> AsyncGenerator[Session]:
+        """Yield a session in `state` for one call; the hooks of its groups run before, and are undone after."""
+        if not state.catalog.has_hooks:
+            yield self._tools.request_session(state, profile)
+            return
+        session = self._tools.open_session(profile)
+        session.begin()
+        try:
+            await session.transition(activate=state.active)
+            yield session
+        finally:
+            await end(session)
 
     def _start(self, ctx: Any) -> Snapshot:
         return selected(self._tools, self._built, ctx.request).start(self._tools)
+
+
+def _opened(start: Snapshot, spec: Spec | None) -> Snapshot:
+    """Return the state in which the group of `spec` is open; raises what keeps it from opening."""
+    if spec is None or spec.group is None:
+        return start
+    return plan(start, Step(activate=(*ancestors(spec.group), spec.group))).after
 
 
 def draft_names(catalog: Catalog) -> Mapping[str, str]:
@@ -158,5 +194,4 @@ def draft_names(catalog: Catalog) -> Mapping[str, str]:
 
 
 def _told(group: GroupSpec, names: Mapping[str, str]) -> dict[str, Any]:
-    told = {"name": names[group.path], "title": group.display_name, "description": group.description}
-    return {key: value for key, value in told.items() if value}
+    return {"name": names[group.path], "title": group.display_name, "description": group.description}

@@ -7,8 +7,10 @@ that caller's streams only. Chosen with `delivery="principal"`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakValueDictionary
 
 import anyio
 from mcp.server.auth.middleware.auth_context import get_access_token
@@ -43,6 +45,7 @@ class Streams:
         self._by_caller = by_caller
         self._buses: dict[str, tuple[InMemorySubscriptionBus, ListenHandler]] = {}
         self._listening: dict[str, int] = {}
+        self._followed: WeakValueDictionary[str, Session] = WeakValueDictionary()
 
     async def listen(self, ctx: Any, params: Any) -> Any:
         """Serve one stream until its client leaves."""
@@ -60,12 +63,21 @@ class Streams:
             if not self._listening[caller]:
                 del self._listening[caller], self._buses[caller]
 
+    def follow(self, caller: str, session: Session) -> None:
+        """Take note that a caller's session says when lists changed, also when that is announced to everybody."""
+        self._followed[caller] = session
+
     async def publish(self, kinds: frozenset[str], caller: str | None = None) -> None:
-        """Tell one caller's streams, or all of them, that lists changed."""
+        """Tell a caller's streams that lists changed; or those of all callers whose session has not done so itself."""
         events = sorted({EVENTS[kind] for kind in kinds}, key=lambda event: str(event.__name__))
-        for bus, _ in [self._buses[caller]] if caller in self._buses else [] if caller else [*self._buses.values()]:
+        for one in [caller] if caller is not None else [one for one in self._buses if not self._is_followed(one)]:
             for event in events:
-                await bus.publish(event())
+                if one in self._buses:
+                    await self._buses[one][0].publish(event())
+
+    def _is_followed(self, caller: str) -> bool:
+        session = self._followed.get(caller)
+        return session is not None and session.is_open
 
 
 def unauthenticated() -> MCPError:
@@ -94,7 +106,7 @@ class PrincipalDelivery:
         self._kept = kept
         self._streams = streams
         self._renderer = Renderer(wire, modern=True)
-        self._opening = anyio.Lock()
+        self._opening: dict[str, anyio.Lock] = {}
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of the caller's list."""
@@ -126,17 +138,33 @@ class PrincipalDelivery:
         caller = principal_of(ctx)
         if not caller:
             raise unauthenticated()
-        async with self._opening:
+        async with self._turn(caller):
             session = self._kept.find(caller)
             if session is None:
+                self._end_surplus(ctx)  # a session of this caller whose time is over is among them
                 profile = self._built.profile
                 start = self._built.paths(self._tools.catalog_under(profile))
                 session = await self._tools.open_session(profile, start).start()
                 session.on_list_changed(self._teller(ctx, caller))
+                self._streams.follow(caller, session)
                 self._kept.keep(caller, session)
-                for gone in self._kept.surplus():
-                    ctx.lifespan_context.start_soon(end, gone)
+                self._end_surplus(ctx)
             return session
+
+    @asynccontextmanager
+    async def _turn(self, caller: str) -> AsyncGenerator[None]:
+        """Let the requests of one caller find or open its session one after the other."""
+        lock = self._opening.setdefault(caller, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.statistics().locked and self._opening.get(caller) is lock:
+                del self._opening[caller]
+
+    def _end_surplus(self, ctx: Any) -> None:
+        for gone in self._kept.surplus():
+            ctx.lifespan_context.start_soon(end, gone)
 
     def _teller(self, ctx: Any, caller: str) -> Callable[[frozenset[str]], None]:
         tasks = ctx.lifespan_context
