@@ -198,9 +198,9 @@ def plan(snapshot: Snapshot, step: Step) -> Plan:
     return Plan(snapshot, mask, _ordered(snapshot, mask) if catalog.evict_oldest else ())
 
 
-def everything_left(snapshot: Snapshot) -> Plan:
-    """Return the plan that deactivates every group: the end of a session (SPEC HOOK-9)."""
-    return Plan(snapshot, 0)
+def everything_left(snapshot: Snapshot, lent: int = 0) -> Plan:
+    """Return the plan that deactivates every group, but for those `lent` by another session: the end (SPEC HOOK-9)."""
+    return Plan(snapshot, snapshot.mask & lent)
 
 
 def _numbers(catalog: Catalog, paths: tuple[str, ...]) -> list[int]:

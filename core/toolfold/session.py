@@ -38,7 +38,7 @@ from .observe import (
     log,
 )
 from .resources import match
-from .snapshot import Snapshot
+from .snapshot import Snapshot, mask_of
 from .steps import MakePlan, Steps
 from .transaction import Transaction
 from .visibility import View, available
@@ -54,6 +54,7 @@ class Session:
 
     __slots__ = (
         "__weakref__",
+        "_lent",
         "_listeners",
         "_profile",
         "_snapshot",
@@ -74,6 +75,7 @@ class Session:
         self._whole = tools.catalog
         self._snapshot = Snapshot.of(tools.catalog_under(profile))
         self._steps = Steps()
+        self._lent: tuple[str, ...] = ()
         self._listeners: tuple[Listener, ...] = ()
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -106,10 +108,14 @@ class Session:
         return self
 
     def begin(self, snapshot: Snapshot | None = None) -> None:
-        """Open the session at once, without hooks, in the state `snapshot`, or with no groups active."""
+        """Open the session at once, without hooks, in the state `snapshot`, or with no groups active.
+
+        The groups that are active in `snapshot` are lent: another session has set them up, and closes them.
+        """
         self._status = "open"
         if snapshot is not None:
             self._snapshot = snapshot.moved_to(self.catalog)
+            self._lent = self._snapshot.active
 
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
@@ -124,7 +130,7 @@ class Session:
                     return
                 try:
                     if self._status == "open":
-                        failures = (await self._carry_out(lambda: everything_left(self.snapshot), force=True)).failures
+                        failures = (await self._carry_out(self._end, force=True)).failures
                 finally:  # a task cancelled by asyncio itself comes here with all hooks attempted
                     self._status = "closed"
                     self._listeners = ()
@@ -132,6 +138,11 @@ class Session:
                     self._tools.observers.tell(SessionEnded(self.id))
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
+
+    @property
+    def lent(self) -> tuple[str, ...]:
+        """The groups that another session has set up and closes: their hooks don't run here."""
+        return self._lent
 
     @property
     def is_open(self) -> bool:
@@ -349,6 +360,11 @@ class Session:
         if spec.arguments is not None:
             values = spec.arguments.check(spec.name, values)
         return await spec.handler(values, Context(self, spec.name, snapshot, request))
+
+    def _end(self) -> Plan:
+        snapshot = self.snapshot
+        known = [path for path in self._lent if path in snapshot.catalog.index]
+        return everything_left(snapshot, mask_of(snapshot.catalog, known))
 
     async def _carry_out(self, make_plan: MakePlan, force: bool) -> Change:
         timeout = self._tools.hook_timeout

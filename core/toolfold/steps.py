@@ -6,7 +6,7 @@ where hooks are awaited.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -101,7 +101,7 @@ class Steps:
             planned = make_plan()
             if not planned.changes:
                 return Change()
-            transaction = _transaction(planned, force)
+            transaction = _transaction(planned, session.lent, force)
             interrupted = await self._run_hooks(session, transaction, timeout)
             if transaction.state == ABORTED:
                 raise _outcome(transaction, interrupted)
@@ -149,9 +149,12 @@ async def _run_hook(session: Session, call: HookCall, timeout: float | None) -> 
         await settled(call.hook(HookContext(session, call.group.path, call.phase, call.undoes)))
 
 
-def _transaction(planned: Plan, force: bool) -> Transaction:
-    """Return the transaction of a plan: leaving groups from below, then entering ones from above (SPEC HOOK-3)."""
-    leaving, entering = _groups(planned)
+def _transaction(planned: Plan, lent: Container[str], force: bool) -> Transaction:
+    """Return the transaction of a plan: leaving groups from below, then entering ones from above (SPEC HOOK-3).
+
+    The hooks of groups that are lent belong to the session that lends them.
+    """
+    leaving, entering = ([group for group in groups if group.path not in lent] for groups in _groups(planned))
     return Transaction(reversed(leaving), entering, force=force)
 
 

@@ -406,7 +406,8 @@ class ToolSet:
     def request_session(self, snapshot: Snapshot, profile: Profile | None = None) -> Session:
         """Return an open session in the state `snapshot`, for one request of a protocol without sessions.
 
-        It belongs to no pool: it is neither counted nor ended, and ends by being dropped.
+        It belongs to no pool: it is neither counted nor ended. The groups that are active in `snapshot` are lent to it;
+        close it if it may have opened others.
         """
         session = Session(self, f"{self.name}-request", profile, ())
         session.begin(snapshot)

@@ -17,7 +17,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from toolfold import (
-    Catalog,
     HandleExpired,
     HandleInvalid,
     InvalidArguments,
@@ -34,7 +33,7 @@ from toolfold.listing import page_of
 from .handles import SignedHandles, StoredHandles, end
 from .principals import principal_of
 from .render import Renderer, unknown
-from .selection import UNUSABLE, Selection, by_header, refusal, selected
+from .selection import UNUSABLE, Selection, Starts, by_header, refusal, selected
 from .through import HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE, Asked, CallThrough, take_handle, with_handle
 
 STALE = (HandleInvalid, HandleExpired)
@@ -58,6 +57,7 @@ class HandleDelivery:
         built: What the server was built to begin with.
         signed: Makes handles for catalogs without hooks.
         stored: Makes handles for catalogs with hooks.
+        starts: Sets up what selections begin with.
         through: The tool that calls other tools.
     """
 
@@ -68,6 +68,7 @@ class HandleDelivery:
         built: Selection,
         signed: SignedHandles,
         stored: StoredHandles,
+        starts: Starts,
         through: CallThrough,
     ) -> None:
         self._tools = tools
@@ -75,6 +76,7 @@ class HandleDelivery:
         self._built = built
         self._signed = signed
         self._stored = stored
+        self._starts = starts
         self._through = through
         self._renderer = Renderer(wire, modern=True, adjust=with_handle)
 
@@ -150,26 +152,18 @@ class HandleDelivery:
                 else self._signed.read(handle, catalog, principal_of(ctx))
             )
             yield State(self._tools.request_session(snapshot, selection.profile), snapshot)
-        elif handle is not None:
-            session = self._stored.get(handle, principal_of(ctx))
-            yield State(session, session.snapshot, handle)
         else:
-            async with self._opened(selection, catalog) as state:
+            start = await self._starts.open(selection)
+            if handle is not None:
+                session = self._stored.get(handle, principal_of(ctx))
+                yield State(session, session.snapshot, handle)
+                return
+            state = State(self._tools.request_session(start, selection.profile), start)
+            try:
                 yield state
-
-    @asynccontextmanager
-    async def _opened(self, selection: Selection, catalog: Catalog) -> AsyncGenerator[State]:
-        """Yield a new session, whose hooks have run, and which ends with the request unless it is kept."""
-        session = self._tools.open_session(selection.profile)
-        session.begin()
-        state = State(session, session.snapshot)
-        try:
-            await session.transition(activate=selection.paths(catalog))
-            state.before = session.snapshot
-            yield state
-        finally:
-            if state.stored is None:
-                await end(session)
+            finally:
+                if state.stored is None:
+                    await end(state.session)
 
     @asynccontextmanager
     async def _readable(self, ctx: Any) -> AsyncGenerator[Session]:

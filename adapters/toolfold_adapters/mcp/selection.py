@@ -6,10 +6,12 @@ as the server was built. A group brings its parents.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable
 from typing import Any
 
+import anyio
 from attrs import frozen
 
 from toolfold import (
@@ -26,6 +28,8 @@ from toolfold import (
     plan,
 )
 from toolfold.names import ancestors
+
+from .handles import KeptSessions
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -66,6 +70,37 @@ class Selection:
         asked = (*(self.profile.active if self.profile else ()), *self.groups)
         complete = [path for group in asked for path in (*ancestors(group), group)]
         return tuple(path for path in dict.fromkeys(complete) if path in catalog.index)
+
+
+class Starts:
+    """Sees to it that the hooks of the groups that selections begin with have run: once for all who select the same.
+
+    Args:
+        tools: Whose groups they are.
+        kept: Holds one session for each selection, and ends it some time after its last use.
+    """
+
+    def __init__(self, tools: ToolSet, kept: KeptSessions) -> None:
+        self._tools = tools
+        self._kept = kept
+        self._opening = anyio.Lock()
+
+    async def open(self, selection: Selection) -> Snapshot:
+        """Return the snapshot that a selection begins in, once the hooks of its groups have run.
+
+        Raises:
+            HookFailed: One of them failed; nothing is left open.
+            ToolfoldError: The groups can't be active together.
+        """
+        start = selection.start(self._tools)
+        if not any(start.catalog.group(path).has_hooks for path in start.active):
+            return start
+        key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
+        async with self._opening:
+            if self._kept.find(key) is None:
+                session = self._tools.open_session(selection.profile, start.active)
+                self._kept.keep(key, await session.start())
+        return start
 
 
 def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:

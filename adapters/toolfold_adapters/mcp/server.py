@@ -27,7 +27,7 @@ from .modern import HandleDelivery
 from .notify import background
 from .principals import PrincipalDelivery, Streams
 from .render import wire_errors
-from .selection import Selection
+from .selection import Selection, Starts
 from .through import CallThrough, reserve
 
 Delivery = Literal["auto", "principal"]
@@ -106,6 +106,7 @@ def build_server(
     built = Selection(tools.profile(profile), tuple(active))
     built.start(tools)
     kept = KeptSessions(handle_lifetime, max_handles, time.monotonic)
+    starts = Starts(tools, kept)
     streams = Streams(by_caller=delivery == "principal")
     legacy = SessionDelivery(
         tools, wire, built, CallThrough(call_tool, with_handle=False) if legacy_call_tool else None
@@ -116,7 +117,7 @@ def build_server(
     else:
         signed = SignedHandles(keys_of(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
         modern = HandleDelivery(
-            tools, wire, built, signed, StoredHandles(kept), CallThrough(call_tool, with_handle=True)
+            tools, wire, built, signed, StoredHandles(kept), starts, CallThrough(call_tool, with_handle=True)
         )
     disclosure = Disclosure(tools, wire, built)
 

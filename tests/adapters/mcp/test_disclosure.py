@@ -1,0 +1,393 @@
+"""Disclosure by the draft extension for groups: what is fetched, listed and called, and what stays as it is (DEL-5)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import anyio
+import httpx2
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client import advertise
+from mcp.server import Server
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.shop import make_shop, shop_over
+from tests.adapters.mcp.support import PATIENCE, client_of, modern_body, modern_headers, names_of, over_http
+from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, listed_under, opened, text_of, told
+from tests.adapters.mcp.test_stored_handles import Journal
+from toolfold import Context, ProtocolError, ToolError, ToolSet, Visibility
+from toolfold_adapters.mcp import build_server
+
+EXTENSION = "io.modelcontextprotocol/groups"
+DECLARED = [advertise(EXTENSION, {})]
+ALLOWED = re.compile(r"[a-z0-9-]{1,64}")
+
+pytestmark = pytest.mark.spec("DEL-5")
+
+
+class _Params(types.RequestParams):
+    name: str | None = None
+    cursor: str | None = None
+
+
+class _Request(types.Request[_Params, str]):
+    method: str
+
+
+class _Answer(types.Result):
+    groups: list[dict[str, Any]] | None = None
+    contents: dict[str, Any] | None = None
+    instructions: str | None = None
+
+
+async def asked(client: Client, method: str, **params: Any) -> _Answer:
+    """Send a request of the extension and return the answer."""
+    request: Any = _Request(method=method, params=_Params(**params))
+    return await client.session.send_request(request, _Answer)
+
+
+async def refusal_of(client: Client, method: str, **params: Any) -> types.ErrorData:
+    with pytest.raises(MCPError) as refused:
+        await asked(client, method, **params)
+    return refused.value.error
+
+
+async def contents_of(client: Client, group: str) -> dict[str, Any]:
+    contents = (await asked(client, "groups/get", name=group)).contents
+    assert contents is not None
+    return contents
+
+
+def make_nested() -> ToolSet:
+    """Return groups whose names the draft does not allow, and would be one another's if only made to fit."""
+    tools = ToolSet("nested")
+    long = "x" * 55
+    for path, parent in (
+        *(("A_b", None), ("a-b", None), ("a_B", None), ("a-b-2", None), ("a", None), ("b", "a")),
+        *((long, None), (long, long), ("__", None), ("Y" * 63 + "_", None)),
+    ):
+        tools.register_group(path, parent=parent)
+        group = f"{parent}.{path}" if parent else path
+        if len(group) < 100:
+            tools.register("t", lambda: "done", group=group)
+    return tools
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not(transport: str) -> None:
+    async with shop_over(transport) as target:
+        async with client_of(target, "auto") as (client, _):
+            assert client.protocol_version == MODERN
+            assert client.server_capabilities.extensions == {EXTENSION: {"listChanged": False}}
+        async with client_of(target, "legacy", extensions=DECLARED) as (client, _):
+            assert client.server_capabilities.extensions is None
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_groups_are_told_level_by_level_with_the_definitions_that_their_lists_show(transport: str) -> None:
+    async with (
+        shop_over(transport) as target,
+        client_of(target, MODERN, extensions=DECLARED) as (client, _),
+        client_of(target, MODERN) as (plain, _),
+    ):
+        top = (await asked(client, "groups/list")).groups
+        assert top == [
+            {"name": "cash", "title": "cash", "description": "Paying in coins"},
+            {"name": "credit", "title": "credit", "description": "Paying by card"},
+            {"name": "stock", "title": "stock", "description": "What there is"},
+        ]
+        stock = await asked(client, "groups/get", name="stock")
+        assert stock.instructions == "What there is"
+        assert stock.contents is not None
+        assert stock.contents["groups"] == [
+            {"name": "stock-orders", "title": "orders", "description": "What is to come"}
+        ]
+        assert [prompt["name"] for prompt in stock.contents["prompts"]] == ["stock.advise"]
+        assert [resource["uri"] for resource in stock.contents["resources"]] == ["shop:///shelves"]
+        under = await listed_under(plain, await opened(plain, "stock.orders", await opened(plain, "stock")))
+        orders = await contents_of(client, "stock-orders")
+        assert "groups" not in orders
+        fetched = {tool["name"]: tool for tool in (*stock.contents["tools"], *orders["tools"])}
+        assert set(fetched) == {name for name in under if name.startswith("stock.") and "activate" not in name}
+        for name, tool in fetched.items():
+            assert types.Tool.model_validate(tool) == under[name]
+
+
+async def test_names_are_of_the_form_that_the_draft_allows_and_each_group_has_its_own() -> None:
+    tools = make_nested()
+    async with client_of(build_server(tools), MODERN, extensions=DECLARED) as (client, _):
+        pending = [group["name"] for group in (await asked(client, "groups/list")).groups or []]
+        found: dict[str, list[str]] = {}
+        while pending:
+            name = pending.pop()
+            assert name not in found
+            assert ALLOWED.fullmatch(name)
+            contents = await contents_of(client, name)
+            found[name] = [tool["name"] for tool in contents.get("tools", [])]
+            pending += [group["name"] for group in contents.get("groups", [])]
+        assert len(found) == len(tools.catalog.groups)
+        inside = [tool for names in found.values() for tool in names]
+        assert sorted(inside) == sorted(spec.name for spec in tools.catalog.tools.values() if spec.control is None)
+
+
+@pytest.mark.spec("VIS-6", "NAM-6")
+async def test_what_is_hidden_or_a_control_tool_is_not_shown_and_names_are_those_of_the_wire() -> None:
+    tools = make_shop()
+    tools.register("secret", lambda: "found", group="stock", hidden=True)
+    tools.register("member_only", lambda: "hi", group="stock", visibility=Visibility.when(lambda view: False))
+    async with client_of(build_server(tools, separator="__"), MODERN, extensions=DECLARED) as (client, _):
+        names = [tool["name"] for tool in (await contents_of(client, "stock"))["tools"]]
+        assert names == ["stock__count", "stock__fail", "stock__reject"]
+        assert "discount" not in await names_of(client)
+        assert told(await client.call_tool("stock__count", {"item": "x"})) == {"item": "x", "shelf": 1}
+        assert text_of(await client.call_tool("stock__count", {})).startswith("Invalid arguments for stock__count:")
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_grouped_tools_leave_the_lists_of_requests_that_declare_it_and_of_no_other(transport: str) -> None:
+    async with (
+        shop_over(transport, active=["stock"]) as target,
+        client_of(target, MODERN, extensions=DECLARED) as (client, _),
+        client_of(target, MODERN) as (plain, _),
+        client_of(target, "legacy", extensions=DECLARED) as (legacy, _),
+    ):
+        assert await names_of(client) == ["hello", "join", "open_everything", "open_stock"]
+        assert (await client.list_prompts()).prompts == []
+        assert (await client.list_resources()).resources == []
+        for other in (plain, legacy):
+            assert {"hello", "stock.count", "cash.activate", "call_tool"} <= set(await names_of(other))
+            assert [prompt.name for prompt in (await other.list_prompts()).prompts] == ["stock.advise"]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_the_tools_of_a_group_are_called_without_fetching_it_and_nothing_changes(transport: str) -> None:
+    heard: list[float] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(progress)
+
+    async with (
+        shop_over(transport) as target,
+        client_of(target, MODERN, extensions=DECLARED) as (client, listener),
+        client_of(target, MODERN) as (plain, _),
+        client_of(target, "legacy") as (legacy, _),
+    ):
+        clients = (client, plain, legacy)
+        before = [await one.list_tools(cache_mode="bypass") for one in clients]
+        groups = await asked(client, "groups/list")
+        called = await client.call_tool("stock.count", {"item": "x"}, progress_callback=note)
+        assert told(called) == {"item": "x", "shelf": 1}
+        assert heard == [1]
+        assert text_of(await client.call_tool("stock.orders.place", {"items": {"nails": 2}})) == "2"
+        assert text_of(await client.call_tool("stock.fail", {})) == "the shelf is empty"
+        for name in ("cash.coins", "credit.card", "cash.coins", "open_stock", "join"):
+            assert not (await client.call_tool(name, {})).is_error
+        with pytest.raises(MCPError, match="not today"):
+            await client.call_tool("stock.reject", {})
+        for group in ("stock", "cash"):
+            await contents_of(client, group)
+        assert [await one.list_tools(cache_mode="bypass") for one in clients] == before
+        assert await asked(client, "groups/list") == groups
+        assert listener.changes == 0
+        with pytest.raises(MCPError, match=r"Unknown tool: stock\.count"):
+            await plain.call_tool("stock.count", {"item": "x"})
+
+
+@pytest.mark.spec("DEL-9")
+@pytest.mark.parametrize("name", ["nothing", "stock.nothing", "stock.activate", "cash.deactivate", "call_tool"])
+async def test_what_is_no_tool_or_only_opens_groups_is_unknown(name: str) -> None:
+    async with shop_over("memory") as target, client_of(target, MODERN, extensions=DECLARED) as (client, _):
+        with pytest.raises(MCPError, match=f"Unknown tool: {name}") as refused:
+            await client.call_tool(name, {})
+        assert refused.value.code == types.INVALID_PARAMS
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_errors_are_those_of_the_protocol(transport: str) -> None:
+    async with shop_over(transport) as target:
+        async with client_of(target, MODERN, extensions=DECLARED) as (client, _):
+            for name in ("nothing", "stock.orders", "Stock", ""):
+                error = await refusal_of(client, "groups/get", name=name)
+                assert (error.code, error.message) == (types.INVALID_PARAMS, f"Unknown group: {name}")
+            for cursor in ("", "more"):
+                assert (await refusal_of(client, "groups/list", cursor=cursor)).code == types.INVALID_PARAMS
+        async with client_of(target, MODERN) as (client, _):
+            for method, params in (("groups/list", {}), ("groups/get", {"name": "stock"})):
+                error = await refusal_of(client, method, **params)
+                assert error.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY == -32021
+                assert error.data == {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+        async with client_of(target, "legacy", extensions=DECLARED) as (client, _):
+            for method, params in (("groups/list", {}), ("groups/get", {"name": "stock"})):
+                assert (await refusal_of(client, method, **params)).code == types.METHOD_NOT_FOUND
+
+
+async def test_each_request_says_for_itself_whether_it_declares_the_extension() -> None:
+    async with over_http(make_shop()) as url, httpx2.AsyncClient() as http:
+
+        async def send(method: str, declared: bool, **params: Any) -> Any:
+            body = modern_body(method, params)
+            extensions: Any = {"extensions": {EXTENSION: {}}} if declared else {}
+            body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = extensions
+            headers = modern_headers(method, params.get("name") if method == "tools/call" else None)
+            response = await http.post(url, json=body, headers=headers)
+            lines = response.text.splitlines()
+            return httpx2.Response(200, text=next(line for line in lines if "{" in line).removeprefix("data: ")).json()
+
+        plain = [await send("tools/list", False)]
+        listed = await send("tools/list", True)
+        assert [tool["name"] for tool in listed["result"]["tools"]] == [
+            "hello",
+            "join",
+            "open_everything",
+            "open_stock",
+        ]
+        assert listed["result"]["resultType"] == "complete"
+        assert (await send("groups/list", True))["result"]["resultType"] == "complete"
+        assert (await send("groups/list", False))["error"]["code"] == -32021
+        assert (await send("groups/get", True))["error"]["code"] == types.INVALID_PARAMS
+        called = {"name": "cash.coins", "arguments": {}}
+        assert "result" in await send("tools/call", True, **called)
+        assert (await send("tools/call", False, **called))["error"]["code"] == types.INVALID_PARAMS
+        assert plain == [await send("tools/list", False)]
+
+
+def make_lab(journal: Journal, parked: anyio.Event | None = None) -> ToolSet:
+    """Return groups with hooks that are noted: one at the start, one below another, one that excludes the first."""
+
+    def noting(name: str) -> dict[str, Any]:
+        return {
+            "on_activate": lambda: journal.append(f"{name} on"),
+            "on_deactivate": lambda: journal.append(f"{name} off"),
+        }
+
+    def refuse() -> None:
+        raise ToolError("the key is missing")
+
+    tools = ToolSet("lab")
+    for name in ("start", "other", "outer"):
+        tools.register_group(name, **noting(name))
+    tools.register_group("inner", parent="outer", **noting("inner"))
+    tools.register_group("vault", on_activate=refuse)
+    tools.register_exclusion("start", "other")
+
+    @tools.tool()
+    def ping(context: Context) -> str:
+        return ",".join(context.session.active)
+
+    @tools.tool(group="outer.inner")
+    async def work(how: str, context: Context) -> str:
+        journal.append("work")
+        if how == "fail":
+            raise ToolError("no")
+        if how == "reject":
+            raise ProtocolError(-32050, "not today")
+        if how == "park":
+            assert parked is not None
+            parked.set()
+            await anyio.sleep_forever()
+        return ",".join(context.session.active)
+
+    @tools.tool(group="other")
+    def swap(context: Context) -> str:
+        return ",".join(context.session.active)
+
+    @tools.tool(group="outer")
+    async def open_more(context: Context) -> str:
+        await context.activate("other")
+        return ",".join(context.session.active)
+
+    tools.register("locked", lambda: "never", group="vault")
+    return tools
+
+
+AROUND = ["outer on", "inner on", "work", "inner off", "outer off"]
+
+
+@pytest.mark.spec("HOOK-1", "HOOK-9")
+@pytest.mark.parametrize("how", ["succeed", "fail", "reject", 5])
+async def test_hooks_of_the_group_run_around_a_call_however_it_ends(how: Any) -> None:
+    journal = Journal()
+    tools = make_lab(journal)
+    async with client_of(build_server(tools), MODERN, extensions=DECLARED) as (client, _):
+        if how == "reject":
+            with pytest.raises(MCPError, match="not today"):
+                await client.call_tool("outer.inner.work", {"how": how})
+        else:
+            answer = await client.call_tool("outer.inner.work", {"how": how})
+            assert answer.is_error == (how != "succeed")
+        assert journal == [event for event in AROUND if how != 5 or event != "work"]
+        await contents_of(client, "outer-inner")
+        await client.call_tool("ping", {})
+        assert len(journal) in (4, 5)
+        assert not tools.sessions
+
+
+@pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9")
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_hooks_of_the_group_are_undone_when_a_call_is_cancelled(transport: str) -> None:
+    journal, parked = Journal(), anyio.Event()
+    tools = make_lab(journal, parked)
+
+    async def check(target: str | Server[Any]) -> None:
+        async with client_of(target, MODERN, extensions=DECLARED) as (client, _):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "outer.inner.work", {"how": "park"})
+                with anyio.fail_after(PATIENCE):
+                    await parked.wait()
+                tasks.cancel_scope.cancel()
+            await journal.reaches(len(AROUND))
+            assert journal == AROUND
+            assert not tools.sessions
+
+    if transport == "memory":
+        await check(build_server(tools))
+    else:
+        async with over_http(tools) as url:
+            await check(url)
+
+
+@pytest.mark.spec("HOOK-1", "DEL-4")
+async def test_groups_that_requests_begin_with_are_set_up_as_well_unless_the_called_group_excludes_them() -> None:
+    journal = Journal()
+    server = build_server(make_lab(journal), active=["start"])
+    async with client_of(server, MODERN, extensions=DECLARED) as (client, _):
+        await client.list_tools(cache_mode="bypass")
+        await contents_of(client, "start")
+        assert journal == []
+        assert text_of(await client.call_tool("ping", {})) == "start"
+        assert journal == ["start on", "start off"]
+        journal.clear()
+        assert text_of(await client.call_tool("outer.inner.work", {"how": ""})) == "outer,outer.inner,start"
+        assert journal == ["outer on", "inner on", "start on", "work", "start off", "inner off", "outer off"]
+        journal.clear()
+        assert text_of(await client.call_tool("other.swap", {})) == "other"
+        assert journal == ["other on", "other off"]
+        journal.clear()
+        assert text_of(await client.call_tool("outer.open_more", {})) == "other,outer"
+        assert sorted(journal) == ["other off", "other on", "outer off", "outer on", "start off", "start on"]
+
+
+@pytest.mark.spec("HOOK-4")
+async def test_a_call_is_refused_where_its_group_cannot_be_set_up_and_nothing_is_left_behind() -> None:
+    journal = Journal()
+    tools = make_lab(journal)
+    async with client_of(build_server(tools, active=["start"]), MODERN, extensions=DECLARED) as (client, _):
+        refused = await client.call_tool("vault.locked", {})
+        assert refused.is_error
+        assert journal == ["start on", "start off"]
+        assert not tools.sessions
+
+
+@pytest.mark.spec("ACT-10", "DEL-4")
+async def test_a_selection_that_cannot_be_is_refused() -> None:
+    async with over_http(make_shop()) as url:
+        async with client_of(f"{url}?groups=cash,credit", MODERN, extensions=DECLARED) as (client, _):
+            refused = await client.call_tool("hello", {})
+            assert refused.is_error
+            assert "can't be active together" in text_of(refused)
+            assert (await refusal_of(client, "groups/list")).code == types.INVALID_PARAMS
+        async with client_of(f"{url}?groups=cash", MODERN, extensions=DECLARED) as (client, _):
+            assert text_of(await client.call_tool("credit.card", {})) == "card"

@@ -1,0 +1,106 @@
+"""What servers tell clients about their groups and how to open them, in each delivery (SPEC DEL-2, DEL-6, DEL-8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.adapters.mcp.shop import make_shop
+from tests.adapters.mcp.support import client_of
+from toolfold import Loader, ToolSet
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.instructions import SHOWN
+
+GROUPS = """Groups:
+- cash: Paying in coins
+- credit: Paying by card
+- stock: What there is
+- stock.orders: What is to come"""
+WHERE = "Most tools are in groups that are opened when needed, by calling "
+
+LISTED = "Its tools are then in your list."
+STUCK = "Its tools are then in your list; if your list does not change, call them by {}."
+HANDLES = "It answers with the group's tools and a handle: call them by {} with that handle."
+
+
+async def told_by(tools: ToolSet, era: str, **options: Any) -> str | None:
+    """Return the instructions that a client of an era is given; `auto` asks a server of both for the newer one's."""
+    async with client_of(build_server(tools, **options), era) as (client, _):
+        return client.instructions
+
+
+@pytest.mark.spec("DEL-1", "DEL-2", "DEL-6", "DEL-8")
+@pytest.mark.parametrize(
+    ("era", "options", "then"),
+    [
+        ("legacy", {}, STUCK.format("call_tool")),
+        ("legacy", {"call_tool": "invoke"}, STUCK.format("invoke")),
+        ("legacy", {"legacy_call_tool": False}, LISTED),
+        ("auto", {}, HANDLES.format("call_tool")),
+        ("auto", {"call_tool": "invoke", "legacy_call_tool": False}, HANDLES.format("invoke")),
+        ("auto", {"delivery": "principal"}, LISTED),
+        ("legacy", {"delivery": "principal"}, STUCK.format("call_tool")),
+    ],
+)
+async def test_each_delivery_says_how_groups_are_opened_and_their_tools_are_called(
+    era: str, options: dict[str, Any], then: str
+) -> None:
+    said = await told_by(make_shop(), era, **options)
+    assert said == f"{WHERE}cash.activate (and so on). {then}\n{GROUPS}"
+
+
+@pytest.mark.spec("NAM-6")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_activators_are_called_as_they_are_on_the_wire(era: str) -> None:
+    assert f"{WHERE}cash__activate (and so on). " in (await told_by(make_shop(), era, separator="__") or "")
+
+
+@pytest.mark.spec("CTL-3")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+@pytest.mark.parametrize("control", ["load_tool_group", Loader(name="fetch")])
+async def test_where_one_tool_opens_all_groups_it_is_that_one(era: str, control: Any) -> None:
+    name = control if isinstance(control, str) else control.name
+    said = await told_by(make_shop(control=control), era)
+    assert said is not None
+    assert said.startswith(f"{WHERE}{name} with the name of the group. It")
+    assert said.endswith(GROUPS)
+    assert "activate" not in said
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_what_the_author_says_comes_first(era: str) -> None:
+    said = await told_by(make_shop(), era, instructions="Be kind.")
+    assert said is not None
+    assert said.startswith(f"Be kind.\n\n{WHERE}")
+
+
+@pytest.mark.spec("CTL-3", "SES-6")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+@pytest.mark.parametrize("why", ["there are none", "none is opened by clients", "no control tools"])
+async def test_nothing_is_added_where_clients_have_no_groups_to_open(era: str, why: str) -> None:
+    tools = make_shop(control="none") if why == "no control tools" else ToolSet("plain")
+    if why == "none is opened by clients":
+        tools.register_group("inner", controls=False)
+        tools.register_group("after", opens_on="hello")
+    assert await told_by(tools, era, instructions="Be kind.") == "Be kind."
+    assert not await told_by(tools, era)
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_of_many_groups_only_the_first_are_told_each_in_one_line(era: str) -> None:
+    tools = ToolSet("many")
+    for number in range(SHOWN + 3):
+        tools.register_group(f"g{number:03}", "Line one\n- line two:" if number == 1 else "")
+    tools.register_group("a_shy_one", controls=False)
+    lines = (await told_by(tools, era) or "").splitlines()
+    assert lines[1:5] == ["Groups:", "- g000", "- g001: Line one - line two:", "- g002"]
+    assert lines[-2:] == [f"- g{SHOWN - 1:03}", "- and 3 more"]
+    assert len(lines) == SHOWN + 3
+
+
+async def test_no_more_is_said_where_all_groups_are_told() -> None:
+    tools = ToolSet("enough")
+    for number in range(SHOWN):
+        tools.register_group(f"g{number:03}")
+    assert (await told_by(tools, "auto") or "").endswith(f"- g{SHOWN - 1:03}")
