@@ -28,7 +28,6 @@ from pydantic import field_validator
 from toolfold import (
     Catalog,
     GroupSpec,
-    Profile,
     Session,
     Snapshot,
     Spec,
@@ -42,6 +41,7 @@ from toolfold import (
 from toolfold.catalog import KINDS, Kind
 from toolfold.listing import listed, page_of
 from toolfold.names import ancestors
+from toolfold.resources import match
 
 from .handles import end
 from .render import LISTS, Renderer
@@ -103,7 +103,7 @@ class Disclosure:
         self._built = built
         self._renderer = Renderer(wire, modern=True)
 
-    def list(self, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
+    async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what is in no group."""
         catalog = self._start(ctx).catalog.ungrouped
         view = self._tools.view_of(Snapshot.of(catalog))
@@ -133,19 +133,18 @@ class Disclosure:
         described = start.catalog.group(path).description
         return {"resultType": "complete", "contents": contents, **({"instructions": described} if described else {})}
 
-    async def call(self, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
+    async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers, whichever group it is in; the group is open for this call alone.
 
         Control tools are unknown: nothing that they open would stay open.
         """
         known = self._wire.from_wire(name)
         try:
-            selection = selected(self._tools, self._built, ctx.request)
-            start = selection.start(self._tools)
+            start = self._start(ctx)
             spec = start.catalog.tools.get(known)
             if spec is not None and spec.control is not None:
                 raise ToolNotFound(known)
-            async with self._session(selection.profile, _opened(start, spec)) as session:
+            async with self._session(ctx, start, spec) as session:
                 result = await session.call(
                     known, arguments, progress=ctx.session.report_progress, request=ctx, spell=self._wire.to_wire
                 )
@@ -153,9 +152,28 @@ class Disclosure:
             result = ToolResult.of_text(refusal(error), is_error=True)
         return self._renderer.result(result)
 
+    async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
+        """Return the messages of a prompt, whichever group it is in."""
+        start = self._start(ctx)
+        async with self._session(ctx, start, start.catalog.shelves["prompt"].by_name.get(name)) as session:
+            return self._renderer.other(await session.get_prompt(name, arguments, ctx))
+
+    async def read(self, server: Any, ctx: Any, uri: str) -> Any:
+        """Return the contents of a resource, whichever group it is in."""
+        start = self._start(ctx)
+        shelves = start.catalog.shelves
+        spec = shelves["resource"].by_name.get(uri)
+        if spec is None:
+            found = match(shelves["resource_template"].by_name.values(), uri)
+            spec = found[0] if found else None
+        async with self._session(ctx, start, spec) as session:
+            return self._renderer.contents(await session.read(uri, ctx))
+
     @asynccontextmanager
-    async def _session(self, profile: Profile | None, state: Snapshot) -> AsyncGenerator[Session]:
-        """Yield a session in `state` for one call; the hooks of its groups run before, and are undone after."""
+    async def _session(self, ctx: Any, start: Snapshot, spec: Spec | None) -> AsyncGenerator[Session]:
+        """Yield a session with the group of `spec` open, for one call; hooks run before, and are undone after."""
+        profile = selected(self._tools, self._built, ctx.request).profile
+        state = _opened(start, spec)
         if not state.catalog.has_hooks:
             yield self._tools.request_session(state, profile)
             return

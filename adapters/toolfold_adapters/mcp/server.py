@@ -25,7 +25,7 @@ from .instructions import instructions as told
 from .legacy import SessionDelivery
 from .modern import HandleDelivery
 from .notify import background
-from .principals import PrincipalDelivery, Streams
+from .principals import PrincipalDelivery, Streams, principal_of, unauthenticated
 from .render import wire_errors
 from .selection import Selection, Starts
 from .through import CallThrough, reserve
@@ -124,15 +124,17 @@ def build_server(
     def is_modern(ctx: Context) -> bool:
         return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
-    def of_era(ctx: Context) -> SessionDelivery | HandleDelivery | PrincipalDelivery:
-        return modern if is_modern(ctx) else legacy
+    def delivery_of(ctx: Context) -> SessionDelivery | HandleDelivery | PrincipalDelivery | Disclosure:
+        """Return what answers a request; without an authenticated caller there is none for lists by caller."""
+        if not is_modern(ctx):
+            return legacy
+        if delivery == "principal" and not principal_of(ctx):
+            raise unauthenticated()
+        return disclosure if declares(ctx) else modern
 
     async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
-        cursor = params.cursor if params else None
         with wire_errors(kind, modern=is_modern(ctx)):
-            if declares(ctx):
-                return disclosure.list(ctx, kind, cursor)
-            return await of_era(ctx).list(server, ctx, kind, cursor)
+            return await delivery_of(ctx).list(server, ctx, kind, params.cursor if params else None)
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
         return await lists(ctx, "tool", params)
@@ -148,25 +150,25 @@ def build_server(
 
     async def call(ctx: Context, params: types.CallToolRequestParams) -> Any:
         with wire_errors(params.name, modern=is_modern(ctx)):
-            if declares(ctx):
-                return await disclosure.call(ctx, params.name, params.arguments)
-            return await of_era(ctx).call(server, ctx, params.name, params.arguments)
+            return await delivery_of(ctx).call(server, ctx, params.name, params.arguments)
 
     async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> Any:
         with wire_errors(params.name, modern=is_modern(ctx)):
-            return await of_era(ctx).prompt(server, ctx, params.name, params.arguments)
+            return await delivery_of(ctx).prompt(server, ctx, params.name, params.arguments)
 
     async def read_resource(ctx: Context, params: types.ReadResourceRequestParams) -> Any:
         with wire_errors(str(params.uri), modern=is_modern(ctx)):
-            return await of_era(ctx).read(server, ctx, str(params.uri))
+            return await delivery_of(ctx).read(server, ctx, str(params.uri))
 
     async def groups_list(ctx: Context, params: GroupsListParams) -> Any:
         require(ctx, "groups/list")
+        delivery_of(ctx)
         with wire_errors("groups", modern=True):
             return disclosure.groups(ctx)
 
     async def groups_get(ctx: Context, params: GroupParams) -> Any:
         require(ctx, "groups/get")
+        delivery_of(ctx)
         with wire_errors(params.name, modern=True):
             return disclosure.group(ctx, params.name)
 
@@ -177,11 +179,11 @@ def build_server(
             return None
         return spec.input_schema if spec is not None else None
 
-    through = call_tool if delivery == "auto" else None
+    through, known = call_tool if delivery == "auto" else None, tools.catalog_under(built.profile)
     server = ToolSetServer(
         tools.name,
         version=version,
-        instructions=told(instructions, tools.catalog, wire, through, modern=True) or None,
+        instructions=told(instructions, known, wire, through, modern=True) or None,
         lifespan=lambda _: _lifespan(tools, streams, kept),
         get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
@@ -193,9 +195,7 @@ def build_server(
         on_read_resource=read_resource,
         on_subscriptions_listen=streams.listen,
     )
-    server.legacy_instructions = told(
-        instructions, tools.catalog, wire, call_tool if legacy_call_tool else None, modern=False
-    )
+    server.legacy_instructions = told(instructions, known, wire, call_tool if legacy_call_tool else None, modern=False)
     server.extensions[EXTENSION] = dict(SETTINGS)
     server.add_request_handler("groups/list", GroupsListParams, groups_list)
     server.add_request_handler("groups/get", GroupParams, groups_get)
