@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from tests.adapters.mcp.desk import make_desk
-from tests.adapters.mcp.support import PATIENCE, client_of, modern_body, modern_headers, names_of, over_http, target_of
+from tests.adapters.mcp.support import (
+    PATIENCE,
+    client_of,
+    modern_body,
+    modern_headers,
+    names_of,
+    over_http,
+    stdio_desk,
+    target_of,
+)
 from toolfold import Context, Profile, ToolSet, Visibility
 from toolfold_adapters.mcp import build_server
 
@@ -59,6 +68,21 @@ def test_lists_are_the_same_bytes_whatever_other_requests_come_between(moves: li
                 await (legacy if era == "legacy" else modern).call_tool(name, {})
                 assert await _raw_list(one, url) == first
                 assert await _raw_list(other, url) == first
+
+    anyio.run(story)
+
+
+@pytest.mark.spec("DEL-7")
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(names=st.lists(_MOVES.map(lambda move: move[1]), max_size=8))
+def test_lists_are_the_same_over_stdio_whatever_was_called_on_any_connection(names: list[str]) -> None:
+    async def story() -> None:
+        async with client_of(stdio_desk(), MODERN) as (one, _), client_of(stdio_desk(), MODERN) as (other, _):
+            first = (await one.list_tools(cache_mode="bypass")).model_dump_json()
+            for name in names:
+                await one.call_tool(name, {})
+                for client in (one, other):
+                    assert (await client.list_tools(cache_mode="bypass")).model_dump_json() == first
 
     anyio.run(story)
 
