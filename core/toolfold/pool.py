@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .errors import ConfigError, QuotaExceeded
+from .observe import Observers, SessionEnded, SessionOpened, log
 
 if TYPE_CHECKING:
     from .session import Session
@@ -23,6 +24,7 @@ class SessionPool:
         end_idlest: Whether the idlest session makes room for a new one; otherwise the new one is refused.
         idle_timeout: Seconds without a request after which a session is idle; `None` for never.
         clock: Tells the time in seconds.
+        observers: Are told of each session that comes and goes.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class SessionPool:
         end_idlest: bool,
         idle_timeout: float | None,
         clock: Callable[[], float] | None,
+        observers: Observers,
     ) -> None:
         if idle_timeout is not None and clock is None:
             raise ConfigError("idle_timeout needs a clock that tells the time in seconds, such as time.monotonic.")
@@ -38,6 +41,7 @@ class SessionPool:
         self._limit = limit
         self._end_idlest = end_idlest
         self._clock = clock or (lambda: 0.0)
+        self._observers = observers
         self._used: OrderedDict[Session, float] = OrderedDict()
         self._lasting: set[Session] = set()
 
@@ -51,11 +55,13 @@ class SessionPool:
         self._used[session] = self._clock()
         if lasting:
             self._lasting.add(session)
+        self._observers.tell(SessionOpened(session.id))
 
     def discard(self, session: Session) -> None:
         """Drop a session."""
-        self._used.pop(session, None)
-        self._lasting.discard(session)
+        if self._used.pop(session, None) is not None:
+            self._lasting.discard(session)
+            self._observers.tell(SessionEnded(session.id))
 
     def touch(self, session: Session) -> None:
         """Take note that a session was used now."""
@@ -63,24 +69,36 @@ class SessionPool:
             self._used[session] = self._clock()
             self._used.move_to_end(session)
 
-    def in_the_way(self) -> Session | None:
-        """Return the session that has to end before another can be added, or `None` if there is room.
+    async def admit(self, session: Session) -> None:
+        """Take a session in, ending the idlest one to make room if that is allowed (SPEC SES-4).
 
         Raises:
             QuotaExceeded: There is no room, and none is made.
         """
-        if self._limit is None or len(self._used) - len(self._lasting) < self._limit:
-            return None
-        if not self._end_idlest:
-            raise QuotaExceeded("open sessions", self._limit, "close one before you open another")
-        return next(session for session in self._used if session not in self._lasting)
+        while self._limit is not None and len(self._used) - len(self._lasting) >= self._limit:
+            if not self._end_idlest:
+                raise QuotaExceeded("open sessions", self._limit, "close one before you open another")
+            await _end(next(session for session in self._used if session not in self._lasting))
+        self.add(session)
 
-    def idle(self) -> tuple[Session, ...]:
-        """Return the sessions that have had no request for `idle_timeout`, the idlest first."""
-        return tuple(session for session in self._used if self.is_idle(session))
+    async def end_idle(self) -> int:
+        """End the sessions that have had no request for `idle_timeout`, the idlest first; return how many."""
+        ended = 0
+        for session in self.sessions:
+            if self.is_idle(session):  # asked anew for each: it may have been used, or have ended, while others ended
+                await _end(session)
+                ended += 1
+        return ended
 
     def is_idle(self, session: Session) -> bool:
         """Return whether an open session has had no request for `idle_timeout`."""
         if self.idle_timeout is None or session not in self._used or session in self._lasting:
             return False
         return self._clock() - self._used[session] >= self.idle_timeout
+
+
+async def _end(session: Session) -> None:
+    try:
+        await session.close()
+    except ExceptionGroup:
+        log.exception("session %s ended with failing hooks", session.id)

@@ -34,7 +34,6 @@ from .observe import (
     HooksFailed,
     NotificationFailed,
     RolledBack,
-    SessionEnded,
     log,
 )
 from .resources import match
@@ -96,7 +95,7 @@ class Session:
             ToolfoldError: A group to start with can't be activated; the session is closed then.
         """
         if self._status == "new":
-            await self._tools.admit(self)
+            await self._tools.pool.admit(self)
             self._status = "open"
             if self._start:
                 try:
@@ -134,8 +133,7 @@ class Session:
                 finally:  # a task cancelled by asyncio itself comes here with all hooks attempted
                     self._status = "closed"
                     self._listeners = ()
-                    self._tools.forget(self)
-                    self._tools.observers.tell(SessionEnded(self.id))
+                    self._tools.pool.discard(self)
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
 
@@ -187,7 +185,7 @@ class Session:
     def list_groups(self) -> tuple[GroupInfo, ...]:
         """Return all groups with their states, in canonical order (SPEC LST-4)."""
         self._check_open()
-        self._tools.touch(self)
+        self._tools.pool.touch(self)
         return group_infos(self.snapshot)
 
     def list_tools(self, cursor: str | None = None) -> Page:
@@ -197,7 +195,7 @@ class Session:
     def list(self, kind: Kind, cursor: str | None = None, extra: tuple[Spec, ...] = ()) -> Page:
         """Return a page of what is listed of a kind, and of `extra` beside it; see `list_tools` (SPEC REG-9)."""
         self._check_open()
-        self._tools.touch(self)
+        self._tools.pool.touch(self)
         return page_of(self.view(), kind, cursor, self._tools.page_size, extra)
 
     def listed_names(self) -> tuple[str, ...]:
@@ -253,7 +251,7 @@ class Session:
         Raises `ToolNotFound` if no available resource has that URI.
         """
         self._check_open()
-        self._tools.touch(self)
+        self._tools.pool.touch(self)
         view = self.view()
         shelves = view.snapshot.catalog.shelves
         resource = shelves["resource"].by_name.get(uri)
@@ -303,7 +301,7 @@ class Session:
         step = Step(activate, deactivate)
         async with self._steps.turn(self.id):
             self._check_open()
-            self._tools.touch(self)
+            self._tools.pool.touch(self)
             return await self._carry_out(lambda: plan(self.snapshot, step), force)
 
     def set_fact(self, name: str, value: Any) -> None:
@@ -317,7 +315,7 @@ class Session:
         self._steps.refuse_reentry(self.id)
         if not is_text(name) or not _is_fact(value):
             raise InvalidDefinition(str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such")
-        self._tools.touch(self)
+        self._tools.pool.touch(self)
         before = self.view()
         self._snapshot = before.snapshot.with_facts({**before.snapshot.facts, name: value})
         self._tell_listeners(self._lists_changed(before, before.of(self._snapshot)))
@@ -348,7 +346,7 @@ class Session:
     def _find(self, kind: Kind, name: str) -> tuple[Spec, Snapshot]:
         """Return what is called by that name, and the snapshot in which it is available (SPEC CALL-4)."""
         self._check_open()
-        self._tools.touch(self)
+        self._tools.pool.touch(self)
         view = self.view()
         spec = view.snapshot.catalog.shelves[kind].by_name.get(name)
         if spec is None or not available(spec, view):

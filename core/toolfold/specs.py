@@ -7,8 +7,8 @@ list later.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict, cast
 
 from . import declare
 from .catalog import Kind, Spec
@@ -32,6 +32,18 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 
 Place = tuple[str, str | None, Visibility]
 """The full name of something, its group, and its rule."""
+
+
+class ResourceOptions(TypedDict, total=False):
+    """More about a resource or a resource template."""
+
+    name: str
+    title: str
+    description: str
+    mime_type: str
+    hidden: bool
+    icons: Iterable[Any]
+    meta: Mapping[str, Any]
 
 
 def tool_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:

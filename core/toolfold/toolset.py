@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import count
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 from weakref import WeakKeyDictionary, WeakSet
 
 from . import declare
@@ -19,26 +19,14 @@ from .draft import Draft
 from .errors import ConfigError, ExclusionConflict, SessionClosed
 from .listing import GroupInfo, Page
 from .names import canonical_key, qualified_name
-from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, SessionOpened, log
+from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, log
 from .pool import SessionPool
 from .session import Session
 from .snapshot import Snapshot
-from .specs import prompt_spec, resource_spec, tool_spec
+from .specs import ResourceOptions, prompt_spec, resource_spec, tool_spec
 from .visibility import StateReader, View, Visibility, anchors
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class ResourceOptions(TypedDict, total=False):
-    """More about a resource or a resource template."""
-
-    name: str
-    title: str
-    description: str
-    mime_type: str
-    hidden: bool
-    icons: Iterable[Any]
-    meta: Mapping[str, Any]
 
 
 class ToolSet:
@@ -96,7 +84,7 @@ class ToolSet:
         self._state = state
         self._draft = Draft(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest")
         self._restricted: WeakKeyDictionary[Profile, tuple[Catalog, Catalog]] = WeakKeyDictionary()
-        self._pool = SessionPool(max_sessions, when_full == "end_idlest", idle_timeout, clock)
+        self.pool = SessionPool(max_sessions, when_full == "end_idlest", idle_timeout, clock, self.observers)
         self._identities = count(1)
         self._default: Session | None = None
         self._reported: WeakSet[Spec] = WeakSet()
@@ -160,7 +148,7 @@ class ToolSet:
             ExclusionConflict: Fewer than two groups, one contains another, or an open session has two of them active.
         """
         members = self._draft.exclusion(groups)
-        for session in self._pool.sessions:
+        for session in self.pool.sessions:
             active = [path for path in session.active if path in members]
             if len(active) > 1:
                 raise ExclusionConflict(
@@ -183,7 +171,7 @@ class ToolSet:
             HookFailed: A session could not close the group; nothing was removed.
         """
         self._draft.known(path)
-        while holders := [session for session in self._pool.sessions if session.snapshot.is_active(path)]:
+        while holders := [session for session in self.pool.sessions if session.snapshot.is_active(path)]:
             for session in holders:
                 with suppress(SessionClosed):  # it ended meanwhile, hooks included
                     await session.deactivate(path)
@@ -416,7 +404,7 @@ class ToolSet:
     @property
     def sessions(self) -> tuple[Session, ...]:
         """The open sessions, the least recently used first where sessions are bounded or time out."""
-        return self._pool.sessions
+        return self.pool.sessions
 
     def notify_list_changed(self, kinds: Iterable[str] = ("tool",)) -> None:
         """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3)."""
@@ -427,40 +415,7 @@ class ToolSet:
 
     async def end_idle_sessions(self) -> int:
         """End the sessions without a request for `idle_timeout` seconds; return how many (SPEC SES-3)."""
-        ended = 0
-        for session in self._pool.idle():
-            if self._pool.is_idle(session):  # it may have been used, or have ended, while others ended
-                await self._end(session)
-                ended += 1
-        return ended
-
-    @property
-    def idle_timeout(self) -> float | None:
-        """Seconds without a request after which a session counts as idle."""
-        return self._pool.idle_timeout
-
-    async def admit(self, session: Session) -> None:
-        """Take a session in, making room or refusing where sessions are bounded (SPEC SES-4)."""
-        while (idlest := self._pool.in_the_way()) is not None:
-            await self._end(idlest)
-        self._pool.add(session)
-        self.observers.tell(SessionOpened(session.id))
-
-    def touch(self, session: Session) -> None:
-        """Take note that a session was used."""
-        self._pool.touch(session)
-
-    def forget(self, session: Session) -> None:
-        """Drop a session that has ended."""
-        self._pool.discard(session)
-        if session is self._default:
-            self._default = None
-
-    async def _end(self, session: Session) -> None:
-        try:
-            await session.close()
-        except ExceptionGroup:
-            log.exception("session %s ended with failing hooks", session.id)
+        return await self.pool.end_idle()
 
     def profile(self, profile: str | Profile | None) -> Profile | None:
         """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` comes back as it is."""
@@ -477,11 +432,10 @@ class ToolSet:
     @property
     def default_session(self) -> Session:
         """The session that the methods below work on, opened when it is first needed."""
-        if self._default is None:
+        if self._default is None or not self._default.is_open:
             self._default = Session(self, f"{self.name}-default", None, ())
             self._default.begin()
-            self._pool.add(self._default, lasting=True)
-            self.observers.tell(SessionOpened(self._default.id))
+            self.pool.add(self._default, lasting=True)
         return self._default
 
     async def activate_group(self, path: str) -> bool:

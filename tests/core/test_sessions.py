@@ -337,7 +337,7 @@ async def test_a_session_that_is_used_while_others_end_does_not_end() -> None:
 async def test_the_default_session_and_sessions_without_a_timeout_never_idle() -> None:
     clock = Clock()
     for tools in (desk(idle_timeout=10, clock=clock), desk(clock=clock)):
-        held = tools.default_session if tools.idle_timeout else await tools.open_session().start()
+        held = tools.default_session if tools.pool.idle_timeout else await tools.open_session().start()
         clock.now += 1000
         assert await tools.end_idle_sessions() == 0
         assert held.is_open

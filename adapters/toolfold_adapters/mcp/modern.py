@@ -196,7 +196,7 @@ class HandleDelivery:
         if not snapshot.catalog.has_hooks:
             return self._signed.issue(snapshot, principal_of(ctx))
         if state.stored is None:
-            await self._tools.admit(state.session)
+            await self._tools.pool.admit(state.session)
             state.stored = self._stored.put(state.session, principal_of(ctx))
             for session in self._stored.surplus():
                 ctx.lifespan_context.start_soon(end, session)

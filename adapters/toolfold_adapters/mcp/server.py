@@ -212,8 +212,8 @@ async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> Asy
                 tasks.start_soon(streams.publish, event.kinds)
 
         stop = tools.observe(announce)
-        if tools.idle_timeout is not None:
-            tasks.start_soon(_end_idle_sessions, tools, tools.idle_timeout)
+        if tools.pool.idle_timeout is not None:
+            tasks.start_soon(_end_idle_sessions, tools, tools.pool.idle_timeout)
         tasks.start_soon(end_surplus, kept)
         kept.servers += 1
         try:
