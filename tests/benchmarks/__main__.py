@@ -20,6 +20,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "growth": ("sessions", "growth"),
     "traced-growth": ("sessions", "traced_growth"),
     "wire": ("wire", "measure"),
+    "serving": ("serving", "measure"),
     "imports": ("imports", "measure"),
 }
 """What runs in a process of its own: a module, imported there and nowhere else, and its function."""

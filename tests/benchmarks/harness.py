@@ -23,7 +23,7 @@ SCHEMA = {
     },
     "required": ["path"],
 }
-SCALE = {"s": 1.0, "ms": 1e3, "µs": 1e6, "bytes": 1.0, "×": 1.0}
+SCALE = {"s": 1.0, "ms": 1e3, "µs": 1e6, "bytes": 1.0, "×": 1.0, "errors": 1.0, "sessions": 1.0}
 
 
 @frozen(kw_only=True)

@@ -26,6 +26,8 @@ Stale = Literal["normalise", "refuse"]
 
 AGAIN = "Activate the groups that you need again, without a handle."
 MAX_LENGTH = 4096
+REMEMBERED = 256
+"""How many handles that were found valid are remembered with their snapshots; their time is checked all the same."""
 KEY_VARIABLE = "TOOLFOLD_HANDLE_KEY"
 
 log = logging.getLogger("toolfold.mcp")
@@ -56,6 +58,7 @@ class SignedHandles:
         self._lifetime = lifetime
         self._stale: Stale = stale
         self._clock = clock
+        self._verified: OrderedDict[tuple[str, str], tuple[Snapshot, float]] = OrderedDict()
 
     def issue(self, snapshot: Snapshot, principal: str) -> str:
         """Return a handle of `snapshot` for a caller; `principal` is `""` where callers are not known."""
@@ -69,15 +72,28 @@ class SignedHandles:
             HandleInvalid: It is forged, damaged, or was made for another caller or catalog.
             HandleExpired: Its time is over.
         """
+        snapshot, issued = self._verified.get((handle, principal), (None, 0.0))
+        if snapshot is not None and snapshot.catalog is catalog and int(self._clock()) - issued <= int(self._lifetime):
+            return snapshot
+        snapshot, issued = self._verify(handle, catalog, principal)
+        self._verified[handle, principal] = (snapshot, issued)
+        if len(self._verified) > REMEMBERED:
+            self._verified.popitem(last=False)
+        return snapshot
+
+    def _verify(self, handle: str, catalog: Catalog, principal: str) -> tuple[Snapshot, float]:
+        """Return the snapshot of a handle, and when it was issued; raises as `read` does."""
         if len(handle) > MAX_LENGTH or not handle.isascii() or not _is_canonical(handle):
             raise HandleInvalid(f"The handle is damaged. {AGAIN}")
         try:
-            packed = self._signer(catalog, principal).unsign(handle, max_age=int(self._lifetime))
+            packed, issued = self._signer(catalog, principal).unsign(
+                handle, max_age=int(self._lifetime), return_timestamp=True
+            )
         except SignatureExpired as error:
             raise HandleExpired(f"The handle has expired. {AGAIN}") from error
         except BadSignature as error:
             raise HandleInvalid(f"The handle was not made by this server for this caller. {AGAIN}") from error
-        return _unpacked(base64_decode(packed), catalog, self._stale)
+        return _unpacked(base64_decode(packed), catalog, self._stale), issued.timestamp()
 
     def _signer(self, catalog: Catalog, principal: str) -> TimestampSigner:
         """Return what signs for one tool set and one caller: for others the signature is wrong."""
@@ -137,7 +153,8 @@ def _paths(kind: int, state: bytes, catalog: Catalog) -> list[str]:
     if kind == _ORDERED:
         numbers = [int.from_bytes(state[at : at + 2], "big") for at in range(0, len(state), 2)]
         return [catalog.groups[number].path for number in numbers]
-    known = {_digest(group.path): group.path for group in catalog.groups}
+    if (known := catalog.memo.get(_digest)) is None:
+        known = catalog.memo[_digest] = {_digest(group.path): group.path for group in catalog.groups}
     digests = [state[at : at + _NAME] for at in range(0, len(state), _NAME)]
     return [known[digest] for digest in digests if digest in known]
 
