@@ -1,1 +1,9 @@
-"""Adapters that deliver a tool set: over MCP, as a gateway in front of existing servers, on the command line."""
+"""Adapters that deliver a tool set.
+
+    mcp/        over MCP, to clients of both eras       gateway/    groups in front of an existing MCP server
+    cli/        the command line, `toolfold`            targets.py  what it serves and inspects
+    demo.py     the bundled example and its story       tokens.py   what definitions cost, about
+    sdk.py      the one place that touches private parts of the `mcp` SDK
+
+Nothing is imported here, so that each needs only its own extra.
+"""
