@@ -29,7 +29,7 @@ from toolfold import (
 )
 from toolfold.names import ancestors
 
-from .handles import KeptSessions
+from .handles import KeptSessions, end
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -98,6 +98,8 @@ class Starts:
         key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
         async with self._opening:
             if self._kept.find(key) is None:
+                for gone in self._kept.surplus():  # the one whose time is over is among them: it closes before
+                    await end(gone)
                 session = self._tools.open_session(selection.profile, start.active)
                 self._kept.keep(key, await session.start())
         return start

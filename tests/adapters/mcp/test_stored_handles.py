@@ -25,6 +25,8 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened
 from toolfold import Context, ProtocolError, ToolSet
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp import server as server_module
+from toolfold_adapters.mcp.handles import KeptSessions
+from toolfold_adapters.mcp.selection import Selection, Starts
 
 pytestmark = pytest.mark.spec("DEL-3")
 
@@ -256,6 +258,21 @@ async def test_groups_that_requests_begin_with_are_set_up_once_for_all_and_torn_
     assert journal == ["database on", "database off"]
     async with client_of(build_server(make_desk(), active=["vault"]), MODERN) as (client, _):
         assert (await client.call_tool("ping", {})).is_error
+
+
+@pytest.mark.spec("DEL-4", "HOOK-9")
+async def test_what_a_selection_begins_with_is_closed_after_idling_before_it_is_set_up_again() -> None:
+    journal, now = Journal(), [0.0]
+    starts = Starts(make_desk(journal), KeptSessions(60, 10, lambda: now[0]))
+    for moment, expected in (
+        (0, ["database on"]),
+        (59, ["database on"]),
+        (118, ["database on"]),
+        (178, ["database on", "database off", "database on"]),
+    ):
+        now[0] = moment
+        assert (await starts.open(Selection(groups=("database",)))).active == ("database",)
+        assert journal == expected
 
 
 @pytest.mark.spec("REG-5")
