@@ -11,13 +11,13 @@ from typing import Any, Literal, TypedDict
 import anyio
 from anyio.lowlevel import checkpoint
 
-from tests.reference.enumerate import systems, wide_systems
-from tests.reference.model import State as Active
-from tests.reference.model import System
 from toolfold import GroupSpec, HookContext, Session, ToolSet
 from toolfold.catalog import KINDS, Catalog, canonical
 from toolfold.machine import Plan, Step, plan
 from toolfold.snapshot import Snapshot
+from toolfold_specs.reference import State as Active
+from toolfold_specs.reference import System
+from toolfold_specs.systems import systems, wide_systems
 
 WAIT = 5.0
 """Seconds after which a test that hangs fails; nothing ever waits that long."""

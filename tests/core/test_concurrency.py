@@ -16,13 +16,13 @@ import anyio
 import pytest
 
 from tests.core.support import FAMILIES, WAIT, Hooks, Journal, opened, settle, tool_set, world
-from tests.reference import model
-from tests.reference.enumerate import reachable
-from tests.reference.model import State as Active
-from tests.reference.model import System
 from toolfold import ExclusionConflict, GroupNotFound, HookContext, HookFailed, ParentInactive, Session, Step, plan
 from toolfold.observe import Committed
 from toolfold.snapshot import Snapshot
+from toolfold_specs import reference as model
+from toolfold_specs.reference import State as Active
+from toolfold_specs.reference import System
+from toolfold_specs.systems import reachable
 
 Operation = tuple[str, int]
 client: ContextVar[int] = ContextVar("client", default=-1)

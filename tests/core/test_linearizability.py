@@ -18,12 +18,12 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.core.support import FAMILIES, WAIT, Hooks, World, tool_set, world
-from tests.reference import model
-from tests.reference.linearize import Operation, linearizable
-from tests.reference.model import State as Active
-from tests.reference.model import System
 from toolfold import ExclusionConflict, HookContext, HookFailed, ParentInactive, Session, plan
 from toolfold.snapshot import Snapshot
+from toolfold_specs import reference as model
+from toolfold_specs.linearize import Operation, linearizable
+from toolfold_specs.reference import State as Active
+from toolfold_specs.reference import System
 
 Request = tuple[str, tuple[int, ...], tuple[int, ...]]
 Ask = Callable[[Request], Awaitable[Any]]

@@ -12,13 +12,13 @@ from functools import cache
 import pytest
 
 from tests.core.support import FAMILIES, World, subsets, tool_set, world
-from tests.reference import model
-from tests.reference.enumerate import reachable, wide_systems
-from tests.reference.model import Answer, System
-from tests.reference.model import State as Active
 from toolfold import ExclusionConflict, ParentInactive, Session, Step, ToolfoldError, plan
 from toolfold.machine import Effect, Event, State, lookup
 from toolfold.snapshot import Snapshot
+from toolfold_specs import reference as model
+from toolfold_specs.reference import Answer, System
+from toolfold_specs.reference import State as Active
+from toolfold_specs.systems import reachable, wide_systems
 
 SMALL = ("pairs-1", "pairs-2", "pairs-3", "wide-3")
 Position = tuple[World, Active]

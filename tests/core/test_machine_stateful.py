@@ -25,9 +25,9 @@ from hypothesis.stateful import (
 )
 
 from tests.core.support import Journal
-from tests.reference import model
-from tests.reference.model import System
 from toolfold import ExclusionConflict, GroupNotFound, HookFailed, ParentInactive, Profile, Session, ToolSet, Visibility
+from toolfold_specs import reference as model
+from toolfold_specs.reference import System
 
 MOST = 8
 picks = st.integers(0, MOST - 1)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.core.support import FAMILIES, Journal, World, desk, subsets, tool_set, world
-from tests.reference import model
-from tests.reference.model import Answer, Order, System
 from toolfold import ExclusionConflict, HookFailed, ParentInactive, QuotaExceeded, Step, ToolSet, plan
 from toolfold.snapshot import Snapshot
+from toolfold_specs import reference as model
+from toolfold_specs.reference import Answer, Order, System
 
 SMALL = ("pairs-2", "pairs-3", "wide-3")
 FOUR = (

@@ -9,10 +9,10 @@ import pytest
 from attrs.exceptions import FrozenInstanceError
 
 from tests.core.support import FAMILIES, desk, subsets, world
-from tests.reference import model
-from tests.reference.model import System
 from toolfold import GroupNotFound, ToolSet
 from toolfold.snapshot import NO_FACTS, Snapshot, mask_of, normalise, order_of
+from toolfold_specs import reference as model
+from toolfold_specs.reference import System
 
 FOREST = System((None, 0, 1, None, 3), (frozenset({1, 3}),))
 

@@ -8,19 +8,8 @@ from itertools import combinations, permutations, product
 
 import pytest
 
-from .enumerate import (
-    as_pairs,
-    distinct_systems,
-    forests,
-    legal_states,
-    numbered_forests,
-    reachable,
-    shape,
-    systems,
-    wide_systems,
-)
-from .linearize import Operation, linearizable, witness
-from .model import (
+from toolfold_specs.linearize import Operation, linearizable, witness
+from toolfold_specs.reference import (
     Answer,
     State,
     System,
@@ -31,6 +20,17 @@ from .model import (
     region,
     step,
     step_within,
+)
+from toolfold_specs.systems import (
+    as_pairs,
+    distinct_systems,
+    forests,
+    legal_states,
+    numbered_forests,
+    reachable,
+    shape,
+    systems,
+    wide_systems,
 )
 
 SIZES = (1, 2, 3, 4)

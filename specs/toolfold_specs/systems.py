@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, combinations, permutations, product
 from typing import TypeAlias, TypeVar
 
-from .model import Parents, State, System, activate, deactivate, legal, legal_exclusion
+from .reference import Parents, State, System, activate, deactivate, legal, legal_exclusion
 
 Shape: TypeAlias = tuple["Shape", ...]
 

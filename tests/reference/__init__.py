@@ -1,1 +1,0 @@
-"""A naive reference of the activation rules, written for reading; it imports nothing from the library."""
