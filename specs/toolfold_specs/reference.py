@@ -75,9 +75,8 @@ class System:
         return tuple(".".join(f"g{step}" for step in (*self.ancestors(group), group)) for group in self.groups)
 
     def canonical(self, groups: Iterable[int]) -> tuple[int, ...]:
-        """The distinct groups in canonical order: by path, compared segment by segment."""
-        paths = self.paths()
-        return tuple(sorted(set(groups), key=lambda group: paths[group].split(".")))
+        """The distinct groups in canonical order: an ancestor before its descendants, else by number."""
+        return tuple(sorted(set(groups), key=lambda group: (*self.ancestors(group), group)))
 
 
 @dataclass(frozen=True)

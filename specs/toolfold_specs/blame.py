@@ -1,0 +1,294 @@
+"""Which clause an answer shows, and which clause a wrong one breaks.
+
+`shown` names what a right answer is evidence for, so that a clause counts as held only where some case put it to the
+test. `blamed` compares an answer with the oracle's and names the one clause that a difference speaks against, with a
+sentence on what differs. The state is looked at first, since it says most, then what was said of it, then side effects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from .driver import Answer, Operation
+from .oracle import Holder, Oracle, World
+
+STEPS = ("activate", "deactivate", "transition")
+
+
+@frozen
+class Fault:
+    """The clause that a wrong answer breaks, and a sentence on how."""
+
+    clause: str
+    message: str
+
+
+def shown(oracle: Oracle, world: World, operation: Operation, expected: Answer) -> frozenset[str]:
+    """Return the clauses that a case puts to the test."""
+    return frozenset(_shown(oracle, world.holder(operation.session), operation, expected))
+
+
+def blamed(oracle: Oracle, world: World, operation: Operation, expected: Answer, got: Answer) -> Fault | None:
+    """Return what an answer is wrong about, or None if it is right as far as it was observed."""
+    before = world.holder(operation.session)
+    faults = {
+        "activate": _step_faults,
+        "deactivate": _step_faults,
+        "transition": _step_faults,
+        "list": _list_faults,
+        "list_groups": _group_faults,
+        "call": _call_faults,
+        "end": _end_faults,
+    }.get(operation.verb, _other_faults)
+    return next(faults(oracle, before, operation, expected, got), None)
+
+
+# -- what a case shows ------------------------------------------------------------------------------------------------
+
+
+def _shown(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> Iterator[str]:
+    if operation.verb in STEPS:
+        yield _home(operation, expected)
+        yield from _shown_by_step(oracle, before, operation, expected)
+    elif operation.verb == "list":
+        yield from ("LST-1", "VIS-2", "NAM-2", "CTL-2" if oracle.setup.relevant_controls else "CTL-1")
+        if any(tool.hidden for tool in oracle.setup.tools):
+            yield "VIS-6"
+        if oracle.setup.page_size is not None:
+            yield "LST-2"
+        if expected.error is not None:
+            yield "LST-3"
+    elif operation.verb == "list_groups":
+        yield "LST-4"
+    elif operation.verb == "call":
+        yield _call_home(oracle, before, operation, expected)
+    elif operation.verb == "set_fact":
+        yield from ("SES-5", "NTF-3")
+    elif operation.verb == "end":
+        yield from ("HOOK-9", "SES-3") if expected.hooks else ("SES-3",)
+
+
+def _shown_by_step(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> Iterator[str]:
+    yield from ("NTF-1", "INV-5")
+    if expected.hooks:
+        yield from ("HOOK-1", "HOOK-3")
+    if not expected.changed or expected.active is None:
+        return
+    gone = set(oracle.active(before)) - set(expected.active)
+    if set(oracle.active(before)) & set(expected.active):
+        yield "ACT-6"
+    if any(child.startswith(f"{path}.") for path in gone for child in gone):
+        yield "INV-1"
+    if operation.verb != "activate":
+        return
+    group = operation.arguments["group"]
+    partners = _partners(oracle, group)
+    if gone & partners:
+        yield "INV-2"
+    if any("." in path for path in gone & partners) or _inherited(oracle, group) & set(oracle.active(before)):
+        yield "ACT-7"
+    if any(path.startswith(f"{group}.") for path in oracle.paths):
+        yield "ACT-8"
+
+
+def _home(operation: Operation, expected: Answer) -> str:
+    """Return the clause that says what a step's outcome is."""
+    if expected.error is None and expected.changed and operation.verb == "deactivate":
+        return "HOOK-8" if operation.arguments.get("force") else "ACT-5"
+    if operation.verb == "transition" and expected.error != "QuotaExceeded":
+        return "ACT-9"
+    refused = {"GroupNotFound": "ACT-1", "ParentInactive": "ACT-2", "QuotaExceeded": "ACT-10", "HookFailed": "HOOK-4"}
+    if expected.error is not None:
+        return refused[expected.error]
+    return "ACT-4" if expected.changed else "ACT-3"
+
+
+def _partners(oracle: Oracle, path: str) -> set[str]:
+    """Return the groups that share an exclusion set with one."""
+    return {oracle.paths[number] for number in oracle.system.excluded(oracle.number[path])}
+
+
+def _inherited(oracle: Oracle, group: str) -> set[str]:
+    """Return what a wrong reading of exclusion, transitive or inherited, would displace (SPEC ACT-7)."""
+    partners = _partners(oracle, group)
+    ancestors = [group[:place] for place, letter in enumerate(group) if letter == "."]
+    below = [path for path in oracle.paths if path.startswith(f"{group}.")]
+    related = [*partners, *ancestors, *below, *(path.rpartition(".")[0] for path in partners if "." in path)]
+    found = {other for path in related for other in _partners(oracle, path)}
+    found |= {path.rpartition(".")[0] for path in partners if "." in path}
+    taken = {path for path in oracle.paths if path in partners or any(path.startswith(f"{one}.") for one in partners)}
+    spread = {path for path in oracle.paths if any(path == one or path.startswith(f"{one}.") for one in found)}
+    return spread - taken - {group, *ancestors}
+
+
+# -- what is wrong with an answer -------------------------------------------------------------------------------------
+
+
+def _step_faults(
+    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+) -> Iterator[Fault]:
+    home = _home(operation, expected)
+    if expected.detail.get("outcome") == "ask":
+        home = "HOOK-7"
+    if got.active is not None and got.active != expected.active:
+        yield _state_fault(oracle, before, operation, expected, got, home)
+    if (got.error is None) != (expected.error is None):
+        yield Fault(home, f"{_outcome(got)} instead of {_outcome(expected)}")
+    if got.changed is not None and expected.changed is not None and got.changed != expected.changed:
+        yield Fault(home, f"says changed={got.changed} where changed={expected.changed} is true")
+    if got.error not in (None, "error", expected.error):
+        yield Fault(home, f"{got.error} instead of {expected.error}")
+    for name, value in expected.detail.items():
+        if name in got.detail and got.detail[name] != value:
+            yield Fault(home, f"the error names {got.detail[name]!r} as {name}, not {value!r}")
+    if got.hooks is not None and got.hooks != expected.hooks:
+        yield _hook_fault(oracle.active(before), expected, got, home)
+    if got.notified is not None and got.notified != expected.notified:
+        yield Fault("NTF-1", f"{got.notified} notices of a changed list instead of {expected.notified}")
+
+
+def _outcome(answer: Answer) -> str:
+    if answer.error is not None:
+        return answer.error if answer.error != "error" else "a refusal"
+    return "success"
+
+
+def _state_fault(
+    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer, home: str
+) -> Fault:
+    right, wrong = set(expected.active or ()), set(got.active or ())
+    extra, lost = wrong - right, right - wrong
+    message = f"{_said('is still or newly active', extra)}{_said('is not active', lost)}".strip("; ")
+    if operation.verb == "transition" or home in ("ACT-1", "ACT-2", "ACT-3", "ACT-10", "HOOK-4", "HOOK-7", "HOOK-8"):
+        return Fault(home, message)
+    group = operation.arguments["group"]
+    held = set(oracle.active(before))
+    if group in extra | lost or wrong == held:
+        return Fault(home, message)
+    if operation.verb == "activate" and extra & _partners(oracle, group):
+        return Fault("INV-2", message)
+    if any(path.rpartition(".")[0] not in wrong for path in extra if "." in path):
+        return Fault("INV-1", message)
+    if operation.verb == "activate":
+        if any(path.startswith(f"{group}.") for path in extra):
+            return Fault("ACT-8", message)
+        if lost & _inherited(oracle, group):
+            return Fault("ACT-7", message)
+    return Fault("ACT-6", message)
+
+
+def _said(what: str, paths: set[str]) -> str:
+    return f"{', '.join(sorted(paths))} {what}; " if paths else ""
+
+
+def _hook_fault(before: tuple[str, ...], expected: Answer, got: Answer, home: str) -> Fault:
+    ran, right = got.hooks or (), expected.hooks or ()
+    message = f"hooks ran as {_hooks(ran)} instead of {_hooks(right)}"
+    if expected.error == "HookFailed":
+        failed = (str(expected.detail["phase"]), str(expected.detail["group"]))
+        reached = right.index(failed) + 1
+        if ran[:reached] == right[:reached]:
+            went_on = any((phase == "on_deactivate") == (group in before) for phase, group in ran[reached:])
+            return Fault("HOOK-4" if went_on else "HOOK-5", message)
+    if home in ("ACT-1", "ACT-2", "ACT-3", "HOOK-8"):
+        return Fault(home, message)
+    return Fault("HOOK-1" if Counter(right) - Counter(ran) else "HOOK-3", message)
+
+
+def _hooks(ran: tuple[tuple[str, str], ...]) -> str:
+    return "[" + ", ".join(f"{phase} {group}" for phase, group in ran) + "]"
+
+
+def _list_faults(
+    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+) -> Iterator[Fault]:
+    cursor = operation.arguments.get("cursor")
+    if got.error != expected.error:
+        clause = "LST-3" if expected.error else "LST-2" if cursor else "LST-1"
+        yield Fault(clause, f"{_outcome(got)} instead of {_outcome(expected)}")
+        return
+    names = set(got.tools or ())
+    known = {tool.full_name for tool in oracle.setup.tools}
+    if names - known:
+        yield Fault("NAM-2", f"lists {', '.join(sorted(names - known))}, which no tool is called")
+    hidden = {tool.full_name for tool in oracle.setup.tools if tool.hidden}
+    if names & hidden:
+        yield Fault("VIS-6", f"lists {', '.join(sorted(names & hidden))}, which is hidden")
+    paged = oracle.setup.page_size is not None
+    if got.tools is not None and names != set(expected.tools or ()):
+        wrong = sorted(names ^ set(expected.tools or ()))
+        missed = not paged or bool(names - oracle.listed(before))
+        yield Fault("VIS-2" if missed else "LST-2", f"is wrong about {', '.join(wrong)}")
+    if got.tools is not None and got.tools != expected.tools:
+        yield Fault("LST-1", f"tools come as {', '.join(got.tools)}")
+    if got.controls is not None and set(got.controls) != set(expected.controls or ()):
+        clause = "LST-2" if paged else "CTL-2" if oracle.setup.relevant_controls else "CTL-1"
+        wrong = sorted(set(got.controls) ^ set(expected.controls or ()))
+        yield Fault(clause, f"is wrong about {', '.join(wrong)}")
+    if paged and (got.next_cursor is None) != (expected.next_cursor is None):
+        yield Fault("LST-2", "there is no next page" if got.next_cursor is None else "there is one page too many")
+
+
+def _group_faults(
+    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+) -> Iterator[Fault]:
+    del oracle, before, operation
+    rows = [dict(row) for row in got.groups or ()]
+    right = [dict(row) for row in expected.groups or ()]
+    seen = [{name: row[name] for name in truth if name in row} for row, truth in zip(rows, right, strict=False)]
+    if len(rows) != len(right) or any({**truth, **row} != truth for truth, row in zip(right, seen, strict=True)):
+        yield Fault("LST-4", f"groups are listed as {rows} instead of {right}")
+
+
+def _call_home(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> str:
+    tool = next((tool for tool in oracle.setup.tools if tool.full_name == operation.arguments["tool"]), None)
+    if tool is None:
+        return "CALL-1"
+    if expected.error is not None:
+        return "VIS-5"
+    if tool.hidden:
+        return "VIS-6"
+    if not expected.is_error:
+        return "VIS-7"
+    return "CALL-3" if tool.does != "echo" else "CALL-2"
+
+
+def _call_faults(
+    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+) -> Iterator[Fault]:
+    home = _call_home(oracle, before, operation, expected)
+    if (got.error is None) != (expected.error is None):
+        yield Fault(home, f"{_outcome(got)} instead of {_outcome(expected)}")
+    elif got.error not in ("error", expected.error):
+        yield Fault("CALL-1", f"{got.error} instead of {expected.error}")
+    elif got.is_error is not None and got.is_error != expected.is_error:
+        yield Fault(home, f"is {'an error' if got.is_error else 'no error'}: {got.text!r}")
+    elif expected.is_error and got.text is not None and "secret" in got.text:
+        yield Fault("CALL-3", f"tells the model what an exception said: {got.text!r}")
+    elif expected.text is not None and got.text is not None and expected.text not in got.text:
+        yield Fault(home, f"answers {got.text!r} instead of {expected.text!r}")
+
+
+def _end_faults(oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer) -> Iterator[Fault]:
+    del oracle, before, operation
+    if got.hooks is not None and got.hooks != expected.hooks:
+        yield Fault("HOOK-9", f"hooks ran as {_hooks(got.hooks)} instead of {_hooks(expected.hooks or ())}")
+    if got.error != expected.error:
+        yield Fault("HOOK-9", f"{_outcome(got)} instead of {_outcome(expected)}")
+    if got.active is not None and got.active != expected.active:
+        yield Fault("SES-3", f"{', '.join(got.active)} is still active once the session has ended")
+
+
+def _other_faults(
+    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+) -> Iterator[Fault]:
+    del oracle, before
+    if got.error is not None:
+        yield Fault("SES-5" if operation.verb == "set_fact" else "INV-5", f"{_outcome(got)} instead of success")
+    if got.active is not None and expected.active is not None and got.active != expected.active:
+        yield Fault("INV-5", f"{', '.join(got.active) or 'nothing'} is active, not {', '.join(expected.active)}")
+    if got.notified is not None and expected.notified is not None and got.notified != expected.notified:
+        yield Fault("NTF-3", f"{got.notified} notices of a changed list instead of {expected.notified}")

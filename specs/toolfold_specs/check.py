@@ -1,0 +1,128 @@
+"""Checks and how they are run: the heart of the kit (SPEC CNF-1, CNF-2, CNF-7).
+
+A layer is a module with a tuple of `Check` values. A check is run on a `Trial`, which performs operations on a driver,
+compares each answer with the oracle's, and keeps for each clause the first violation. `run_checks` runs those that a
+driver has the capabilities for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from time import monotonic
+
+from attrs import field, frozen
+
+from .driver import Driver, TargetFailed
+from .report import Result, Status
+from .trial import Progress, Spent, Trial
+
+LAYERS = ("exhaustive", "vectors", "stateful", "schedules", "histories", "wire")
+"""The layers in the order in which they run (SPEC CNF-7); "wire" has what only a protocol shows."""
+
+
+def _names(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(values)
+
+
+@frozen
+class Check:
+    """One check: its name (the same in reports and expectations), the clauses it can find violated, what it needs."""
+
+    name: str
+    layer: str
+    clauses: tuple[str, ...]
+    run: Callable[[Trial], None] = field(repr=False)
+    """Puts the driver to the test and reports violations to the trial."""
+    needs: frozenset[str] = field(default=frozenset[str](), converter=_names)
+    """The capabilities without which it is left out."""
+
+
+def run_checks(
+    checks: Iterable[Check],
+    make_driver: Callable[[], Driver],
+    *,
+    layers: Iterable[str] | None = None,
+    deep: bool = False,
+    seed: int = 0,
+    budget: int | None = None,
+    progress: Progress = lambda _: None,
+) -> tuple[Result, ...]:
+    """Return what each check comes to on one driver.
+
+    A target that fails ends the check in which it failed; the next check has a new driver. Any other exception is a
+    fault of the kit or the driver: it ends the run (SPEC CNF-8).
+
+    Args:
+        checks: The checks.
+        make_driver: Makes a driver; what it raises is not caught.
+        layers: The names of the layers to run; None for all.
+        deep: Whether to look further than usual.
+        seed: Of whatever is random.
+        budget: The greatest number of operations of each check; None for no bound.
+        progress: Is told in a few words what is done.
+    """
+    chosen = sorted(
+        (check for check in checks if layers is None or check.layer in layers),
+        key=lambda check: LAYERS.index(check.layer),
+    )
+    results: list[Result] = []
+    driver: Driver | None = None
+    try:
+        for check in chosen:
+            driver = driver or make_driver()
+            trial = Trial(driver, check.name, seed=seed, deep=deep, budget=budget, progress=progress)
+            ended = tuple(_run(check, trial))
+            results += ended
+            if ended[0].status is Status.BROKEN:
+                break
+            if ended[0].status is Status.DIED:
+                driver.close()
+                driver = None
+    finally:
+        if driver is not None:
+            driver.close()
+    return tuple(results)
+
+
+def _run(check: Check, trial: Trial) -> Iterator[Result]:
+    """Yield the result of a check, and one more for the clauses that no case of it put to the test."""
+    setting = trial.driver.name
+    missing = sorted(check.needs - trial.driver.capabilities)
+    if missing:
+        reason = "; ".join(trial.driver.left_out.get(name, f"no {name}") for name in missing)
+        yield Result(check.name, check.layer, setting, check.clauses, Status.LEFT_OUT, reason)
+        return
+    begun = monotonic()
+    trial.progress(f"{setting}: {check.name}")
+    status, reason = _status_of(check, trial)
+    found = {violation.clause for violation in trial.violations}
+    judged = tuple(clause for clause in check.clauses if clause in found or trial.shown[clause])
+    others = tuple(violation.clause for violation in trial.violations if violation.clause not in check.clauses)
+    yield Result(
+        check.name,
+        check.layer,
+        setting,
+        (*judged, *others),
+        status,
+        reason,
+        trial.violations,
+        trial.cases,
+        monotonic() - begun,
+    )
+    idle = tuple(clause for clause in check.clauses if clause not in judged)
+    if idle and status in (Status.PASSED, Status.FAILED):
+        why = "no case of it arises in this system"
+        yield Result(check.name, check.layer, setting, idle, Status.LEFT_OUT, why)
+
+
+def _status_of(check: Check, trial: Trial) -> tuple[Status, str]:
+    reason = ""
+    try:
+        check.run(trial)
+    except Spent:
+        reason = f"ended after {trial.budget} operations"
+    except TargetFailed as error:
+        return Status.DIED, str(error)
+    except Exception as error:
+        return Status.BROKEN, f"{type(error).__name__}: {error}"
+    return (Status.FAILED if trial.violations else Status.PASSED), reason

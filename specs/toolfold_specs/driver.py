@@ -1,0 +1,296 @@
+"""What the kit asks of an implementation: a driver that configures it, performs operations on it and gives its answers.
+
+A `Setup` is a whole system as data: groups, exclusion sets, tools, limits. An `Operation` is one request as data. An
+`Answer` is what came of it. A driver turns operations into whatever the implementation understands; subclass `Driver`
+and write a method for each verb. Everything that not every implementation can do is a named capability (SPEC CNF-8):
+what a driver does not name is left out of the checks and listed in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from attrs import asdict, field, frozen
+
+MAIN = "main"
+"""The session that operations are for unless they name another."""
+
+Phase: TypeAlias = Literal["on_activate", "on_deactivate", "on_rollback"]
+PHASES: tuple[Phase, ...] = ("on_activate", "on_deactivate", "on_rollback")
+
+CAPABILITIES: Mapping[str, str] = MappingProxyType(
+    {
+        "setups": "any system can be configured, not only the one that is there",
+        "errors": "a refusal is told apart by the name of its error",
+        "registration": "a setup that breaks a rule is refused",
+        "listing": "tools can be listed, and the list follows the state",
+        "paging": "lists come in pages of a given size",
+        "groups": "groups can be listed with their states",
+        "calls": "tools can be called",
+        "facts": "facts can be set on a session, and rules can depend on them",
+        "notifications": "each answer tells how many notices of a changed list came",
+        "transition": "several activations and deactivations can be one step",
+        "force": "a deactivation can be forced although a hook fails",
+        "limits": "the number of active groups can be limited",
+        "sessions": "several sessions can be open at once",
+        "ending": "a session can be ended, and a new one opened under its name",
+        "hooks": "groups can have hooks, and each answer tells which of them ran",
+        "failing hooks": "a hook can be told to fail",
+        "asking hooks": "a hook can be told to ask its own session for a transition",
+        "parked hooks": "a hook can be told to wait until it is released",
+        "concurrency": "operations can be started before earlier ones have ended",
+        "cancellation": "an operation under way can be cancelled",
+        "persistence": "a session's state can be dumped and restored",
+    }
+)
+
+
+class NotSupported(Exception):
+    """The driver has no such verb: a fault of the harness, since the kit asks for capabilities first."""
+
+
+class TargetFailed(Exception):
+    """The implementation itself failed: it crashed, hung, closed the connection or answered what cannot be read."""
+
+
+def _strings(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+def _sets(values: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(value) for value in values)
+
+
+@frozen
+class Group:
+    """A group of a setup; `hooks` names the phases that have a hook."""
+
+    path: str
+    description: str = ""
+    hooks: tuple[str, ...] = field(default=(), converter=_strings)
+    deactivator: bool = True
+
+
+@frozen
+class Tool:
+    """A tool of a setup.
+
+    Its full name is the group's path and `name`, joined by a dot. `when` is "group" (available with its group, or
+    always if it has none), "always", or "fact NAME": available while that fact is true. `does` says what its handler
+    does: "echo" answers ``{"tool": full name, "arguments": …}`` as JSON text, "refuse" raises an error meant for the
+    model with the text "refused on purpose", "crash" raises any other exception with the text "secret".
+    """
+
+    name: str
+    group: str | None = None
+    when: str = "group"
+    hidden: bool = False
+    does: Literal["echo", "refuse", "crash"] = "echo"
+    input_schema: Mapping[str, Any] | None = None
+
+    @property
+    def full_name(self) -> str:
+        """The name under which it is listed and called (SPEC NAM-2)."""
+        return self.name if self.group is None else f"{self.group}.{self.name}"
+
+
+def _groups(values: Iterable[Group]) -> tuple[Group, ...]:
+    return tuple(values)
+
+
+def _tools(values: Iterable[Tool]) -> tuple[Tool, ...]:
+    return tuple(values)
+
+
+@frozen
+class Setup:
+    """A system to configure: everything that an implementation is to register before the first operation."""
+
+    groups: tuple[Group, ...] = field(default=(), converter=_groups)
+    exclusions: tuple[tuple[str, ...], ...] = field(default=(), converter=_sets)
+    tools: tuple[Tool, ...] = field(default=(), converter=_tools)
+    page_size: int | None = None
+    max_active: int | None = None
+    evict_oldest: bool = False
+    pinned: tuple[str, ...] = field(default=(), converter=_strings)
+    relevant_controls: bool = False
+    """Whether control tools are listed only while they could do something (SPEC CTL-2)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data; `from_json` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Setup:
+        """Return the setup that `to_json` wrote; members that are left out have their defaults."""
+        known: dict[str, Any] = dict(data)
+        known["groups"] = [Group(**group) for group in data.get("groups", ())]
+        known["tools"] = [Tool(**tool) for tool in data.get("tools", ())]
+        return cls(**known)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the groups in canonical order."""
+        return tuple(sorted((group.path for group in self.groups), key=lambda path: path.split(".")))
+
+
+@frozen
+class Operation:
+    """One request: a verb of `Driver`, its arguments by name, and the session it is for."""
+
+    verb: str
+    arguments: Mapping[str, Any] = field(factory=dict[str, Any])
+    session: str = MAIN
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data; `from_json` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Operation:
+        """Return the operation that `to_json` wrote."""
+        return cls(**data)
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{self.verb}({said})" + ("" if self.session == MAIN else f" in session {self.session!r}")
+
+
+@frozen
+class Answer:
+    """What came of an operation. A member that is None was not observed, and is not judged."""
+
+    error: str | None = None
+    """The name of the error (SPEC ERR-1) if the operation was refused, "error" if it has none; None for success."""
+    changed: bool | None = None
+    detail: Mapping[str, Any] = field(factory=dict[str, Any])
+    """What the error names: `missing` for ParentInactive, `group` and `phase` for HookFailed, `sets`, …"""
+    active: tuple[str, ...] | None = None
+    """The active groups after the operation, in canonical order."""
+    hooks: tuple[tuple[str, str], ...] | None = None
+    """Phase and group of each hook that began since the last answer of this session, in that order."""
+    notified: int | None = None
+    """How many notices of a changed list this session was sent since its last answer."""
+    tools: tuple[str, ...] | None = None
+    """The names of the user's tools in a list, in the order of the list; control tools are in `controls`."""
+    controls: tuple[str, ...] | None = None
+    next_cursor: str | None = None
+    groups: tuple[Mapping[str, Any], ...] | None = None
+    """For each group its `name`, `state`, `active` and number of `tools` (SPEC LST-4)."""
+    text: str | None = None
+    """The text of a call's result."""
+    is_error: bool | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data, without what was not observed."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, {})}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Answer:
+        """Return the answer that `to_json` wrote."""
+        known: dict[str, Any] = dict(data)
+        for name in ("active", "tools", "controls", "groups"):
+            if name in data:
+                known[name] = tuple(data[name])
+        if "hooks" in data:
+            known["hooks"] = tuple((phase, group) for phase, group in data["hooks"])
+        return cls(**known)
+
+
+class Driver:
+    """What the kit drives. Subclass it: name what you can do in `capabilities` and write those verbs.
+
+    Every driver has `configure`, `activate`, `deactivate` and `snapshot`; each other verb belongs to the capability
+    that its docstring names. A refusal is an `Answer` with an error, not an exception: an exception other than
+    `TargetFailed` is taken for a fault of the driver, and the run stops with status 2.
+    """
+
+    capabilities: frozenset[str] = frozenset()
+    name: str = "in process"
+    """The setting, for the report: "in process", "stdio, legacy", …"""
+    left_out: Mapping[str, str] = MappingProxyType({})
+    """Why capabilities are missing, where there is more to say than that they are."""
+    given: Setup | None = None
+    """The system that is there, for a driver without the capability "setups": it configures that one only."""
+
+    def configure(self, setup: Setup) -> Answer:
+        """Install a system in place of the one before; every session is new. Refuse it if it breaks a rule."""
+        raise NotSupported("configure")
+
+    def perform(self, operation: Operation) -> Answer:
+        """Return the answer to an operation, by the method of its verb."""
+        answer: Answer = getattr(self, operation.verb)(session=operation.session, **operation.arguments)
+        return answer
+
+    def activate(self, group: str, session: str = MAIN) -> Answer:
+        """Activate a group; the answer has `changed`, or `error`, and `active`."""
+        raise NotSupported("activate")
+
+    def deactivate(self, group: str, force: bool = False, session: str = MAIN) -> Answer:
+        """Deactivate a group; `force` only with the capability "force"."""
+        raise NotSupported("deactivate")
+
+    def snapshot(self, session: str = MAIN) -> Answer:
+        """Return an answer with `active`."""
+        raise NotSupported("snapshot")
+
+    def transition(self, activate: tuple[str, ...], deactivate: tuple[str, ...], session: str = MAIN) -> Answer:
+        """Do it all as one step: "transition"."""
+        raise NotSupported("transition")
+
+    def list(self, cursor: str | None = None, session: str = MAIN) -> Answer:
+        """List tools: the answer has `tools`, `controls` and `next_cursor`: "listing"; with a cursor "paging"."""
+        raise NotSupported("list")
+
+    def list_groups(self, session: str = MAIN) -> Answer:
+        """List groups: the answer has `groups`: "groups"."""
+        raise NotSupported("list_groups")
+
+    def call(self, tool: str, arguments: Mapping[str, Any], session: str = MAIN) -> Answer:
+        """Call a tool by its full name: the answer has `text` and `is_error`, or `error`: "calls"."""
+        raise NotSupported("call")
+
+    def set_fact(self, fact: str, value: bool, session: str = MAIN) -> Answer:
+        """Set a fact: "facts"."""
+        raise NotSupported("set_fact")
+
+    def end(self, session: str = MAIN) -> Answer:
+        """End a session, hooks and all; the next operation under its name is for a new one: "ending"."""
+        raise NotSupported("end")
+
+    def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:
+        """Dump a session, configure `setup` (the same if None), restore the session there: "persistence"."""
+        raise NotSupported("restore")
+
+    def script(self, group: str, phase: str, outcome: str, session: str = MAIN) -> Answer:
+        """Tell what a hook does from now on: "succeed", "fail" ("failing hooks"), "park" ("parked hooks"), or "ask" for
+        the activation of its own group's first sibling ("asking hooks").
+        """
+        raise NotSupported("script")
+
+    def start(self, operation: Operation) -> int:
+        """Begin an operation and return a ticket for it, once it has ended, waits for its turn or is parked in a hook:
+        "concurrency".
+        """
+        raise NotSupported("start")
+
+    def parked(self) -> tuple[tuple[str, str], ...]:
+        """Return phase and group of the hooks that wait now: "parked hooks"."""
+        raise NotSupported("parked")
+
+    def release(self, group: str, phase: str, fail: bool = False) -> None:
+        """Let a parked hook end, and return once what follows from that has ended, waits or is parked."""
+        raise NotSupported("release")
+
+    def cancel(self, ticket: int) -> None:
+        """Cancel an operation under way, and return once it is over: "cancellation"."""
+        raise NotSupported("cancel")
+
+    def finish(self, ticket: int) -> Answer:
+        """Wait for an operation's end and return its answer; error "Cancelled" if it was cancelled."""
+        raise NotSupported("finish")
+
+    def close(self) -> None:
+        """Let go of everything."""

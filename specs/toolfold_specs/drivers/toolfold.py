@@ -1,0 +1,288 @@
+"""The driver of Toolfold's own core, in process: what an adopter writes for another implementation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import anyio
+
+from toolfold import (
+    GroupInfo,
+    GroupNotFound,
+    HookContext,
+    HookFailed,
+    InvalidArguments,
+    ParentInactive,
+    Session,
+    ToolError,
+    ToolfoldError,
+    ToolNotFound,
+    ToolSet,
+    Visibility,
+)
+
+from ..driver import CAPABILITIES, Answer, Driver, Operation, Setup, Tool
+
+T = TypeVar("T")
+
+NOT_YET = frozenset({"persistence"})
+
+
+class CoreDriver(Driver):
+    """Drives a `toolfold.ToolSet`; each session of the kit is a `toolfold.Session`."""
+
+    capabilities = frozenset(CAPABILITIES) - NOT_YET
+    name = "in process"
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._tickets: dict[int, asyncio.Task[Answer]] = {}
+        self._reset(ToolSet("empty"))
+
+    def _reset(self, tools: ToolSet) -> None:
+        self._tools = tools
+        self._sessions: dict[str, Session] = {}
+        self._notices: dict[str, int] = {}
+        self._ran: dict[str, list[tuple[str, str]]] = {}
+        self._scripts: dict[tuple[str, str], str] = {}
+        self._parked: dict[tuple[str, str], asyncio.Future[bool]] = {}
+
+    def configure(self, setup: Setup) -> Answer:
+        """Make a new tool set with everything in `setup`."""
+        self._finish_all()
+        try:
+            tools = ToolSet(
+                "system",
+                page_size=setup.page_size,
+                max_active=setup.max_active,
+                evict="oldest" if setup.evict_oldest else None,
+                control_visibility="relevant" if setup.relevant_controls else "always",
+            )
+            self._register(tools, setup)
+        except ToolfoldError as error:
+            return Answer(error=type(error).__name__)
+        self._reset(tools)
+        return Answer()
+
+    def _register(self, tools: ToolSet, setup: Setup) -> None:
+        for group in sorted(setup.groups, key=lambda group: group.path.count(".")):
+            hooks: dict[str, Any] = {phase: partial(self._hook, group.path, phase) for phase in group.hooks}
+            pinned = group.path in setup.pinned
+            tools.register_group(
+                group.path, group.description, show_deactivator=group.deactivator, pinned=pinned, **hooks
+            )
+        for members in setup.exclusions:
+            tools.register_exclusion(*members)
+        for tool in setup.tools:
+            tools.register(
+                tool.name,
+                _handler(tool),
+                input_schema=dict(tool.input_schema or {"type": "object"}),
+                group=tool.group,
+                hidden=tool.hidden,
+                **_rule(tool),
+            )
+
+    async def _hook(self, group: str, phase: str, context: HookContext) -> None:
+        self._ran.setdefault(context.session.id, []).append((phase, group))
+        match self._scripts.get((group, phase)):
+            case "fail":
+                raise RuntimeError("told to fail")
+            case "ask":
+                await context.session.activate(self._tools.list_groups()[0].name)
+            case "park":
+                future = self._loop.create_future()
+                self._parked[phase, group] = future
+                try:
+                    if await future:
+                        raise RuntimeError("told to fail")
+                finally:
+                    del self._parked[phase, group]
+            case _:
+                pass
+
+    # -- one operation at a time --------------------------------------------------------------------------------------
+
+    def perform(self, operation: Operation) -> Answer:
+        """Run an operation to its end."""
+        return self._run(self._answer(operation))
+
+    async def _answer(self, operation: Operation) -> Answer:
+        answer: Answer = await getattr(self, f"_{operation.verb}")(operation.session, **operation.arguments)
+        return answer
+
+    async def _session(self, name: str) -> Session:
+        if name not in self._sessions:
+            session = await self._tools.open_session().start()
+            session.on_list_changed(lambda kinds: self._count(name))
+            self._sessions[name] = session
+        return self._sessions[name]
+
+    def _count(self, name: str) -> None:
+        self._notices[name] = self._notices.get(name, 0) + 1
+
+    async def _step(self, name: str, step: Callable[[Session], Awaitable[bool]]) -> Answer:
+        session = await self._session(name)
+        try:
+            changed = bool(await step(session))
+        except ToolfoldError as error:
+            return self._observed(name, session, error=_named(error), detail=_detail(error))
+        return self._observed(name, session, changed=changed)
+
+    def _observed(self, name: str, session: Session, **known: Any) -> Answer:
+        ran = tuple(self._ran.pop(session.id, ()))
+        return Answer(active=session.active, hooks=ran, notified=self._notices.pop(name, 0), **known)
+
+    async def _activate(self, name: str, group: str) -> Answer:
+        return await self._step(name, lambda session: session.activate(group))
+
+    async def _deactivate(self, name: str, group: str, force: bool = False) -> Answer:
+        return await self._step(name, lambda session: session.deactivate(group, force=force))
+
+    async def _transition(self, name: str, activate: tuple[str, ...], deactivate: tuple[str, ...]) -> Answer:
+        async def step(session: Session) -> bool:
+            return bool(await session.transition(activate, deactivate))
+
+        return await self._step(name, step)
+
+    async def _snapshot(self, name: str) -> Answer:
+        return Answer(active=(await self._session(name)).active)
+
+    async def _list(self, name: str, cursor: str | None = None) -> Answer:
+        session = await self._session(name)
+        try:
+            page = session.list_tools(cursor)
+        except ToolfoldError as error:
+            return Answer(error=_named(error))
+        controls = tuple(spec.name for spec in page.tools if _is_control(spec.name))
+        tools = tuple(spec.name for spec in page.tools if not _is_control(spec.name))
+        return Answer(tools=tools, controls=controls, next_cursor=page.next_cursor)
+
+    async def _list_groups(self, name: str) -> Answer:
+        rows = (await self._session(name)).list_groups()
+        return Answer(groups=tuple(_row(row) for row in rows))
+
+    async def _call(self, name: str, tool: str, arguments: Mapping[str, Any]) -> Answer:
+        session = await self._session(name)
+        try:
+            result = await session.call(tool, arguments)
+        except (ToolNotFound, InvalidArguments) as error:
+            return Answer(error=_named(error))
+        text = "".join(str(part.get("text", "")) for part in result.content)
+        return Answer(is_error=result.is_error, text=text)
+
+    async def _set_fact(self, name: str, fact: str, value: bool) -> Answer:
+        session = await self._session(name)
+        session.set_fact(fact, value)
+        return self._observed(name, session)
+
+    async def _end(self, name: str) -> Answer:
+        session = await self._session(name)
+        error = None
+        try:
+            await session.close()
+        except ExceptionGroup as group:
+            error = _named(cast("ToolfoldError", group.exceptions[0]))
+        del self._sessions[name]
+        ran = tuple(self._ran.pop(session.id, ()))
+        self._notices.pop(name, None)
+        return Answer(error=error, hooks=ran, active=(await self._session(name)).active)
+
+    async def _script(self, name: str, group: str, phase: str, outcome: str) -> Answer:
+        self._scripts[group, phase] = outcome
+        return Answer()
+
+    # -- several operations at a time ---------------------------------------------------------------------------------
+
+    def start(self, operation: Operation) -> int:
+        """Begin an operation and go on until it waits."""
+        ticket = len(self._tickets)
+        self._tickets[ticket] = self._loop.create_task(self._answer(operation))
+        self._settle()
+        return ticket
+
+    def parked(self) -> tuple[tuple[str, str], ...]:
+        """Return the hooks that wait now."""
+        return tuple(sorted(self._parked))
+
+    def release(self, group: str, phase: str, fail: bool = False) -> None:
+        """Let a parked hook go on."""
+        self._parked[phase, group].set_result(fail)
+        self._settle()
+
+    def cancel(self, ticket: int) -> None:
+        """Cancel an operation under way."""
+        self._tickets[ticket].cancel()
+        self._settle()
+
+    def finish(self, ticket: int) -> Answer:
+        """Wait for an operation's end."""
+        try:
+            return self._run(_of(self._tickets.pop(ticket)))
+        except asyncio.CancelledError:
+            return Answer(error="Cancelled")
+
+    def close(self) -> None:
+        """End every operation and session."""
+        if not self._loop.is_closed():
+            self._finish_all()
+            self._loop.close()
+
+    def _finish_all(self) -> None:
+        for task in self._tickets.values():
+            task.cancel()
+        self._settle()
+        self._tickets.clear()
+
+    def _settle(self) -> None:
+        self._run(anyio.wait_all_tasks_blocked())
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(work)
+
+
+async def _of(task: asyncio.Task[Answer]) -> Answer:
+    return await task
+
+
+def _handler(tool: Tool) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    def handler(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if tool.does == "refuse":
+            raise ToolError("refused on purpose")
+        if tool.does == "crash":
+            raise RuntimeError("secret")
+        return {"tool": tool.full_name, "arguments": dict(arguments)}
+
+    return handler
+
+
+def _rule(tool: Tool) -> dict[str, Any]:
+    if tool.when == "group":
+        return {}
+    if tool.when == "always":
+        return {"visibility": Visibility.always()}
+    fact = tool.when.removeprefix("fact ")
+    return {"visibility": Visibility.when(lambda view: bool(view.facts.get(fact)))}
+
+
+def _is_control(name: str) -> bool:
+    return name.rpartition(".")[2] in ("activate", "deactivate")
+
+
+def _named(error: ToolfoldError) -> str:
+    return type(error).__name__
+
+
+def _detail(error: ToolfoldError) -> dict[str, Any]:
+    if isinstance(error, ParentInactive):
+        return {"missing": error.parent}
+    if isinstance(error, HookFailed):
+        return {"group": error.group, "phase": error.phase}
+    return {"group": error.group} if isinstance(error, GroupNotFound) else {}
+
+
+def _row(info: GroupInfo) -> dict[str, Any]:
+    return {"name": info.name, "state": info.state.value, "active": info.active, "tools": info.tool_count}

@@ -1,0 +1,109 @@
+"""Exhaustive small systems: every operation in every state of every system up to a size (SPEC CNF-7).
+
+In each system a tour goes along every edge of the graph of states once, by the nearest one not taken yet, so the system
+is configured once and every refusal is met too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from ..check import Check
+from ..driver import Operation, Setup
+from ..oracle import Oracle, World, as_setup
+from ..systems import distinct_systems
+from ..trial import Case, Trial
+
+USUAL_SIZE, DEEP_SIZE = 4, 5
+"""How many groups the systems have at most, usually and with `deep`."""
+
+UNKNOWN = "nowhere"
+
+STEP_CLAUSES = ("ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-1", "INV-2", "INV-5")
+"""What steps of one group put to the test."""
+
+LARGEST_TOUR = 4096
+"""How many edges of a system that was not made for the kit are taken at most."""
+
+
+def steps(oracle: Oracle) -> list[Operation]:
+    """Return every activation and deactivation of one group, and those of one that does not exist."""
+    verbs = ("activate", "deactivate")
+    return [Operation(verb, {"group": path}) for path in (*oracle.paths, UNKNOWN) for verb in verbs]
+
+
+def tour(trial: Trial, setup: Setup, after: Iterable[Operation] = (), limit: int | None = None) -> bool:
+    """Take every edge of a system once; return whether every answer was right.
+
+    `after` are operations that are performed whenever a state is met for the first time; `limit` bounds the edges.
+    """
+    case = trial.begin(setup)
+    if case is None:
+        return False
+    looks = tuple(after)
+    left: dict[World, list[Operation]] = {}
+    taken = 0
+    while not case.over and (limit is None or taken < limit):
+        if case.world not in left:
+            left[case.world] = steps(case.oracle)
+            if not all(case.do(look) for look in looks):
+                return False
+        way = _nearest(case, left)
+        if way is None:
+            return True
+        for operation in way:
+            left.setdefault(case.world, steps(case.oracle))
+            if operation in left[case.world]:
+                left[case.world].remove(operation)
+            if not case.do(operation):
+                return False
+        taken += len(way)
+    return not case.over
+
+
+def _nearest(case: Case, left: dict[World, list[Operation]]) -> list[Operation] | None:
+    """Return the shortest way, by the oracle, that ends with an edge not taken yet."""
+    if left[case.world]:
+        return [left[case.world][0]]
+    seen = {case.world}
+    queue: deque[tuple[World, list[Operation]]] = deque([(case.world, [])])
+    while queue:
+        world, way = queue.popleft()
+        for operation in steps(case.oracle):
+            following, _ = case.oracle.apply(world, operation)
+            if following in seen:
+                continue
+            seen.add(following)
+            if left.get(following):
+                return [*way, operation, left[following][0]]
+            queue.append((following, [*way, operation]))
+    return None
+
+
+def _setups(trial: Trial) -> Iterator[Setup]:
+    if trial.driver.given is not None:
+        yield trial.driver.given
+        return
+    for size in range(1, (DEEP_SIZE if trial.deep else USUAL_SIZE) + 1):
+        for system in distinct_systems(size):
+            yield as_setup(system)
+
+
+def _tours(trial: Trial) -> None:
+    limit = None if trial.can("setups") else LARGEST_TOUR
+    looks = [Operation("list")] if trial.can("listing") else []
+    for number, setup in enumerate(_setups(trial), 1):
+        trial.progress(f"system {number}, {len(setup.groups)} groups")
+        tour(trial, setup, looks, limit)
+        trial.holds("INV-4")
+
+
+CHECKS = (
+    Check(
+        "every step of every small system",
+        "exhaustive",
+        (*STEP_CLAUSES, "INV-4", "NTF-1", "VIS-2", "LST-1", "CTL-1", "CTL-2", "NAM-2"),
+        _tours,
+    ),
+)

@@ -1,0 +1,335 @@
+"""The oracle: what the right answer is to every operation on every system.
+
+It is the reference model with a system around it: names, tools, hooks, sessions. `Oracle.apply` is a pure function from
+a world and an operation to the world after it and the answer, so a history can be judged step by step, and a concurrent
+one in any order that it might have had.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from . import reference
+from .driver import Answer, Group, Operation, Setup, Tool
+from .reference import System
+
+NEXT = "next"
+"""As the cursor of a list: the one that the session's last page gave."""
+
+SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+LONGEST_NAME = 128  # characters
+
+
+@frozen
+class Holder:
+    """The state of one session: active groups, true facts, and the last name on the last page.
+
+    The order of the groups is that of their activation where there is a limit, so that it matters.
+    """
+
+    order: tuple[int, ...] = ()
+    facts: frozenset[str] = frozenset()
+    page: str | None = None
+
+    @property
+    def active(self) -> frozenset[int]:
+        """The active groups."""
+        return frozenset(self.order)
+
+
+@frozen
+class World:
+    """The state of everything: the sessions by name, and what hooks were told to do."""
+
+    sessions: tuple[tuple[str, Holder], ...] = ()
+    scripts: tuple[tuple[tuple[str, str], str], ...] = ()
+
+    def holder(self, session: str) -> Holder:
+        """Return the state of a session; one that was not used yet is new."""
+        return dict(self.sessions).get(session, Holder())
+
+    def having(self, session: str, holder: Holder) -> World:
+        """Return the world with another state of a session."""
+        others = {name: other for name, other in self.sessions if name != session}
+        used = others if holder == Holder() else {**others, session: holder}
+        return evolve(self, sessions=tuple(sorted(used.items())))
+
+
+@frozen
+class Refusal:
+    """Why a setup can't be configured: the error's name and the clause that says so."""
+
+    error: str
+    clause: str
+
+
+def refusal(setup: Setup) -> Refusal | None:
+    """Return why a setup breaks a rule of registration, or None if it breaks none (SPEC NAM-1, REG-2 to REG-4)."""
+    paths = [group.path for group in setup.groups]
+    for group in setup.groups:
+        if not all(SEGMENT.fullmatch(part) for part in group.path.split(".")):
+            return Refusal("InvalidName", "NAM-1")
+        if "." in group.path and group.path.rpartition(".")[0] not in paths:
+            return Refusal("GroupNotFound", "REG-2")
+    if len(set(paths)) < len(paths):
+        return Refusal("DuplicateName", "REG-4")
+    for tool in setup.tools:
+        if not SEGMENT.fullmatch(tool.name) or len(tool.full_name) > LONGEST_NAME:
+            return Refusal("InvalidName", "NAM-1")
+    names = [tool.full_name for tool in setup.tools]
+    if len(set(names)) < len(names):
+        return Refusal("DuplicateName", "REG-4")
+    return _exclusion_refusal(setup, paths)
+
+
+def _exclusion_refusal(setup: Setup, paths: list[str]) -> Refusal | None:
+    for members in setup.exclusions:
+        if not set(members) <= set(paths):
+            return Refusal("GroupNotFound", "REG-3")
+        if len(set(members)) < 2 or any(_above(a, b) or _above(b, a) for a, b in combinations(members, 2)):
+            return Refusal("ExclusionConflict", "REG-3")
+    return None
+
+
+def _above(one: str, other: str) -> bool:
+    return other.startswith(f"{one}.")
+
+
+def as_setup(system: System, **options: Any) -> Setup:
+    """Return the setup of a system of numbers: groups named g0, g1, …, each with one tool, and one tool at root."""
+    paths = system.paths()
+    return Setup(
+        groups=tuple(Group(path, **options) for path in paths),
+        exclusions=tuple(tuple(paths[member] for member in sorted(members)) for members in system.exclusions),
+        tools=(Tool("root"), *(Tool("tool", path) for path in paths)),
+    )
+
+
+@frozen
+class Oracle:
+    """The right answers for one setup, which must be one that breaks no rule."""
+
+    setup: Setup
+    initial: World = field(init=False, factory=World)
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """The groups in canonical order; a group's place is its number."""
+        return self.setup.paths
+
+    @cached_property
+    def number(self) -> Mapping[str, int]:
+        """The number of each group."""
+        return {path: number for number, path in enumerate(self.paths)}
+
+    @cached_property
+    def system(self) -> System:
+        """The forest and the exclusion sets, by number."""
+        parents = tuple(self.number.get(path.rpartition(".")[0]) for path in self.paths)
+        sets = tuple(frozenset(self.number[path] for path in members) for members in self.setup.exclusions)
+        return System(parents, sets)
+
+    @cached_property
+    def groups(self) -> Mapping[str, Group]:
+        """The groups by path."""
+        return {group.path: group for group in self.setup.groups}
+
+    def apply(self, world: World, operation: Operation) -> tuple[World, Answer]:
+        """Return the world after an operation, and the right answer to it."""
+        holder = world.holder(operation.session)
+        arguments = dict(operation.arguments)
+        match operation.verb:
+            case "activate":
+                return self._step(world, operation.session, (arguments["group"],), ())
+            case "deactivate":
+                force = arguments.get("force", False)
+                return self._step(world, operation.session, (), (arguments["group"],), force)
+            case "transition":
+                wanted, unwanted = tuple(arguments["activate"]), tuple(arguments["deactivate"])
+                return self._step(world, operation.session, wanted, unwanted)
+            case "snapshot":
+                return world, self._settled(holder, hooks=None)
+            case "list":
+                return self._list(world, operation.session, arguments.get("cursor"))
+            case "list_groups":
+                return world, Answer(groups=tuple(self._row(holder, path) for path in self.paths))
+            case "call":
+                return world, self._call(holder, arguments["tool"], arguments["arguments"])
+            case "set_fact":
+                return self._set_fact(world, operation.session, arguments["fact"], arguments["value"])
+            case "end":
+                return self._end(world, operation.session)
+            case "script":
+                place = (arguments["group"], arguments["phase"])
+                scripts = {**dict(world.scripts), place: arguments["outcome"]}
+                return evolve(world, scripts=tuple(sorted(scripts.items()))), Answer()
+            case verb:
+                raise ValueError(f"the oracle has no verb {verb!r}")
+
+    def active(self, holder: Holder) -> tuple[str, ...]:
+        """Return the paths of the active groups, in canonical order."""
+        return tuple(self.paths[number] for number in sorted(holder.active))
+
+    def names(self, holder: Holder) -> tuple[str, ...]:
+        """Return the names of everything that is listed, control tools too, in order (SPEC LST-1, CTL-1, CTL-2)."""
+        return tuple(sorted({*self.listed(holder), *self.controls(holder)}))
+
+    def listed(self, holder: Holder) -> frozenset[str]:
+        """Return the full names of the user's tools that are listed (SPEC VIS-2, VIS-6)."""
+        return frozenset(
+            tool.full_name for tool in self.setup.tools if not tool.hidden and self.available(holder, tool)
+        )
+
+    def controls(self, holder: Holder) -> frozenset[str]:
+        """Return the names of the control tools that are listed (SPEC CTL-1, CTL-2)."""
+        found: set[str] = set()
+        for path in self.paths:
+            state = self.state(holder, path)
+            if not self.setup.relevant_controls or state == "inactive":
+                found.add(f"{path}.activate")
+            if self.groups[path].deactivator and (not self.setup.relevant_controls or state == "active"):
+                found.add(f"{path}.deactivate")
+        return frozenset(found)
+
+    def available(self, holder: Holder, tool: Tool) -> bool:
+        """Return whether the rule of a tool holds (SPEC VIS-2)."""
+        if tool.when == "group":
+            return tool.group is None or self.number[tool.group] in holder.active
+        return tool.when == "always" or tool.when.removeprefix("fact ") in holder.facts
+
+    def state(self, holder: Holder, path: str) -> str:
+        """Return the state of a group's region."""
+        return reference.region(self.system, holder.active, self.number[path])
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def after(self, holder: Holder, activate: Iterable[str], deactivate: Iterable[str]) -> reference.Answer[Any] | str:
+        """Return what a step comes to in the reference model, or the first unknown path."""
+        wanted, unwanted = tuple(activate), tuple(deactivate)
+        unknown = [path for path in (*unwanted, *wanted) if path not in self.number]
+        if unknown:
+            return unknown[0]
+        return reference.step_within(
+            self.system,
+            holder.order,
+            [self.number[path] for path in wanted],
+            [self.number[path] for path in unwanted],
+            limit=self.setup.max_active,
+            evict_oldest=self.setup.evict_oldest,
+            pinned=frozenset(self.number[path] for path in self.setup.pinned),
+        )
+
+    def _step(
+        self,
+        world: World,
+        session: str,
+        activate: tuple[str, ...],
+        deactivate: tuple[str, ...],
+        force: bool = False,
+    ) -> tuple[World, Answer]:
+        holder = world.holder(session)
+        outcome = self.after(holder, activate, deactivate)
+        if isinstance(outcome, str):
+            return world, self._settled(holder, error="GroupNotFound")
+        if outcome.kind == "refused":
+            detail = {} if outcome.detail is None else {"missing": self.paths[outcome.detail]}
+            return world, self._settled(holder, error=outcome.error, detail=detail)
+        if outcome.kind == "unchanged":
+            return world, self._settled(holder, changed=False)
+        entering, leaving = frozenset(outcome.state) - holder.active, holder.active - frozenset(outcome.state)
+        ran, failed = self._run(world, entering, leaving, force)
+        if failed is not None:
+            script = dict(world.scripts)[failed[1], failed[0]]
+            detail = {"phase": failed[0], "group": failed[1], "outcome": script}
+            return world, self._settled(holder, error="HookFailed", detail=detail, hooks=ran)
+        after = evolve(holder, order=outcome.state if self.setup.max_active else tuple(sorted(outcome.state)))
+        notified = int(self.names(after) != self.names(holder))
+        return world.having(session, after), self._settled(after, changed=True, hooks=ran, notified=notified)
+
+    def _run(
+        self, world: World, entering: frozenset[int], leaving: frozenset[int], force: bool
+    ) -> tuple[tuple[tuple[str, str], ...], tuple[str, str] | None]:
+        """Return the hooks that begin, in order, and the one that failed (SPEC HOOK-3 to HOOK-5, HOOK-7, HOOK-8)."""
+        order = [("on_deactivate", self.paths[number]) for number in sorted(leaving, reverse=True)]
+        order += [("on_activate", self.paths[number]) for number in sorted(entering)]
+        ran: list[tuple[str, str]] = []
+        for phase, path in order:
+            if phase not in self.groups[path].hooks:
+                continue
+            ran.append((phase, path))
+            passed_over = force and phase == "on_deactivate"
+            if self._fails(world, phase, path) and not passed_over:
+                undoing = [hook for done in reversed(ran[:-1]) if (hook := self._opposite(*done)) is not None]
+                return (*ran, *undoing), (phase, path)
+        return tuple(ran), None
+
+    def _fails(self, world: World, phase: str, path: str) -> bool:
+        return dict(world.scripts).get((path, phase)) in ("fail", "ask")
+
+    def _opposite(self, phase: str, path: str) -> tuple[str, str] | None:
+        hooks = self.groups[path].hooks
+        undoing = "on_deactivate" if phase == "on_activate" else "on_activate"
+        chosen = "on_rollback" if "on_rollback" in hooks else undoing
+        return (chosen, path) if chosen in hooks else None
+
+    def _end(self, world: World, session: str) -> tuple[World, Answer]:
+        holder = world.holder(session)
+        leaving = [self.paths[number] for number in sorted(holder.active, reverse=True)]
+        ran = tuple(("on_deactivate", path) for path in leaving if "on_deactivate" in self.groups[path].hooks)
+        error = "HookFailed" if any(self._fails(world, *hook) for hook in ran) else None
+        return world.having(session, Holder()), Answer(error=error, hooks=ran, active=())
+
+    def _settled(self, holder: Holder, **known: Any) -> Answer:
+        observed: dict[str, Any] = {"hooks": (), "notified": 0, **known}
+        return Answer(active=self.active(holder), **observed)
+
+    # -- reading and calling ------------------------------------------------------------------------------------------
+
+    def _list(self, world: World, session: str, cursor: str | None) -> tuple[World, Answer]:
+        holder = world.holder(session)
+        if cursor is not None and (cursor != NEXT or holder.page is None):
+            return world, Answer(error="InvalidCursor")
+        names = [name for name in self.names(holder) if cursor is None or name > str(holder.page)]
+        page = names[: self.setup.page_size]
+        more = len(page) < len(names)
+        tools = tuple(name for name in page if name in self.listed(holder))
+        controls = tuple(name for name in page if name not in tools)
+        holder = evolve(holder, page=page[-1] if more else None)
+        answer = Answer(tools=tools, controls=controls, next_cursor=NEXT if more else None)
+        return world.having(session, holder), answer
+
+    def _row(self, holder: Holder, path: str) -> dict[str, Any]:
+        state = self.state(holder, path)
+        tools = sum(tool.group == path for tool in self.setup.tools)
+        return {"name": path, "state": state, "active": state == "active", "tools": tools}
+
+    def _call(self, holder: Holder, name: str, arguments: Mapping[str, Any]) -> Answer:
+        tool = next((tool for tool in self.setup.tools if tool.full_name == name), None)
+        if tool is None or not self.available(holder, tool):
+            return Answer(error="ToolNotFound")
+        if not _fits(tool.input_schema, arguments):
+            return Answer(is_error=True)
+        if tool.does == "echo":
+            return Answer(is_error=False, text=json.dumps({"tool": name, "arguments": dict(arguments)}))
+        return Answer(is_error=True, text="refused on purpose" if tool.does == "refuse" else None)
+
+    def _set_fact(self, world: World, session: str, fact: str, value: bool) -> tuple[World, Answer]:
+        holder = world.holder(session)
+        after = evolve(holder, facts=holder.facts | {fact} if value else holder.facts - {fact})
+        notified = int(self.names(after) != self.names(holder))
+        return world.having(session, after), self._settled(after, notified=notified)
+
+
+def _fits(schema: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> bool:
+    if schema is None:
+        return True
+    import jsonschema_rs  # only setups with schemas need it
+
+    return jsonschema_rs.validator_for(dict(schema)).is_valid(dict(arguments))

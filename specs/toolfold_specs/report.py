@@ -1,0 +1,225 @@
+"""The values of a report: what each check came to, and what follows for each clause (SPEC CNF-3).
+
+A `Result` is what one check came to in one setting: a way to reach the target, like "in process" or "stdio, legacy".
+`Report.rows` draws the conclusion clause by clause; `Report.exit_status` the one for the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from attrs import field, frozen
+
+from .clauses import Clause, Level
+from .driver import Operation, Setup
+
+DETERMINISTIC = frozenset({"exhaustive", "vectors", "schedules", "wire"})
+"""The layers that look at the same cases in every run: only these can tell that an expected failure is gone."""
+
+
+class Verdict(Enum):
+    """What is known of a clause after a run."""
+
+    HELD = "held"
+    VIOLATED = "violated"
+    EXPECTED = "violated, as expected"
+    FIXED = "held, though expected to be violated"
+    UNDECIDED = "undecided"
+    NOT_APPLICABLE = "not applicable"
+    COVERED = "covered by tests"
+
+
+class Status(Enum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    LEFT_OUT = "left out"
+    DIED = "the target failed"
+    BROKEN = "the kit failed"
+
+
+@frozen
+class Violation:
+    """A clause that an implementation breaks, and the shortest history found that shows it.
+
+    `history` is replayed on a fresh `setup`; the last operation is the one whose answer was wrong. Where a check is not
+    a history of operations (a fact about the wire, say), `setup` is None and `check` alone finds it again.
+    """
+
+    clause: str
+    check: str
+    setting: str
+    message: str
+    setup: Setup | None = None
+    history: tuple[Operation, ...] = ()
+    expected: Mapping[str, Any] = field(factory=dict[str, Any])
+    got: Mapping[str, Any] = field(factory=dict[str, Any])
+
+
+@frozen
+class Expectation:
+    """A clause that the adopter expects to be violated, and why (SPEC CNF-4).
+
+    With a `check` or a `setting` it is about that check or setting alone.
+    """
+
+    clause: str
+    reason: str
+    check: str | None = None
+    setting: str | None = None
+
+    def is_about(self, check: str, setting: str) -> bool:
+        """Return whether it speaks of that check in that setting."""
+        return self.check in (None, check) and self.setting in (None, setting)
+
+    def foresaw(self, violation: Violation) -> bool:
+        """Return whether it expected that violation."""
+        return self.clause == violation.clause and self.is_about(violation.check, violation.setting)
+
+    def __str__(self) -> str:
+        said = [self.clause]
+        said += [f"check {self.check}"] if self.check else []
+        said += [f"setting {self.setting}"] if self.setting else []
+        return ", ".join(said)
+
+
+@frozen
+class Result:
+    """What one check came to in one setting."""
+
+    check: str
+    layer: str
+    setting: str
+    clauses: tuple[str, ...]
+    status: Status
+    reason: str = ""
+    violations: tuple[Violation, ...] = ()
+    cases: int = 0
+    """How many answers were judged."""
+    seconds: float = 0.0
+
+
+@frozen
+class Row:
+    """What is known of one clause: the verdict, the reason where it needs one, and the violations."""
+
+    clause: Clause
+    verdict: Verdict
+    reason: str = ""
+    checks: tuple[str, ...] = ()
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def level(self) -> Level:
+        """MUST, SHOULD or MAY."""
+        return self.clause.level
+
+    @property
+    def fails(self) -> bool:
+        """Whether a run fails for it: a MUST is violated, or an expected failure is gone."""
+        return self.verdict is Verdict.FIXED or (self.verdict is Verdict.VIOLATED and self.level == "MUST")
+
+
+@frozen
+class Report:
+    """A run of the kit against one target.
+
+    `header` says what was run: target, kit version, spec revision, seed. `left_out` has the capabilities that were
+    missing, with the reason. `covered` has, for clauses that the kit cannot see from outside, the names of the tests
+    that show them in the target's own repository. `expected` has what the adopter expects to be violated.
+    """
+
+    header: Mapping[str, str]
+    results: tuple[Result, ...]
+    clauses: tuple[Clause, ...]
+    left_out: Mapping[str, str] = field(factory=dict[str, str])
+    covered: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
+    expected: tuple[Expectation, ...] = ()
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """One row for each clause of the specification, in its order."""
+        return self._rows(self.results)
+
+    def rows_in(self, setting: str) -> tuple[Row, ...]:
+        """Return one row for each clause, from the results in one setting alone."""
+        return self._rows([result for result in self.results if result.setting == setting])
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The settings, in the order in which they were run."""
+        return tuple(dict.fromkeys(result.setting for result in self.results))
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """Every violation, in the order in which they were found."""
+        return tuple(violation for result in self.results for violation in result.violations)
+
+    @property
+    def stale(self) -> tuple[Expectation, ...]:
+        """The expectations to remove: what they are about was looked at by a deterministic check, and holds."""
+        return tuple(expectation for expectation in self.expected if self._is_stale(expectation, self.results))
+
+    @property
+    def exit_status(self) -> int:
+        """Return 0 if every MUST that applies holds, 1 if one is violated, an expectation is stale or the target failed
+        on the way, 2 if the kit could not run: it failed itself, or not one check applied.
+        """
+        statuses = {result.status for result in self.results}
+        if Status.BROKEN in statuses or statuses <= {Status.LEFT_OUT}:
+            return 2
+        return int(any(row.fails for row in self.rows) or bool(self.stale) or Status.DIED in statuses)
+
+    def foresaw(self, violation: Violation) -> bool:
+        """Return whether a violation was expected."""
+        return any(expectation.foresaw(violation) for expectation in self.expected)
+
+    def _rows(self, results: Iterable[Result]) -> tuple[Row, ...]:
+        about: dict[str, list[Result]] = {clause.id: [] for clause in self.clauses}
+        for result in results:
+            for clause in {*result.clauses, *(violation.clause for violation in result.violations)}:
+                about.setdefault(clause, []).append(result)
+        return tuple(self._row(clause, about[clause.id]) for clause in self.clauses)
+
+    def _row(self, clause: Clause, about: list[Result]) -> Row:
+        violations = tuple(found for result in about for found in result.violations if found.clause == clause.id)
+        checks = tuple(dict.fromkeys(result.check for result in about if result.status is not Status.LEFT_OUT))
+        expected = [expectation for expectation in self.expected if expectation.clause == clause.id]
+        if violations:
+            verdict = Verdict.EXPECTED if all(map(self.foresaw, violations)) else Verdict.VIOLATED
+            foreseen = [one.reason for one in expected if any(map(one.foresaw, violations))]
+            return Row(clause, verdict, _joined(foreseen), checks, violations)
+        if stopped := [result for result in about if result.status in (Status.DIED, Status.BROKEN)]:
+            said = _joined(f"{result.check}: {result.status.value}" for result in stopped)
+            return Row(clause, Verdict.UNDECIDED, said, checks)
+        if stale := [expectation for expectation in expected if self._is_stale(expectation, about)]:
+            return Row(clause, Verdict.FIXED, _joined(one.reason for one in stale), checks)
+        if any(result.status is not Status.LEFT_OUT for result in about):
+            return Row(clause, Verdict.HELD, "", checks)
+        if tests := self.covered.get(clause.id):
+            return Row(clause, Verdict.COVERED, checks=tests)
+        return Row(clause, Verdict.NOT_APPLICABLE, _joined(result.reason for result in about) or NOT_SEEN)
+
+    def _is_stale(self, expectation: Expectation, results: Iterable[Result]) -> bool:
+        """Return whether the results show that what is expected does not happen (random layers never do)."""
+        if any(map(expectation.foresaw, self.violations)):
+            return False
+        about = [
+            result
+            for result in results
+            if expectation.clause in result.clauses and expectation.is_about(result.check, result.setting)
+        ]
+        if any(result.status in (Status.DIED, Status.BROKEN) for result in about):
+            return False
+        return any(result.status is Status.PASSED and result.layer in DETERMINISTIC for result in about)
+
+
+NOT_SEEN = "the kit has no check for it: it cannot be seen from outside, or depends on how the server is used"
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(text for text in texts if text))

@@ -1,0 +1,283 @@
+"""A trial: one check at work on one driver. It performs, compares, blames and shortens.
+
+A `Case` is one configured system with everything that was done to it so far. The first difference ends it: what comes
+after would only show the same fault again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from .blame import Fault, blamed, shown
+from .driver import Answer, Driver, Operation, Setup
+from .oracle import NEXT, Holder, Oracle, World, refusal
+from .report import Violation
+
+SHRINKING = 300
+"""How many operations may be spent on shortening one history."""
+
+Progress = Callable[[str], None]
+
+
+class Spent(Exception):
+    """The budget of a trial is used up; what was found until then stands."""
+
+
+class Trial:
+    """What a check is given: a driver and somewhere to put what it finds.
+
+    Args:
+        driver: What is tested.
+        check: The name of the check, for its violations.
+        seed: Of whatever is random.
+        deep: Whether to look further than usual.
+        budget: The greatest number of operations; None for no bound.
+        progress: Is told in a few words how far it has come.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        check: str = "",
+        *,
+        seed: int = 0,
+        deep: bool = False,
+        budget: int | None = None,
+        progress: Progress = lambda _: None,
+    ) -> None:
+        self.driver = driver
+        self.check = check
+        self.seed = seed
+        self.deep = deep
+        self.budget = budget
+        self.progress = progress
+        self.shown: Counter[str] = Counter()
+        self.cases = 0
+        self._violations: dict[str, Violation] = {}
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """One violation for each clause that was found broken, in the order in which they were found."""
+        return tuple(self._violations.values())
+
+    def can(self, *capabilities: str) -> bool:
+        """Return whether the driver has all these capabilities."""
+        return self.driver.capabilities.issuperset(capabilities)
+
+    def begin(self, setup: Setup) -> Case | None:
+        """Configure a system; return None, and report it, if that was answered wrongly or rightly refused."""
+        expected = refusal(setup)
+        self._spend()
+        answer = self.driver.configure(setup)
+        if expected is None:
+            if answer.error is None:
+                return Case(self, setup)
+            fault = Fault("REG-1", f"a legal system is refused: {answer.error}")
+        elif answer.error in (expected.error, "error"):
+            self.shown[expected.clause] += 1
+            return None
+        else:
+            fault = Fault(expected.clause, f"{answer.error or 'accepted'} instead of {expected.error}")
+        self.violated(fault.clause, fault.message, setup=setup, got=answer.to_json())
+        return None
+
+    def play(self, setup: Setup, operations: Iterable[Operation]) -> bool:
+        """Configure a system and perform operations on it; return whether every answer was right."""
+        case = self.begin(setup)
+        return case is not None and all(case.do(operation) for operation in operations)
+
+    def holds(self, *clauses: str) -> None:
+        """Say that a case was evidence for clauses, where it is not an operation that says so by itself."""
+        self.shown.update(clauses)
+        self.cases += 1
+
+    def violated(self, clause: str, message: str, **known: Any) -> None:
+        """Report a violation; the first of each clause is kept.
+
+        Args:
+            clause: The clause that is broken.
+            message: What is wrong, in a sentence.
+            known: `setup`, `history`, `expected` and `got` of the `Violation`.
+        """
+        violation = Violation(clause, self.check, self.driver.name, message, **known)
+        self._violations.setdefault(clause, violation)
+
+    def knows(self, clause: str) -> bool:
+        """Return whether a violation of this clause was found already."""
+        return clause in self._violations
+
+    def _spend(self) -> None:
+        self.cases += 1
+        if self.budget is not None and self.cases > self.budget:
+            raise Spent
+
+    def count(self) -> None:
+        """Count one operation; raises `Spent` once there were too many."""
+        self._spend()
+
+
+class Case:
+    """One configured system, and what was done to it."""
+
+    def __init__(self, trial: Trial, setup: Setup) -> None:
+        self.trial = trial
+        self.setup = setup
+        self.oracle = Oracle(setup)
+        self.world: World = self.oracle.initial
+        self.history: list[Operation] = []
+        self.over = False
+        self.last = Answer()
+        self._cursors: dict[str, str | None] = {}
+
+    @property
+    def holder(self) -> Holder:
+        """The state of the main session, by the oracle."""
+        return self.world.holder("main")
+
+    def do(self, operation: Operation, clause: str | None = None) -> bool:
+        """Perform an operation; return whether its answer was right, after reporting it if not.
+
+        Args:
+            operation: What to do.
+            clause: The clause to blame, where a check knows better than the comparison.
+        """
+        if self.over:
+            return False
+        fault, expected, got = self._judge(operation)
+        self.last = got
+        if fault is None:
+            if clause is not None:
+                self.trial.shown[clause] += 1
+            return True
+        self.over = True
+        fault = evolve(fault, clause=clause or self._finer(fault, operation))
+        self._report(fault, expected, got)
+        return False
+
+    def _judge(self, operation: Operation) -> tuple[Fault | None, Answer, Answer]:
+        self.trial.count()
+        before = self.world
+        self.history.append(operation)
+        self.world, expected = self.oracle.apply(before, operation)
+        got = self.trial.driver.perform(self._with_cursor(operation))
+        if operation.verb == "list":
+            self._cursors[operation.session] = got.next_cursor
+        fault = blamed(self.oracle, before, operation, expected, got)
+        if fault is None:
+            self.trial.shown.update(shown(self.oracle, before, operation, expected))
+        return fault, expected, got
+
+    def _with_cursor(self, operation: Operation) -> Operation:
+        cursor = self._cursors.get(operation.session)
+        if operation.verb != "list" or operation.arguments.get("cursor") != NEXT or cursor is None:
+            return operation
+        return evolve(operation, arguments={"cursor": cursor})
+
+    # -- a wrongly refused activation: is it a dead end, or does it depend on what came before? ------------------------
+
+    def _finer(self, fault: Fault, operation: Operation) -> str:
+        """Return INV-5 or INV-4 for a refusal of what a new session grants (INV-5: always; INV-4: never again here)."""
+        if fault.clause != "ACT-4" or len(self.history) < 2 or self.trial.knows("ACT-4"):
+            return fault.clause
+        shortest = self._shortest_way(operation)
+        if shortest is None or len(shortest) == len(self.history) or self._replayed(shortest) is not None:
+            return fault.clause
+        return "INV-4" if self._dead_end(operation) else "INV-5"
+
+    def _dead_end(self, operation: Operation) -> bool:
+        """Return whether the group can't be activated either once all was deactivated and its ancestors opened."""
+        if self._replayed(self.history) is None:
+            return False
+        driver, group = self.trial.driver, operation.arguments["group"]
+        roots = [path for path in self.oracle.paths if "." not in path]
+        way = [group[:place] for place, letter in enumerate(group) if letter == "."]
+        for verb, path in [*(("deactivate", path) for path in roots), *(("activate", path) for path in way)]:
+            driver.perform(Operation(verb, {"group": path}, operation.session))
+        answer = driver.perform(operation)
+        return answer.active is not None and group not in answer.active
+
+    # -- shortening ---------------------------------------------------------------------------------------------------
+
+    def _report(self, fault: Fault, expected: Answer, got: Answer) -> None:
+        if self.trial.knows(fault.clause):
+            return
+        history = shortened(self.history, self._candidate(), lambda tried: self._shows(tried, fault.clause))
+        if history != self.history:
+            again = self._replayed(history)
+            if again is not None:
+                fault, expected, got = evolve(again[0], clause=fault.clause), again[1], again[2]
+        self.trial.violated(
+            fault.clause,
+            fault.message,
+            setup=self.setup,
+            history=tuple(history),
+            expected=expected.to_json(),
+            got=got.to_json(),
+        )
+
+    def _candidate(self) -> list[Operation] | None:
+        return self._shortest_way(self.history[-1])
+
+    def _shows(self, history: Sequence[Operation], clause: str) -> bool:
+        found = self._replayed(history)
+        return found is not None and (found[0].clause == clause or clause.startswith("INV"))
+
+    def _replayed(self, history: Sequence[Operation]) -> tuple[Fault, Answer, Answer] | None:
+        """Return the fault that the last operation of a history shows on a new system, if it alone shows one."""
+        quiet = Trial(self.trial.driver, self.trial.check)
+        case = quiet.begin(self.setup)
+        if case is None:
+            return None
+        for operation in history[:-1]:
+            if case._judge(operation)[0] is not None:
+                return None
+        fault, expected, got = case._judge(history[-1])
+        return None if fault is None else (fault, expected, got)
+
+    def _shortest_way(self, last: Operation) -> list[Operation] | None:
+        """Return activations that lead to the state before the last operation, and that operation.
+
+        They exist where nothing but activations and deactivations of one session came before.
+        """
+        if any(operation.verb not in ("activate", "deactivate", "list", "snapshot") for operation in self.history[:-1]):
+            return None
+        if len({operation.session for operation in self.history}) > 1:
+            return None
+        world = self.oracle.initial
+        for operation in self.history[:-1]:
+            world, _ = self.oracle.apply(world, operation)
+        reached = self.oracle.active(world.holder(last.session))
+        return [*(Operation("activate", {"group": path}, last.session) for path in reached), last]
+
+
+def shortened(
+    history: Sequence[Operation],
+    candidate: Sequence[Operation] | None,
+    shows: Callable[[Sequence[Operation]], bool],
+    budget: int = SHRINKING,
+) -> list[Operation]:
+    """Return a short history that still shows what `history` shows: first a guess, then leaving out what can be.
+
+    Delta debugging on the list of operations, the last of which always stays; `budget` bounds the operations performed.
+    """
+    best = list(history)
+    if candidate is not None and len(candidate) < len(best) and shows(candidate):
+        best = list(candidate)
+    size = max(1, (len(best) - 1) // 2)
+    while size:
+        place = 0
+        while place < len(best) - 1:
+            tried = best[:place] + best[min(place + size, len(best) - 1) :]
+            budget -= len(tried)
+            if budget < 0:
+                return best
+            if shows(tried):
+                best = tried
+            else:
+                place += size
+        size //= 2
+    return best
