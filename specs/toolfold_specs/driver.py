@@ -180,7 +180,7 @@ class Answer:
     groups: tuple[Mapping[str, Any], ...] | None = None
     """For each group its `name`, `state`, `active` and number of `tools` (SPEC LST-4)."""
     text: str | None = None
-    """The text of a call's result."""
+    """The text of a call's result, or the words in which it was denied."""
     is_error: bool | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from toolfold import (
     GroupNotFound,
     HookContext,
     HookFailed,
-    InvalidArguments,
     ParentInactive,
     Session,
     ToolError,
@@ -169,8 +168,8 @@ class CoreDriver(Driver):
         session = await self._session(name)
         try:
             result = await session.call(tool, arguments)
-        except (ToolNotFound, InvalidArguments) as error:
-            return Answer(error=_named(error))
+        except ToolNotFound as error:
+            return Answer(error=_named(error), text=str(error))
         text = "".join(str(part.get("text", "")) for part in result.content)
         return Answer(is_error=result.is_error, text=text)
 

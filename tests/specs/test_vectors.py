@@ -1,0 +1,68 @@
+"""The vectors: three sources agree on them, the data, the oracle and the core."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from toolfold_specs.check import run_checks
+from toolfold_specs.clauses import load_clauses
+from toolfold_specs.driver import CAPABILITIES, Setup
+from toolfold_specs.drivers.toolfold import CoreDriver
+from toolfold_specs.layers.vectors import CHECKS, Vector, load_vectors, operation_of
+from toolfold_specs.oracle import Oracle, refusal
+from toolfold_specs.report import Status
+
+VECTORS = load_vectors()
+EMPTY = (None, 0, False, [], {})
+
+
+def has(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    """Whether an answer has what is expected; JSON leaves out what is empty, and errors may tell more."""
+    return all(
+        answer.get(name) == value
+        or (value in EMPTY and answer.get(name) in EMPTY)
+        or (name == "detail" and value.items() <= answer.get("detail", {}).items())
+        for name, value in expected.items()
+    )
+
+
+@pytest.mark.spec("CNF-7")
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+def test_the_oracle_gives_the_answers_that_the_data_expects(vector: Vector) -> None:
+    setup = Setup.from_json(vector["setup"])
+    refused = refusal(setup)
+    assert (refused.error if refused else None) == vector.get("refused")
+    if refused is not None:
+        assert refused.clause in vector["clauses"]
+        return
+    oracle = Oracle(setup)
+    world = oracle.initial
+    for step in vector["steps"]:
+        world, answer = oracle.apply(world, operation_of(step))
+        assert has(json.loads(json.dumps(answer.to_json())), step.get("expect", {})), step
+
+
+@pytest.mark.spec("CNF-7")
+def test_the_core_passes_every_vector() -> None:
+    results = run_checks(CHECKS, CoreDriver)
+    assert {result.check: result.violations for result in results if result.status is not Status.PASSED} == {}
+    assert len(results) == len(VECTORS)
+
+
+def test_vectors_are_named_once_and_name_what_exists() -> None:
+    names = [vector["name"] for vector in VECTORS]
+    assert len(names) == len(set(names))
+    assert {clause for vector in VECTORS for clause in vector["clauses"]} <= {clause.id for clause in load_clauses()}
+    assert {need for vector in VECTORS for need in vector.get("needs", ())} <= set(CAPABILITIES)
+
+
+def test_every_vector_expects_something() -> None:
+    assert [
+        vector["name"]
+        for vector in VECTORS
+        if "refused" not in vector and not any("expect" in step for step in vector["steps"])
+    ] == []
