@@ -1,5 +1,11 @@
-"""The clauses of the specification as values; ``clauses.toml`` beside this file holds the data."""
+"""The clauses of the specification as values; ``clauses.toml`` beside this file holds the data.
 
+What a clause demands is frozen for each revision: ``revisions.toml`` has the digest of what is normative in it, so that
+a change of a text, a level or an id needs a new revision, and reports that name one revision mean the same.
+"""
+
+import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Iterable
@@ -24,13 +30,19 @@ def _strings(values: Iterable[str]) -> tuple[str, ...]:
 
 @frozen
 class Clause:
-    """One clause of the specification."""
+    """One clause of the specification.
+
+    `layers` names the layers of the conformance kit that check it, `needs` the capabilities without which none of them
+    can.
+    """
 
     id: str = field(validator=matches_re(r"[A-Z]+-[0-9]+"))
     section: str = field(validator=min_len(1))
     level: Level = field(validator=in_(("MUST", "SHOULD", "MAY")))
     text: str = field(converter=_normalised, validator=min_len(1))
     sources: tuple[str, ...] = field(default=(), converter=_strings, validator=deep_iterable(in_(tuple("ABCDEMT"))))
+    layers: tuple[str, ...] = field(default=(), converter=_strings)
+    needs: tuple[str, ...] = field(default=(), converter=_strings)
     open: bool = field(default=False, validator=instance_of(bool))
 
     @property
@@ -62,7 +74,32 @@ def parse_clauses(text: str) -> tuple[Clause, ...]:
 
 def load_clauses() -> tuple[Clause, ...]:
     """Return every clause of the specification, in its order."""
-    return parse_clauses(files("toolfold_specs").joinpath("clauses.toml").read_text(encoding="utf-8"))
+    return parse_clauses(_data("clauses.toml"))
+
+
+def load_revision() -> str:
+    """Return the name of the specification's revision."""
+    return str(tomllib.loads(_data("clauses.toml"))["revision"])
+
+
+def load_digests() -> dict[str, str]:
+    """Return the digest of each revision's normative content."""
+    return {str(revision): str(digest) for revision, digest in tomllib.loads(_data("revisions.toml")).items()}
+
+
+def load_tests() -> dict[str, tuple[str, ...]]:
+    """Return, for each clause, the tests of this project's repository that show it."""
+    return {clause: tuple(tests) for clause, tests in json.loads(_data("tests.json")).items()}
+
+
+def digest(clauses: Iterable[Clause]) -> str:
+    """Return the digest of what is normative: ids, levels and texts, in their order."""
+    content = [[clause.id, clause.level, clause.text] for clause in clauses]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+
+
+def _data(name: str) -> str:
+    return files("toolfold_specs").joinpath(name).read_text(encoding="utf-8")
 
 
 def _clause(entry: dict[str, Any], position: int) -> Clause:

@@ -1,4 +1,4 @@
-"""Which test shows which clause: writes ``specs/CLAUSES.md``, or checks it.
+"""Which test shows which clause: writes ``specs/CLAUSES.md``, and the same as data for reports, or checks them.
 
     python -m toolfold_specs.table            # write
     python -m toolfold_specs.table --check    # exit status 1 and say what is wrong
@@ -10,6 +10,7 @@ loses a test unseen.
 
 import argparse
 import ast
+import json
 import re
 import sys
 from collections import Counter, defaultdict
@@ -22,6 +23,7 @@ from attrs import frozen
 from toolfold_specs.clauses import Clause, load_clauses
 
 TABLE = Path("specs/CLAUSES.md")
+DATA = Path("specs/toolfold_specs/tests.json")
 COMMAND = "python -m toolfold_specs.table"
 
 Tests = Mapping[str, Sequence[str]]  # clause id -> tests that name it, sorted
@@ -74,20 +76,26 @@ def render(clauses: Iterable[Clause], tests: Tests) -> str:
     return "\n".join(lines) + "\n"
 
 
+def as_data(clauses: Iterable[Clause], tests: Tests) -> str:
+    """Return the tests of each clause as JSON: what a report names where the kit itself can't see a clause."""
+    known = {clause.id: list(tests[clause.id]) for clause in clauses if not clause.open and clause.id in tests}
+    return json.dumps(known, indent=1) + "\n"
+
+
 def check(root: Path, clauses: Iterable[Clause]) -> list[str]:
     """Return what is wrong with the tests' marks and with the table kept below ``root``; nothing, if all is well."""
     clauses = list(clauses)
     scanned = scan(root)
-    kept = (root / TABLE).read_text(encoding="utf-8") if (root / TABLE).exists() else ""
+    made = _made(clauses, scanned.tests)
     return [
         *_wrong_marks(clauses, scanned),
-        *_lost(kept, scanned.tests),
-        *([f"{TABLE} is stale: run `{COMMAND}`"] if kept != render(clauses, scanned.tests) else []),
+        *_lost(_kept(root / TABLE), scanned.tests),
+        *(f"{path} is stale: run `{COMMAND}`" for path, text in made.items() if _kept(root / path) != text),
     ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the table; return the exit status: 0, or 1 if the check found something."""
+    """Write or check table and data; return the exit status: 0, or 1 if the check found something."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=f"Write {TABLE}: which test shows which clause.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if something is wrong")
     parser.add_argument("--root", type=Path, default=Path(), help="the project's folder (default: the current one)")
@@ -100,11 +108,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         problems = check(root, clauses)
         print(*problems or [f"{TABLE} is fresh; every clause that is not open has a test"], sep="\n")
         return 1 if problems else 0
-    scanned = scan(root)
-    (root / TABLE).parent.mkdir(exist_ok=True)
-    (root / TABLE).write_text(render(clauses, scanned.tests), encoding="utf-8")
-    print(*_wrong_marks(clauses, scanned), f"wrote {TABLE}", sep="\n")
+    scanned = write(root, clauses)
+    print(*_wrong_marks(clauses, scanned), f"wrote {TABLE} and {DATA}", sep="\n")
     return 0
+
+
+def write(root: Path, clauses: Sequence[Clause]) -> Scan:
+    """Write the table and the data below ``root``; return what the tests say."""
+    scanned = scan(root)
+    for path, text in _made(clauses, scanned.tests).items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    return scanned
+
+
+def _made(clauses: Sequence[Clause], tests: Tests) -> dict[Path, str]:
+    return {TABLE: render(clauses, tests), DATA: as_data(clauses, tests)}
+
+
+def _kept(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def _marked(body: Iterable[ast.stmt], name: str) -> Iterator[tuple[str, Sequence[ast.expr]]]:

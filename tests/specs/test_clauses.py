@@ -1,8 +1,17 @@
 import re
 
 import pytest
+from attrs import evolve
 
-from toolfold_specs.clauses import SUMMARY_LENGTH, Clause, load_clauses, parse_clauses
+from toolfold_specs.clauses import (
+    SUMMARY_LENGTH,
+    Clause,
+    digest,
+    load_clauses,
+    load_digests,
+    load_revision,
+    parse_clauses,
+)
 
 ONE = """
 [[clause]]
@@ -45,6 +54,18 @@ def test_a_clause_that_another_one_cites_exists() -> None:
         if match[1] in families
     }
     assert cited <= {clause.id for clause in clauses}
+
+
+def test_what_a_revision_demands_is_frozen() -> None:
+    digests = load_digests()
+    assert digests[load_revision()] == digest(load_clauses()), "a clause has changed: give the revision another name"
+
+
+def test_the_digest_sees_every_normative_part() -> None:
+    (clause,) = parse_clauses(ONE)
+    changed = [evolve(clause, id="ACT-2"), evolve(clause, level="SHOULD"), evolve(clause, text="Other.")]
+    assert len({digest([one]) for one in (clause, *changed)}) == 4
+    assert digest([evolve(clause, open=True, layers=("vectors",))]) == digest([clause])
 
 
 def test_a_text_is_normalised() -> None:

@@ -1,10 +1,11 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from toolfold_specs.clauses import Clause, load_clauses
-from toolfold_specs.table import TABLE, check, main, render, scan
+from toolfold_specs.table import DATA, TABLE, check, main, scan, write
 
 CLAUSES = (
     Clause(id="ACT-1", section="4 Transitions", level="MUST", text="One | two.", sources=["A", "T"]),
@@ -32,10 +33,9 @@ def project(tmp_path: Path) -> Project:
     """A function that makes, or changes, a project of one test file with a fresh table and returns its folder."""
 
     def make(source: str) -> Path:
-        for path in (tmp_path / "tests" / "test_it.py", tmp_path / TABLE):
-            path.parent.mkdir(exist_ok=True)
+        (tmp_path / "tests").mkdir(exist_ok=True)
         (tmp_path / "tests" / "test_it.py").write_text(source)
-        (tmp_path / TABLE).write_text(render(CLAUSES, scan(tmp_path).tests))
+        write(tmp_path, CLAUSES)
         return tmp_path
 
     return make
@@ -112,15 +112,21 @@ def test_a_clause_without_a_test_is_reported(project: Project) -> None:
 def test_a_test_lost_is_reported_although_the_clause_has_another_one(project: Project) -> None:
     root = project(TEST_FILE)
     change(root, '"ACT-2", "ACT-1"', '"ACT-2"')
-    lost, stale = check(root, CLAUSES)
+    lost, *stale = check(root, CLAUSES)
     assert lost.startswith("ACT-1 lost its test tests/test_it.py::test_two")
-    assert stale.startswith("specs/CLAUSES.md is stale")
+    assert [line.partition(" is stale")[0] for line in stale] == [str(TABLE), str(DATA)]
 
 
 def test_a_stale_table_is_reported(project: Project) -> None:
     root = project(TEST_FILE)
     change(root, '"ACT-1")\ndef', '"ACT-1", "ACT-2")\ndef')
-    assert check(root, CLAUSES) == ["specs/CLAUSES.md is stale: run `python -m toolfold_specs.table`"]
+    assert check(root, CLAUSES) == [f"{path} is stale: run `python -m toolfold_specs.table`" for path in (TABLE, DATA)]
+
+
+def test_the_data_have_the_tests_of_clauses_that_are_not_open(project: Project) -> None:
+    root = project(TEST_FILE.replace('"ACT-2"', '"ACT-2", "GWY-1"'))
+    one, two = "tests/test_it.py::test_one", "tests/test_it.py::test_two"
+    assert json.loads((root / DATA).read_text()) == {"ACT-1": [one, two], "ACT-2": [two]}
 
 
 @pytest.mark.parametrize(
