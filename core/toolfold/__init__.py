@@ -7,6 +7,7 @@ transaction.py  the life of one step over hooks        session.py    one holder'
 listing.py      pages, cursors, group infos            control.py    activators, deactivators, loaders
 dispatch.py     calling                                schema.py     schemas and validation
 declare.py      decorators and class-based groups      toolset.py    `ToolSet`, the face of it all
+statechart.py   the catalog as an explicit hierarchical machine, exported to transitions, SCXML, XState
 names.py, resources.py, observe.py, errors.py          names, URI templates, events, errors
 """
 
