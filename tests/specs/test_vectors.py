@@ -17,7 +17,7 @@ from toolfold_specs.oracle import Oracle, refusal
 from toolfold_specs.report import Status
 
 VECTORS = load_vectors()
-EMPTY = (None, 0, False, [], {})
+EMPTY: tuple[Any, ...] = (None, 0, False, [], {})
 
 
 def has(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:

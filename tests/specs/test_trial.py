@@ -1,0 +1,210 @@
+"""How checks are run: what a driver's faults, the kit's and the target's come to, and how histories are shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from toolfold_specs.check import Check, run_checks
+from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, TargetFailed, Tool
+from toolfold_specs.layers import exhaustive
+from toolfold_specs.oracle import Oracle, World
+from toolfold_specs.report import Result, Status
+from toolfold_specs.trial import Trial, shortened
+
+PAIR = Setup(groups=(Group("a"), Group("b")), exclusions=(("a", "b"),), tools=(Tool("tool", "a"), Tool("tool", "b")))
+
+
+class Rightly(Driver):
+    """Answers whatever the oracle does, but for what a test changes."""
+
+    capabilities = frozenset({"setups", "listing", "errors"})
+
+    def __init__(self) -> None:
+        self.configured = 0
+        self.performed = 0
+
+    def configure(self, setup: Setup) -> Answer:
+        self.oracle = Oracle(setup)
+        self.world: World = self.oracle.initial
+        self.history: list[Operation] = []
+        self.configured += 1
+        return Answer()
+
+    def perform(self, operation: Operation) -> Answer:
+        self.performed += 1
+        self.history.append(operation)
+        self.world, answer = self.oracle.apply(self.world, operation)
+        return answer
+
+
+class Forgetful(Rightly):
+    """Refuses an activation if it is the fifth operation."""
+
+    def perform(self, operation: Operation) -> Answer:
+        before = self.world
+        if operation.verb == "activate" and len(self.history) == 4:
+            self.history.append(operation)
+            return Answer(error="QuotaExceeded", active=self.oracle.active(before.holder("main")))
+        return super().perform(operation)
+
+
+class Sulking(Rightly):
+    """Never activates a group again that was displaced."""
+
+    def perform(self, operation: Operation) -> Answer:
+        group = operation.arguments.get("group")
+        had = [earlier.arguments.get("group") for earlier in self.history if earlier.verb == "activate"]
+        holder = self.world.holder("main")
+        if operation.verb == "activate" and group in had and group not in self.oracle.active(holder):
+            self.history.append(operation)
+            return Answer(error="GroupNotFound", active=self.oracle.active(holder))
+        return super().perform(operation)
+
+
+def activate(group: str) -> Operation:
+    return Operation("activate", {"group": group})
+
+
+def check(run: Callable[[Trial], Any], **options: Any) -> Check:
+    def ran(trial: Trial) -> None:
+        run(trial)
+
+    return Check("it", "vectors", ("ACT-4",), ran, **options)
+
+
+def only(results: Sequence[Result]) -> Result:
+    (result,) = results
+    return result
+
+
+def raising(error: Exception) -> Callable[[Trial], None]:
+    def run(trial: Trial) -> None:
+        raise error
+
+    return run
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_fault_of_the_kit_is_never_one_of_the_implementation() -> None:
+    result = only(run_checks([check(raising(KeyError("oops")))], Rightly))
+    assert (result.status, result.reason, result.violations) == (Status.BROKEN, "KeyError: 'oops'", ())
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_target_that_fails_is_reported_as_such_and_the_next_check_has_a_new_driver() -> None:
+    drivers: list[Rightly] = []
+
+    def make() -> Driver:
+        drivers.append(Rightly())
+        return drivers[-1]
+
+    failing = check(raising(TargetFailed("it closed the connection")))
+    died, passed = run_checks([failing, check(lambda trial: trial.play(PAIR, [activate("a")]))], make)
+    assert (died.status, died.reason) == (Status.DIED, "it closed the connection")
+    assert passed.status is Status.PASSED
+    assert len(drivers) == 2
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_check_without_its_capabilities_is_left_out_with_the_reason() -> None:
+    class Without(Rightly):
+        left_out: Mapping[str, str] = {"hooks": "this server has no hooks"}
+
+    plain = only(run_checks([check(raising(AssertionError()), needs={"hooks", "limits"})], Without))
+    assert (plain.status, plain.reason) == (Status.LEFT_OUT, "this server has no hooks; no limits")
+
+
+def test_a_clause_is_held_only_where_some_case_put_it_to_the_test() -> None:
+    shown, idle = run_checks([check(lambda trial: trial.play(PAIR, [activate("nowhere")]))], Rightly)
+    assert shown.clauses == ()
+    assert (idle.clauses, idle.status) == (("ACT-4",), Status.LEFT_OUT)
+
+
+def test_the_budget_ends_a_check_and_says_so() -> None:
+    result = run_checks(exhaustive.CHECKS, Rightly, budget=50)[0]
+    assert (result.status, result.reason) == (Status.PASSED, "ended after 50 operations")
+    assert result.cases == 51
+
+
+@pytest.mark.spec("CNF-7")
+def test_layers_run_in_their_order_and_can_be_chosen() -> None:
+    ran: list[str] = []
+    checks = [
+        Check(layer, layer, (), lambda trial, layer=layer: ran.append(layer))  # type: ignore[misc]
+        for layer in ("histories", "exhaustive", "vectors")
+    ]
+    run_checks(checks, Rightly)
+    run_checks(checks, Rightly, layers=["vectors"])
+    assert ran == ["exhaustive", "vectors", "histories", "vectors"]
+
+
+@pytest.mark.spec("CNF-3")
+def test_a_violation_has_the_shortest_history() -> None:
+    class Always(Rightly):
+        def perform(self, operation: Operation) -> Answer:
+            answer = super().perform(operation)
+            return Answer(changed=False, active=answer.active) if operation == activate("b") else answer
+
+    trial = Trial(Always(), "it")
+    way = ["a", "a", "nowhere", "a"]
+    assert not trial.play(PAIR, [*map(activate, way), Operation("list"), activate("b"), activate("a")])
+    (violation,) = trial.violations
+    assert violation.clause == "ACT-4"
+    assert violation.history == (activate("b"),)
+    assert violation.expected["changed"] is True
+    assert violation.got == {"changed": False, "active": ("b",)}
+
+
+@pytest.mark.spec("CNF-5", "INV-5")
+def test_an_answer_that_depends_on_what_came_before_breaks_inv_5() -> None:
+    trial = Trial(Forgetful(), "it")
+    trial.play(PAIR, [activate("a"), Operation("deactivate", {"group": "a"})] * 3)
+    assert [violation.clause for violation in trial.violations] == ["INV-5"]
+    assert len(trial.violations[0].history) == 5
+
+
+@pytest.mark.spec("CNF-5", "INV-4")
+def test_a_group_that_can_never_be_reached_again_breaks_inv_4() -> None:
+    trial = Trial(Sulking(), "it")
+    trial.play(PAIR, [activate("a"), activate("b"), activate("a")])
+    assert [violation.clause for violation in trial.violations] == ["INV-4"]
+
+
+def test_a_history_is_shortened_to_what_is_needed() -> None:
+    history = [activate(str(number)) for number in range(20)]
+    needed = {"3", "11", "19"}
+
+    def shows(tried: Sequence[Operation]) -> bool:
+        return needed <= {operation.arguments["group"] for operation in tried}
+
+    assert [operation.arguments["group"] for operation in shortened(history, None, shows)] == ["3", "11", "19"]
+    assert shortened(history, [history[0], history[-1]], lambda tried: len(tried) == 2) == [history[0], history[-1]]
+
+
+def test_shortening_keeps_within_its_budget() -> None:
+    spent: list[int] = []
+
+    def shows(tried: Sequence[Operation]) -> bool:
+        spent.append(len(tried))
+        return False
+
+    history = [activate("a")] * 50
+    assert shortened(history, None, shows, budget=100) == history
+    assert sum(spent) <= 100
+
+
+@pytest.mark.spec("CNF-6")
+def test_the_tour_takes_every_edge_of_a_system() -> None:
+    driver = Rightly()
+    trial = Trial(driver)
+    assert exhaustive.tour(trial, PAIR)
+    taken = set[tuple[World, str]]()
+    world = driver.oracle.initial
+    for operation in driver.history:
+        taken.add((world, str(operation)))
+        world, _ = driver.oracle.apply(world, operation)
+    assert len(taken) == 3 * 6  # states, and steps of two groups and an unknown one
+    assert driver.configured == 1
