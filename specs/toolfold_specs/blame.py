@@ -8,7 +8,8 @@ sentence on what differs. The state is looked at first, since it says most, then
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from attrs import frozen
 
@@ -16,6 +17,33 @@ from .driver import Answer, Operation
 from .oracle import Holder, Oracle, World
 
 STEPS = ("activate", "deactivate", "transition")
+
+_ONE = frozenset({"ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-1", "INV-2"})
+_LISTS = frozenset({"VIS-2", "VIS-6", "CTL-1", "CTL-2", "NAM-2"})
+
+RESTS_ON: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "INV-3": frozenset({"ACT-1"}),
+        "REG-4": frozenset({"NAM-2"}),
+        "ACT-7": frozenset({"ACT-6"}),
+        "ACT-9": _ONE,
+        "ACT-10": _ONE | {"ACT-9", "INV-4", "INV-5"},
+        "INV-5": frozenset({"INV-4"}),
+        "HOOK-1": _ONE | {"ACT-9"},
+        "HOOK-3": _ONE | {"ACT-9", "HOOK-1"},
+        "HOOK-4": _ONE | {"ACT-9", "HOOK-1", "HOOK-3"},
+        "HOOK-5": _ONE | {"HOOK-1", "HOOK-3", "HOOK-4"},
+        "HOOK-7": _ONE | {"HOOK-1", "HOOK-4"},
+        "HOOK-8": _ONE | {"HOOK-1", "HOOK-3", "HOOK-4"},
+        "HOOK-9": frozenset({"HOOK-1", "HOOK-3", "HOOK-5"}),
+        "VIS-5": frozenset({"VIS-2"}),
+        "VIS-7": frozenset({"VIS-2", "NAM-2"}),
+        "LST-2": _LISTS | {"LST-1"},
+        "NTF-1": _LISTS | {"ACT-3", "ACT-9", "HOOK-4"},
+        "NTF-3": _LISTS | {"SES-5"},
+    }
+)
+"""What a case of a clause takes for granted. Where that is broken, a wrong answer says nothing new."""
 
 
 @frozen
@@ -51,7 +79,7 @@ def blamed(oracle: Oracle, world: World, operation: Operation, expected: Answer,
 
 def _shown(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> Iterator[str]:
     if operation.verb in STEPS:
-        yield _home(operation, expected)
+        yield _home(oracle, operation, expected)
         yield from _shown_by_step(oracle, before, operation, expected)
     elif operation.verb == "list":
         yield from ("LST-1", "VIS-2", "NAM-2", "CTL-2" if oracle.setup.relevant_controls else "CTL-1")
@@ -75,6 +103,10 @@ def _shown_by_step(oracle: Oracle, before: Holder, operation: Operation, expecte
     yield from ("NTF-1", "INV-5")
     if expected.hooks:
         yield from ("HOOK-1", "HOOK-3")
+    if expected.error == "HookFailed":
+        failed = (expected.detail["phase"], expected.detail["group"])
+        yield from ["HOOK-5"] if expected.hooks and expected.hooks[-1] != failed else []
+        yield from ["HOOK-7"] if expected.detail["outcome"] == "ask" else []
     if not expected.changed or expected.active is None:
         return
     gone = set(oracle.active(before)) - set(expected.active)
@@ -94,16 +126,20 @@ def _shown_by_step(oracle: Oracle, before: Holder, operation: Operation, expecte
         yield "ACT-8"
 
 
-def _home(operation: Operation, expected: Answer) -> str:
+def _home(oracle: Oracle, operation: Operation, expected: Answer) -> str:
     """Return the clause that says what a step's outcome is."""
-    if expected.error is None and expected.changed and operation.verb == "deactivate":
-        return "HOOK-8" if operation.arguments.get("force") else "ACT-5"
-    if operation.verb == "transition" and expected.error != "QuotaExceeded":
-        return "ACT-9"
     refused = {"GroupNotFound": "ACT-1", "ParentInactive": "ACT-2", "QuotaExceeded": "ACT-10", "HookFailed": "HOOK-4"}
-    if expected.error is not None:
+    if expected.error in refused:
         return refused[expected.error]
-    return "ACT-4" if expected.changed else "ACT-3"
+    if oracle.setup.max_active is not None:
+        return "ACT-10"
+    if operation.verb == "transition":
+        return "ACT-9"
+    if not expected.changed:
+        return "ACT-3"
+    if operation.verb == "activate":
+        return "ACT-4"
+    return "HOOK-8" if operation.arguments.get("force") else "ACT-5"
 
 
 def _partners(oracle: Oracle, path: str) -> set[str]:
@@ -130,9 +166,11 @@ def _inherited(oracle: Oracle, group: str) -> set[str]:
 def _step_faults(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Fault]:
-    home = _home(operation, expected)
+    home = _home(oracle, operation, expected)
     if expected.detail.get("outcome") == "ask":
         home = "HOOK-7"
+    elif home == "HOOK-4" and got.error not in (None, "error", "HookFailed") and not got.hooks:
+        home = {"activate": "ACT-4", "deactivate": "ACT-5"}.get(operation.verb, "ACT-9")
     if got.active is not None and got.active != expected.active:
         yield _state_fault(oracle, before, operation, expected, got, home)
     if (got.error is None) != (expected.error is None):
@@ -162,22 +200,31 @@ def _state_fault(
     right, wrong = set(expected.active or ()), set(got.active or ())
     extra, lost = wrong - right, right - wrong
     message = f"{_said('is still or newly active', extra)}{_said('is not active', lost)}".strip("; ")
-    if operation.verb == "transition" or home in ("ACT-1", "ACT-2", "ACT-3", "ACT-10", "HOOK-4", "HOOK-7", "HOOK-8"):
+    if home in ("ACT-1", "ACT-2") and operation.verb == "transition":
+        return Fault("ACT-9", message)
+    if home not in ("ACT-4", "ACT-5", "ACT-9") or wrong == set(oracle.active(before)):
         return Fault(home, message)
-    group = operation.arguments["group"]
-    held = set(oracle.active(before))
-    if group in extra | lost or wrong == held:
+    entering = _asked(operation, "activate")
+    if (extra | lost) & {*entering, *_asked(operation, "deactivate")}:
         return Fault(home, message)
-    if operation.verb == "activate" and extra & _partners(oracle, group):
+    if any(extra & _partners(oracle, group) for group in entering):
         return Fault("INV-2", message)
     if any(path.rpartition(".")[0] not in wrong for path in extra if "." in path):
         return Fault("INV-1", message)
-    if operation.verb == "activate":
-        if any(path.startswith(f"{group}.") for path in extra):
-            return Fault("ACT-8", message)
-        if lost & _inherited(oracle, group):
-            return Fault("ACT-7", message)
+    if home == "ACT-9":
+        return Fault(home, message)
+    if any(path.startswith(f"{group}.") for path in extra for group in entering):
+        return Fault("ACT-8", message)
+    if any(lost & _inherited(oracle, group) for group in entering):
+        return Fault("ACT-7", message)
     return Fault("ACT-6", message)
+
+
+def _asked(operation: Operation, verb: str) -> tuple[str, ...]:
+    """Return the groups that a step asks to activate, or to deactivate."""
+    if operation.verb == "transition":
+        return tuple(operation.arguments[verb])
+    return (operation.arguments["group"],) if operation.verb == verb else ()
 
 
 def _said(what: str, paths: set[str]) -> str:
@@ -191,8 +238,10 @@ def _hook_fault(before: tuple[str, ...], expected: Answer, got: Answer, home: st
         failed = (str(expected.detail["phase"]), str(expected.detail["group"]))
         reached = right.index(failed) + 1
         if ran[:reached] == right[:reached]:
-            went_on = any((phase == "on_deactivate") == (group in before) for phase, group in ran[reached:])
+            late = [hook for hook in ran[reached:] if hook not in ran[:reached]]
+            went_on = any((phase == "on_deactivate") == (group in before) for phase, group in late)
             return Fault("HOOK-4" if went_on else "HOOK-5", message)
+        return Fault("HOOK-3" if failed in ran else "HOOK-1", message)
     if home in ("ACT-1", "ACT-2", "ACT-3", "HOOK-8"):
         return Fault(home, message)
     return Fault("HOOK-1" if Counter(right) - Counter(ran) else "HOOK-3", message)

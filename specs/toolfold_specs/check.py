@@ -66,11 +66,12 @@ def run_checks(
         key=lambda check: LAYERS.index(check.layer),
     )
     results: list[Result] = []
+    known: set[str] = set()
     driver: Driver | None = None
     try:
         for check in chosen:
             driver = driver or make_driver()
-            trial = Trial(driver, check.name, seed=seed, deep=deep, budget=budget, progress=progress)
+            trial = Trial(driver, check.name, seed=seed, deep=deep, budget=budget, known=known, progress=progress)
             ended = tuple(_run(check, trial))
             results += ended
             if ended[0].status is Status.BROKEN:

@@ -23,6 +23,7 @@ from .reference import System
 NEXT = "next"
 """As the cursor of a list: the one that the session's last page gave."""
 
+RESERVED = ("activate", "deactivate")
 SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LONGEST_NAME = 128  # characters
 
@@ -188,7 +189,7 @@ class Oracle:
         )
 
     def controls(self, holder: Holder) -> frozenset[str]:
-        """Return the names of the control tools that are listed (SPEC CTL-1, CTL-2)."""
+        """Return the names of the control tools that are listed (SPEC CTL-1, CTL-2, NAM-4)."""
         found: set[str] = set()
         for path in self.paths:
             state = self.state(holder, path)
@@ -196,12 +197,12 @@ class Oracle:
                 found.add(f"{path}.activate")
             if self.groups[path].deactivator and (not self.setup.relevant_controls or state == "active"):
                 found.add(f"{path}.deactivate")
-        return frozenset(found)
+        return frozenset(found - {tool.full_name for tool in self.setup.tools})
 
     def available(self, holder: Holder, tool: Tool) -> bool:
-        """Return whether the rule of a tool holds (SPEC VIS-2)."""
+        """Return whether the rule of a tool holds (SPEC VIS-2, NAM-4)."""
         if tool.when == "group":
-            return tool.group is None or self.number[tool.group] in holder.active
+            return tool.group is None or tool.name in RESERVED or self.number[tool.group] in holder.active
         return tool.when == "always" or tool.when.removeprefix("fact ") in holder.facts
 
     def state(self, holder: Holder, path: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar, cast
-
-import anyio
 
 from toolfold import (
     GroupInfo,
@@ -23,7 +22,8 @@ from toolfold import (
     Visibility,
 )
 
-from ..driver import CAPABILITIES, Answer, Driver, Operation, Setup, Tool
+from ..driver import CAPABILITIES, Answer, Driver, Operation, Setup, TargetFailed, Tool
+from .quiet import QuietLoop
 
 T = TypeVar("T")
 
@@ -37,12 +37,14 @@ class CoreDriver(Driver):
     name = "in process"
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = QuietLoop()
         self._tickets: dict[int, asyncio.Task[Answer]] = {}
+        self._numbers = count(1)
         self._reset(ToolSet("empty"))
 
-    def _reset(self, tools: ToolSet) -> None:
+    def _reset(self, tools: ToolSet, users: frozenset[str] = frozenset()) -> None:
         self._tools = tools
+        self._users = users
         self._sessions: dict[str, Session] = {}
         self._notices: dict[str, int] = {}
         self._ran: dict[str, list[tuple[str, str]]] = {}
@@ -63,7 +65,7 @@ class CoreDriver(Driver):
             self._register(tools, setup)
         except ToolfoldError as error:
             return Answer(error=type(error).__name__)
-        self._reset(tools)
+        self._reset(tools, frozenset(tool.full_name for tool in setup.tools))
         return Answer()
 
     def _register(self, tools: ToolSet, setup: Setup) -> None:
@@ -148,7 +150,8 @@ class CoreDriver(Driver):
         return await self._step(name, step)
 
     async def _snapshot(self, name: str) -> Answer:
-        return Answer(active=(await self._session(name)).active)
+        session = await self._session(name)
+        return Answer(active=session.active, notified=self._notices.pop(name, 0))
 
     async def _list(self, name: str, cursor: str | None = None) -> Answer:
         session = await self._session(name)
@@ -156,8 +159,9 @@ class CoreDriver(Driver):
             page = session.list_tools(cursor)
         except ToolfoldError as error:
             return Answer(error=_named(error))
-        controls = tuple(spec.name for spec in page.tools if _is_control(spec.name))
-        tools = tuple(spec.name for spec in page.tools if not _is_control(spec.name))
+        names = tuple(spec.name for spec in page.tools)
+        tools = tuple(name for name in names if name in self._users)
+        controls = tuple(name for name in names if name not in self._users)
         return Answer(tools=tools, controls=controls, next_cursor=page.next_cursor)
 
     async def _list_groups(self, name: str) -> Answer:
@@ -198,7 +202,7 @@ class CoreDriver(Driver):
 
     def start(self, operation: Operation) -> int:
         """Begin an operation and go on until it waits."""
-        ticket = len(self._tickets)
+        ticket = next(self._numbers)
         self._tickets[ticket] = self._loop.create_task(self._answer(operation))
         self._settle()
         return ticket
@@ -218,11 +222,11 @@ class CoreDriver(Driver):
         self._settle()
 
     def finish(self, ticket: int) -> Answer:
-        """Wait for an operation's end."""
-        try:
-            return self._run(_of(self._tickets.pop(ticket)))
-        except asyncio.CancelledError:
-            return Answer(error="Cancelled")
+        """Return an operation's answer: every call here returns when nothing can go on, so it has ended by now."""
+        task = self._tickets.pop(ticket)
+        if not task.done():
+            raise TargetFailed("deadlock: the operation waits, and nothing is left that could go on")
+        return Answer(error="Cancelled") if task.cancelled() else task.result()
 
     def close(self) -> None:
         """End every operation and session."""
@@ -233,18 +237,18 @@ class CoreDriver(Driver):
     def _finish_all(self) -> None:
         for task in self._tickets.values():
             task.cancel()
+        self._scripts.clear()
+        self._settle()
+        for future in self._parked.values():  # of hooks that undo, which a cancellation does not end
+            future.set_result(False)
         self._settle()
         self._tickets.clear()
 
     def _settle(self) -> None:
-        self._run(anyio.wait_all_tasks_blocked())
+        self._loop.settle()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(work)
-
-
-async def _of(task: asyncio.Task[Answer]) -> Answer:
-    return await task
 
 
 def _handler(tool: Tool) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
@@ -265,10 +269,6 @@ def _rule(tool: Tool) -> dict[str, Any]:
         return {"visibility": Visibility.always()}
     fact = tool.when.removeprefix("fact ")
     return {"visibility": Visibility.when(lambda view: bool(view.facts.get(fact)))}
-
-
-def _is_control(name: str) -> bool:
-    return name.rpartition(".")[2] in ("activate", "deactivate")
 
 
 def _named(error: ToolfoldError) -> str:

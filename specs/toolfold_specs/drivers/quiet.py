@@ -1,0 +1,37 @@
+"""An event loop that can be run until nothing in it can go on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from typing import TypeVarTuple
+
+Ts = TypeVarTuple("Ts")
+
+
+class QuietLoop(asyncio.SelectorEventLoop):
+    """Counts what is scheduled to run next, so that it can be told when that comes to an end.
+
+    What waits for time, a thread or a socket counts as waiting.
+    """
+
+    scheduled = 0
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Schedule a callback, and count it."""
+        self.scheduled += 1
+        return super().call_soon(callback, *args, context=context)
+
+    def settle(self) -> None:
+        """Run until every task has ended or waits for what only a later call can bring."""
+        self.run_until_complete(self._quiet())
+
+    async def _quiet(self) -> None:
+        while True:
+            before = self.scheduled
+            await asyncio.sleep(0)
+            if self.scheduled == before + 1:  # the one that is counted is this coroutine itself
+                return
