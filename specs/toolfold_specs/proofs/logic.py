@@ -1,0 +1,202 @@
+"""First-order logic of groups: a thin, typed layer on z3, which has no types of its own.
+
+There is one sort, `Group`, with two relations, `above` and `excludes`, and a set, the groups that are active `before`.
+Nothing interprets them, so what is proved of them holds for forests of any size. A state is a function from a group
+to the formula that says whether it is active. An update makes such a function of another; it is substituted where it
+is used, not described by axioms. So every question stays in the decidable fragment ∃*∀* over one sort, without
+functions, where z3 finds an answer and a model is finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from inspect import signature
+from itertools import product
+from operator import itemgetter
+from string import ascii_lowercase
+from typing import Any, Literal, TypeAlias, cast
+
+from attrs import frozen
+
+try:
+    z3: Any = import_module("z3")
+except ModuleNotFoundError as error:
+    message = "The proofs need z3. Install it: pip install 'toolfold[conformance]', or pip install z3-solver."
+    raise ModuleNotFoundError(message, name=error.name) from error
+
+Term: TypeAlias = Any  # a group
+Formula: TypeAlias = Any
+State: TypeAlias = Callable[[Term], Formula]
+Body: TypeAlias = (
+    Callable[[Term], Formula] | Callable[[Term, Term], Formula] | Callable[[Term, Term, Term], Formula]
+)  # of a quantifier
+Facts: TypeAlias = Mapping[str, Formula]  # by the names under which unsat cores report them
+
+And: Callable[..., Formula] = z3.And
+Or: Callable[..., Formula] = z3.Or
+Not: Callable[[Formula], Formula] = z3.Not
+Implies: Callable[[Formula, Formula], Formula] = z3.Implies
+If: Callable[[Formula, Formula, Formula], Formula] = z3.If
+FALSE: Formula = z3.BoolVal(False)
+
+GROUP: Any = z3.DeclareSort("Group")
+above: Callable[[Term, Term], Formula] = z3.Function("above", GROUP, GROUP, z3.BoolSort())
+"""above(a, x): a is a proper ancestor of x."""
+excludes: Callable[[Term, Term], Formula] = z3.Function("excludes", GROUP, GROUP, z3.BoolSort())
+"""excludes(x, e): e is in `excl(x)`."""
+before: State = z3.Function("before", GROUP, z3.BoolSort())
+"""The state before the request: an arbitrary one."""
+other: State = z3.Function("other", GROUP, z3.BoolSort())
+"""A second arbitrary state, to compare with."""
+
+EFFORT = 500_000  # of z3 for one question, in its own units: unlike a time, the same on every machine
+LARGEST = 6  # groups in a world that is looked for
+
+
+def group(name: str) -> Term:
+    """Return the group of that name: an arbitrary one, the same for the same name."""
+    return z3.Const(name, GROUP)
+
+
+def every(body: Body) -> Formula:
+    """Return that `body` holds of all groups; it takes one argument for each."""
+    return _bound(z3.ForAll, body)
+
+
+def some(body: Body) -> Formula:
+    """Return that `body` holds of some groups; it takes one argument for each."""
+    return _bound(z3.Exists, body)
+
+
+def _bound(quantifier: Callable[..., Formula], body: Body) -> Formula:
+    # Fresh names, because z3 binds by name: a nested quantifier must not catch the variable of an outer one.
+    variables = [z3.FreshConst(GROUP, name) for name in signature(body).parameters]
+    return quantifier(variables, cast(Callable[..., Formula], body)(*variables))
+
+
+@frozen
+class Scene:
+    """What a world is shown by: its groups with roles, and its states in the order of events, each by a name."""
+
+    roles: Sequence[str]
+    states: Mapping[str, State]
+
+
+@frozen
+class World:
+    """A small world that z3 has found: who is below whom, who excludes whom, and what happens."""
+
+    groups: tuple[str, ...]
+    above: tuple[tuple[str, str], ...]
+    excludes: tuple[tuple[str, str], ...]
+    roles: Mapping[str, str]
+    states: Mapping[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        exclusions = [
+            f"{one} and {two} exclude one another" if (two, one) in self.excludes else f"{one} excludes {two} one-way"
+            for one, two in self.excludes
+            if one <= two or (two, one) not in self.excludes
+        ]
+        parts = [
+            f"groups {', '.join(self.groups)}",
+            *(f"{lower} is below {upper}" for upper, lower in self.above),
+            *exclusions,
+            *(f"{role} is {name}" for role, name in self.roles.items() if role != name),
+            *(f"{state}: {', '.join(active) or 'none'}" for state, active in self.states.items()),
+        ]
+        return "; ".join(parts)
+
+
+@frozen
+class Finding:
+    """Whether some facts can hold together."""
+
+    answer: Literal["possible", "impossible", "unknown"]
+    core: tuple[str, ...] = ()
+    """Where they can't: the names of facts that can't already."""
+    reason: str = ""
+    """Where z3 does not know: why."""
+
+
+def ask(facts: Facts) -> Finding:
+    """Return whether the facts can hold together in some world, of whatever size."""
+    solver = _solver()
+    for name, fact in facts.items():
+        solver.assert_and_track(fact, name)
+    answer = solver.check()
+    if answer == z3.sat:
+        return Finding("possible")
+    if answer == z3.unsat:
+        core = {str(name) for name in solver.unsat_core()}
+        return Finding("impossible", core=tuple(name for name in facts if name in core))
+    return Finding("unknown", reason=str(solver.reason_unknown()))
+
+
+def smallest_world(facts: Iterable[Formula], scene: Scene, least: int = 1) -> World | None:
+    """Return a world of the fewest groups in which the facts hold, or `None` if there is none up to `LARGEST`.
+
+    `least` is a number of groups that the facts need anyhow.
+    """
+    solver = _solver()
+    solver.add(*facts)
+    for size in range(least, LARGEST + 1):
+        members = [z3.Const(f"member {number}", GROUP) for number in range(size)]
+        solver.push()
+        solver.add(_are_all(members))
+        if solver.check() == z3.sat:
+            return _read(solver.model(), members, scene)
+        solver.pop()
+    return None
+
+
+def _are_all(members: Sequence[Term]) -> Formula:
+    return every(lambda x: Or(*(x == member for member in members)))
+
+
+def _read(model: Any, members: Sequence[Term], scene: Scene) -> World:
+    def holds(formula: Formula) -> bool:
+        return bool(z3.is_true(model.eval(_among(members, formula), model_completion=True)))
+
+    roles = {role: next(member for member in members if holds(group(role) == member)) for role in scene.roles}
+    names = _names(members, roles)
+    named = sorted(names.items(), key=itemgetter(1))
+    pairs = [(one, two) for one in named for two in named]
+    return World(
+        groups=tuple(name for _, name in named),
+        above=tuple((upper, lower) for (one, upper), (two, lower) in pairs if holds(above(one, two))),
+        excludes=tuple((name, excluded) for (one, name), (two, excluded) in pairs if holds(excludes(one, two))),
+        roles={role: names[member] for role, member in roles.items()},
+        states={
+            name: tuple(called for member, called in named if holds(state(member)))
+            for name, state in scene.states.items()
+        },
+    )
+
+
+def _among(members: Sequence[Term], formula: Formula) -> Formula:
+    """Return what the formula says if there are no groups but `members`, because models don't evaluate quantifiers."""
+    if z3.is_quantifier(formula):
+        choices = product(members, repeat=formula.num_vars())
+        instances = [_among(members, z3.substitute_vars(formula.body(), *choice)) for choice in choices]
+        return And(*instances) if formula.is_forall() else Or(*instances)
+    parts = [(part, _among(members, part)) for part in formula.children() if z3.is_bool(part)]
+    return z3.substitute(formula, *parts) if parts else formula
+
+
+def _names(members: Sequence[Term], roles: Mapping[str, Term]) -> dict[Term, str]:
+    """Return a name for each group: that of its first role, or a letter."""
+    names: dict[Term, str] = {}
+    for role, member in roles.items():
+        names.setdefault(member, role)
+    letters = (letter for letter in ascii_lowercase if letter not in roles)
+    return {member: names.get(member) or next(letters) for member in members}
+
+
+def _solver() -> Any:
+    solver = z3.SolverFor("UF")
+    solver.set("rlimit", EFFORT)
+    solver.set("core.minimize", True)  # so that a core has nothing that it does not need
+    return solver

@@ -1,0 +1,169 @@
+"""What all proofs came to, as a table or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from .logic import World
+from .mutants import MUTANTS, Mutant
+from .proving import Proof, occurrence, prove, refute, witness
+from .theorems import SOMETIMES, THEOREMS, Theorem
+
+
+@frozen
+class Report:
+    """Everything that was asked of z3, and the answers."""
+
+    proofs: tuple[Proof, ...]
+    witnesses: tuple[World | None, ...]
+    """For each theorem a world in which its premises hold."""
+    occurrences: tuple[tuple[Theorem, World | None], ...]
+    refutations: tuple[tuple[Mutant, Proof], ...]
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """A sentence for each thing that is not as it should be."""
+        return tuple(self._failures())
+
+    def _failures(self) -> Iterator[str]:
+        for proof, world in zip(self.proofs, self.witnesses, strict=True):
+            if proof.verdict != "proved":
+                yield f"{proof.theorem.name}: {_outcome(proof)}"
+            if world is None:
+                yield f"{proof.theorem.name}: no world was found in which its premises hold, so it may be vacuous"
+        for theorem, world in self.occurrences:
+            if world is None:
+                yield f"{theorem.name}: no world was found in which that happens"
+        for mutant, proof in self.refutations:
+            if proof.verdict != "refuted":
+                yield f'mutant "{mutant.name}": "{mutant.theorem}" is {_outcome(proof)}, and should be refuted'
+
+
+def examine(
+    theorems: Sequence[Theorem] = THEOREMS,
+    sometimes: Sequence[Theorem] = SOMETIMES,
+    mutants: Sequence[Mutant] = MUTANTS,
+) -> Report:
+    """Return what comes of all theorems, the controls of their premises, and the mutants."""
+    return Report(
+        proofs=tuple(prove(theorem) for theorem in theorems),
+        witnesses=tuple(witness(theorem) for theorem in theorems),
+        occurrences=tuple((theorem, occurrence(theorem)) for theorem in sometimes),
+        refutations=tuple((mutant, refute(mutant)) for mutant in mutants),
+    )
+
+
+def run(
+    arguments: Sequence[str] | None = None,
+    theorems: Sequence[Theorem] = THEOREMS,
+    sometimes: Sequence[Theorem] = SOMETIMES,
+    mutants: Sequence[Mutant] = MUTANTS,
+) -> int:
+    """Print the report; return 0, or 1 if something is not as it should be."""
+    parser = argparse.ArgumentParser(
+        prog="python -m toolfold_specs.proofs",
+        description="Prove the rules of activation for forests of any size, and refute wrong ones.",
+        epilog="Exit status: 0 if all is as it should be, 1 if not, 2 if z3 is missing.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, with a world for every premise")
+    options = parser.parse_args(arguments)
+    report = examine(theorems, sometimes, mutants)
+    print(json.dumps(as_data(report), indent=2) if options.json else as_text(report))
+    return 1 if report.failures else 0
+
+
+def as_text(report: Report) -> str:
+    """Return the report as a table, with counterexamples in words."""
+    rows = [("theorem", "clauses", "verdict", "ms", "from"), ("-", "-", "-", "-", "-")]
+    rows += [
+        (
+            proof.theorem.name,
+            " ".join(proof.theorem.clauses),
+            proof.verdict,
+            f"{proof.milliseconds:.0f}",
+            ", ".join(proof.used) or "the definitions alone",
+        )
+        for proof in report.proofs
+    ]
+    lines = _aligned(rows)
+    lines += ["", "That happens, as in these worlds:"]
+    lines += [f"  {theorem.name}\n    {world or 'no such world'}" for theorem, world in report.occurrences]
+    lines += ["", "Wrong rules and missing axioms, with the theorem that each refutes:"]
+    lines += [f"  {mutant.name}: {mutant.theorem}\n    {_outcome(proof)}" for mutant, proof in report.refutations]
+    proved = sum(proof.verdict == "proved" for proof in report.proofs)
+    satisfied = sum(world is not None for world in report.witnesses)
+    refuted = sum(proof.verdict == "refuted" for _, proof in report.refutations)
+    lines += [
+        "",
+        f"{proved} of {len(report.proofs)} theorems proved, the premises of {satisfied} can hold; "
+        f"{refuted} of {len(report.refutations)} mutants refuted.",
+        *(f"NOT AS IT SHOULD BE: {failure}" for failure in report.failures),
+    ]
+    return "\n".join(lines)
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """Return the report as JSON data."""
+    return {
+        "ok": not report.failures,
+        "failures": list(report.failures),
+        "theorems": [
+            {**_proof_data(proof), "premises_hold_in": _words(world)}
+            for proof, world in zip(report.proofs, report.witnesses, strict=True)
+        ],
+        "sometimes": [
+            {"name": theorem.name, "clauses": list(theorem.clauses), "happens_in": _words(world)}
+            for theorem, world in report.occurrences
+        ],
+        "mutants": [
+            {
+                "name": mutant.name,
+                "without": list(mutant.without),
+                "refutes": mutant.theorem,
+                **_verdict_data(proof),
+            }
+            for mutant, proof in report.refutations
+        ],
+    }
+
+
+def _proof_data(proof: Proof) -> dict[str, Any]:
+    return {
+        "name": proof.theorem.name,
+        "clauses": list(proof.theorem.clauses),
+        **_verdict_data(proof),
+        "used": list(proof.used),
+        "milliseconds": round(proof.milliseconds, 1),
+    }
+
+
+def _verdict_data(proof: Proof) -> dict[str, Any]:
+    return {"verdict": proof.verdict, "counterexample": _words(proof.counterexample), "reason": proof.reason}
+
+
+def _words(world: World | None) -> str | None:
+    return None if world is None else str(world)
+
+
+def _outcome(proof: Proof) -> str:
+    match proof.verdict:
+        case "proved":
+            return "proved"
+        case "refuted":
+            return f"refuted: {proof.counterexample or 'by a world too large to show'}"
+        case "unknown":
+            return f"unknown: z3 gave up ({proof.reason})"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    filled = [
+        (cell * width if cell == "-" else cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    return ["  ".join(row).rstrip() for row in filled]

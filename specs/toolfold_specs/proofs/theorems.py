@@ -1,0 +1,388 @@
+"""The theorems, as data: `THEOREMS` hold always; `SOMETIMES` shows that what they speak of does happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from attrs import frozen
+
+from toolfold.machine import Effect, Event
+from toolfold.machine import State as Region
+
+from .logic import And, Formula, Implies, Not, Or, Scene, State, above, before, every, excludes, group, other
+from .rules import (
+    Regions,
+    Rules,
+    activated_by_table,
+    deactivated_by_table,
+    displaced,
+    effect,
+    granted,
+    inv_1,
+    inv_2,
+    regions,
+    within,
+)
+
+Premises = Mapping[str, Formula]
+Goal = Callable[[State], Formula]
+
+C, E, G, H, K, M, P, T, X = (group(name) for name in "ceghkmptx")
+
+NOTHING_MORE: Premises = MappingProxyType({})
+LEGAL: Premises = {"INV-1 before": inv_1(before), "INV-2 before": inv_2(before)}
+GRANTED: Premises = {"all above g are active": granted(before, G)}
+
+
+@frozen
+class Claim:
+    """What a theorem comes to under some rules: if the axioms and the premises hold, so does the goal."""
+
+    goal: Formula
+    scene: Scene
+    premises: Premises
+
+
+@frozen
+class Theorem:
+    """A claim with a name, and the clauses that it is about."""
+
+    name: str
+    clauses: tuple[str, ...]
+    claim: Callable[[Rules], Claim]
+
+
+def _claim(goal: Formula, roles: str, premises: Premises, **states: State) -> Claim:
+    """Return the claim that the goal holds if the state before is legal and the premises hold."""
+    named = {name.replace("_", " "): state for name, state in states.items()}
+    return Claim(goal, Scene(tuple(roles), {"active before": before, **named}), {**LEGAL, **premises})
+
+
+def _activation(goal: Goal, roles: str = "g", premises: Premises = NOTHING_MORE) -> Callable[[Rules], Claim]:
+    def claim(rules: Rules) -> Claim:
+        after = rules.activate(before, G)
+        return _claim(goal(after), roles, premises, after_activating_g=after)
+
+    return claim
+
+
+def _deactivation(goal: Goal, roles: str = "g", premises: Premises = NOTHING_MORE) -> Callable[[Rules], Claim]:
+    def claim(rules: Rules) -> Claim:
+        after = rules.deactivate(before, G)
+        return _claim(goal(after), roles, premises, after_deactivating_g=after)
+
+    return claim
+
+
+def _path(goal: Goal, roles: str = "g", premises: Premises = NOTHING_MORE) -> Callable[[Rules], Claim]:
+    def claim(rules: Rules) -> Claim:
+        after = rules.activate_path(before, G)
+        return _claim(goal(after), roles, premises, after_activating_the_path_to_g=after)
+
+    return claim
+
+
+def _equal(one: State, two: State) -> Formula:
+    return every(lambda x: one(x) == two(x))
+
+
+def _subset(one: State, two: State) -> Formula:
+    return every(lambda x: Implies(one(x), two(x)))
+
+
+def _unchanged(after: State) -> Formula:
+    return _equal(before, after)
+
+
+def _consistent(state: State, pool: Goal) -> Formula:
+    return And(inv_1(state), inv_2(state), every(lambda x: Implies(state(x), pool(x))))
+
+
+# Claims of results, of more than one request, and of the table
+
+
+def _greatest_with(rules: Rules) -> Claim:
+    after = rules.activate(before, G)
+    premises = {
+        **GRANTED,
+        "the other state is consistent, has g, and has no more": And(
+            other(G), _consistent(other, lambda x: Or(before(x), x == G))
+        ),
+    }
+    goal = And(after(G), _consistent(after, lambda x: Or(before(x), x == G)), _subset(other, after))
+    return _claim(goal, "g", premises, the_other_state=other, after_activating_g=after)
+
+
+def _greatest_without(rules: Rules) -> Claim:
+    after = rules.deactivate(before, G)
+    premises = {
+        "the other state is consistent, has no g, and no more": And(Not(other(G)), _consistent(other, before)),
+    }
+    goal = And(Not(after(G)), _consistent(after, before), _subset(other, after))
+    return _claim(goal, "g", premises, the_other_state=other, after_deactivating_g=after)
+
+
+def _back(rules: Rules) -> Claim:
+    away = rules.deactivate(before, G)
+    back = rules.activate(away, G)
+    premises = {"g is active": before(G), "c is below g": above(G, C)}
+    goal = And(back(G), Not(back(C)))
+    return _claim(goal, "gc", premises, after_deactivating_g=away, after_activating_g_again=back)
+
+
+def _back_from_displacement(rules: Rules) -> Claim:
+    away = rules.activate(before, E)
+    back = rules.activate(away, G)
+    premises = {
+        "e excludes g": excludes(E, G),
+        "all above e are active": granted(before, E),
+        "c is below g": above(G, C),
+    }
+    goal = And(Implies(granted(away, G), back(G)), Not(back(C)))
+    return _claim(goal, "gec", premises, after_activating_e=away, after_activating_g=back)
+
+
+def _path_goes_down(rules: Rules) -> Claim:
+    above_p, above_g = rules.activate_path(before, P), rules.activate_path(before, G)
+    by_step = rules.activate(above_p, G)
+    premises = {"p is the parent of g": every(lambda a: above(a, G) == within(a, P))}
+    return _claim(
+        _equal(by_step, above_g), "gp", premises, after_the_path_to_p=above_p, then_activating_g=by_step, in_one=above_g
+    )
+
+
+def _path_to_a_root(rules: Rules) -> Claim:
+    path, plain = rules.activate_path(before, G), rules.activate(before, G)
+    premises = {"nothing is above g": every(lambda a: Not(above(a, G)))}
+    return _claim(_equal(path, plain), "g", premises, after_the_path_to_g=path, after_activating_g=plain)
+
+
+def _deactivations_commute(rules: Rules) -> Claim:
+    gh = rules.deactivate(rules.deactivate(before, G), H)
+    hg = rules.deactivate(rules.deactivate(before, H), G)
+    return _claim(_equal(gh, hg), "gh", {}, after_deactivating_g_then_h=gh, after_deactivating_h_then_g=hg)
+
+
+def _activations_commute(rules: Rules) -> Claim:
+    gh = rules.activate(rules.activate(before, G), H)
+    hg = rules.activate(rules.activate(before, H), G)
+    premises = {
+        **GRANTED,
+        "all above h are active": granted(before, H),
+        "g does not displace h": Not(displaced(G, H)),
+        "h does not displace g": Not(displaced(H, G)),
+    }
+    return _claim(_equal(gh, hg), "gh", premises, after_activating_g_then_h=gh, after_activating_h_then_g=hg)
+
+
+def _step_has_all(rules: Rules) -> Claim:
+    one = rules.activate(before, G)
+    two = rules.activate(one, H)
+    premises = {
+        **GRANTED,
+        "all above h are active by then": granted(one, H),
+        "h does not displace g": Not(displaced(H, G)),
+    }
+    return _claim(And(two(G), two(H)), "gh", premises, after_activating_g=one, then_activating_h=two)
+
+
+def _progress(rules: Rules) -> Claim:
+    after = rules.activate(before, T)
+    premises = {
+        "t is the topmost inactive group on the way to g": And(within(T, G), Not(before(T)), granted(before, T))
+    }
+    goal = And(after(T), every(lambda a: Implies(And(within(a, G), before(a)), after(a))), inv_1(after), inv_2(after))
+    return _claim(goal, "gt", premises, after_activating_t=after)
+
+
+def _table_activates(rules: Rules) -> Claim:
+    after = rules.activate(before, G)
+    return _agree(activated_by_table(rules, before, G, after), after)
+
+
+def _table_deactivates(rules: Rules) -> Claim:
+    after = rules.deactivate(before, G)
+    return _agree(deactivated_by_table(rules, before, G, after), after)
+
+
+def _agree(table: Regions, after: State) -> Claim:
+    """Return the claim that the table leaves every region in the state that it has in `after`."""
+    by_table, by_sets = table(X), regions(after)(X)
+    goal = And(*(by_table[region] == by_sets[region] for region in Region))
+    return _claim(goal, "gx", {}, after_by_the_table=lambda x: table(x)[Region.ACTIVE], after_by_the_sets=after)
+
+
+def _table_answers(rules: Rules) -> Claim:
+    refuses, enters = (effect(rules, before, Event.ACTIVATE, wanted, G) for wanted in (Effect.REFUSE, Effect.ENTER))
+    leaves = effect(rules, before, Event.DEACTIVATE, Effect.LEAVE, G)
+    goal = And(
+        refuses == Not(granted(before, G)), enters == And(granted(before, G), Not(before(G))), leaves == before(G)
+    )
+    return _claim(goal, "g", {})
+
+
+THEOREMS: tuple[Theorem, ...] = (
+    # Invariants
+    Theorem("activation keeps INV-1", ("INV-1",), _activation(inv_1)),
+    Theorem("activation keeps INV-2", ("INV-2",), _activation(inv_2)),
+    Theorem("deactivation keeps INV-1", ("INV-1",), _deactivation(inv_1)),
+    Theorem("deactivation keeps INV-2", ("INV-2",), _deactivation(inv_2)),
+    # Frame
+    Theorem(
+        "activation changes nothing outside its sets",
+        ("ACT-6",),
+        _activation(lambda after: every(lambda x: Or(x == G, displaced(G, x), after(x) == before(x)))),
+    ),
+    Theorem(
+        "deactivation changes nothing outside its set",
+        ("ACT-6",),
+        _deactivation(lambda after: every(lambda x: Or(within(G, x), after(x) == before(x)))),
+    ),
+    Theorem(
+        "activation turns on no other group",
+        ("ACT-6", "ACT-8"),
+        _activation(lambda after: every(lambda x: Implies(after(x), Or(before(x), x == G)))),
+    ),
+    # Requests that change nothing
+    Theorem(
+        "activation of an active group changes nothing",
+        ("ACT-3",),
+        _activation(_unchanged, premises={"g is active": before(G)}),
+    ),
+    Theorem(
+        "deactivation of an inactive group changes nothing",
+        ("ACT-3",),
+        _deactivation(_unchanged, premises={"g is inactive": Not(before(G))}),
+    ),
+    Theorem(
+        "activation below an inactive group changes nothing",
+        ("ACT-2",),
+        _activation(_unchanged, premises={"a group above g is inactive": Not(granted(before, G))}),
+    ),
+    # Results
+    Theorem(
+        "activation activates the group and keeps all above it",
+        ("ACT-4",),
+        _activation(lambda after: And(after(G), granted(after, G)), premises=GRANTED),
+    ),
+    Theorem(
+        "activation leaves no partner active and nothing below one",
+        ("ACT-4",),
+        _activation(lambda after: every(lambda x: Implies(displaced(G, x), Not(after(x)))), premises=GRANTED),
+    ),
+    Theorem(
+        "deactivation leaves neither the group active nor anything below it",
+        ("ACT-5",),
+        _deactivation(lambda after: every(lambda x: Implies(within(G, x), Not(after(x))))),
+    ),
+    Theorem("activation gives the greatest consistent set with the group", ("ACT-4", "ACT-6"), _greatest_with),
+    Theorem("deactivation gives the greatest consistent set without the group", ("ACT-5", "ACT-6"), _greatest_without),
+    # Exclusion reaches no further
+    Theorem(
+        "displacing a nested group leaves its parent active",
+        ("ACT-7",),
+        _activation(
+            lambda after: after(P),
+            roles="gep",
+            premises={
+                "e is active and excludes g": And(before(E), excludes(G, E)),
+                "p is above e": above(P, E),
+                "g does not displace p as well": Not(displaced(G, P)),
+            },
+        ),
+    ),
+    Theorem(
+        "activation of a descendant of a member displaces nothing",
+        ("ACT-7",),
+        _activation(
+            lambda after: _subset(before, after),
+            roles="gme",
+            premises={
+                "m excludes e": excludes(M, E),
+                "g is below m": above(M, G),
+                "g itself excludes nothing": every(lambda x: Not(excludes(G, x))),
+            },
+        ),
+    ),
+    Theorem(
+        "activation of an ancestor of a member displaces nothing",
+        ("ACT-7",),
+        _activation(
+            lambda after: _subset(before, after),
+            roles="gme",
+            premises={
+                "m excludes e": excludes(M, E),
+                "g is above m": above(G, M),
+                "g itself excludes nothing": every(lambda x: Not(excludes(G, x))),
+            },
+        ),
+    ),
+    Theorem(
+        "exclusion is not transitive",
+        ("ACT-7",),
+        _activation(
+            lambda after: after(H),
+            roles="geh",
+            premises={
+                "g excludes e, and e excludes h": And(excludes(G, E), excludes(E, H)),
+                "h is active": before(H),
+                "g does not displace h": Not(displaced(G, H)),
+            },
+        ),
+    ),
+    Theorem("a group that is activated again comes back without its children", ("ACT-8",), _back),
+    Theorem("a displaced group comes back without its children", ("ACT-8",), _back_from_displacement),
+    # Steps of many requests
+    Theorem("activation of a path keeps INV-1", ("ACT-9", "INV-1"), _path(inv_1)),
+    Theorem("activation of a path keeps INV-2", ("ACT-9", "INV-2"), _path(inv_2)),
+    Theorem(
+        "activation of a path opens the group from any state",
+        ("ACT-9", "INV-4"),
+        _path(lambda after: every(lambda a: Implies(within(a, G), after(a)))),
+    ),
+    Theorem("a path to a root group is its activation", ("ACT-9",), _path_to_a_root),
+    Theorem("a path is the path to the parent, then the activation of the group", ("ACT-9",), _path_goes_down),
+    Theorem("deactivations commute", ("ACT-9",), _deactivations_commute),
+    Theorem("activations commute where neither displaces the other", ("ACT-9",), _activations_commute),
+    Theorem("a step has all it asks for where the later displaces not the earlier", ("ACT-9",), _step_has_all),
+    Theorem(
+        "eviction spares the target, the pinned and all above them",
+        ("ACT-10",),
+        _deactivation(
+            lambda after: every(lambda a: Implies(within(a, K), after(a))),
+            roles="gk",
+            premises={"k is active": before(K), "g is neither k nor above k": Not(within(G, K))},
+        ),
+    ),
+    # No dead end
+    Theorem("activation of the topmost inactive group on a way makes progress", ("INV-4",), _progress),
+    # The table that the core runs
+    Theorem("the table answers requests as the rules do", ("ACT-2", "ACT-3"), _table_answers),
+    Theorem("the table gives the sets of an activation", ("ACT-4", "ACT-6"), _table_activates),
+    Theorem("the table gives the sets of a deactivation", ("ACT-5", "ACT-6"), _table_deactivates),
+)
+
+
+SOMETIMES: tuple[Theorem, ...] = (
+    Theorem(
+        "an activation displaces a partner with its child, and leaves another group active",
+        ("ACT-4",),
+        _activation(
+            lambda after: And(excludes(G, E), above(E, C), before(C), after(G), Not(after(C)), after(H), H != G),
+            roles="gech",
+        ),
+    ),
+    Theorem(
+        "a deactivation takes a grandchild",
+        ("ACT-5",),
+        _deactivation(lambda after: And(above(G, E), above(E, C), before(C), Not(after(C))), roles="gec"),
+    ),
+    Theorem("an activation is refused", ("ACT-2",), _activation(lambda after: Not(after(G)))),
+    Theorem(
+        "a path displaces what excludes an ancestor",
+        ("ACT-9",),
+        _path(lambda after: And(above(P, G), excludes(P, E), before(E), Not(after(E)), after(G)), roles="gpe"),
+    ),
+)
+"""What the theorems speak of happens in some world: each of these claims can hold."""

@@ -1,0 +1,65 @@
+"""The command: `python -m toolfold_specs.spin`."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+
+from toolfold_specs.spin.checking import (
+    INSTALL,
+    VARIANTS,
+    Outcome,
+    Property,
+    SpinFailed,
+    Variant,
+    check_all,
+    missing,
+)
+
+
+def main(arguments: Sequence[str] | None = None, variants: Sequence[Variant] = VARIANTS) -> int:
+    """Check the model and print what was found; return 0, 1 if it is not as expected, or 2 if a program is missing."""
+    argparse.ArgumentParser(
+        prog="python -m toolfold_specs.spin",
+        description="Check how concurrent steps behave under four protocols, with SPIN.",
+        epilog="Exit status: 0 if every outcome is as expected, 1 if not, 2 if spin or gcc is missing.",
+    ).parse_args(arguments)
+    if lacking := missing():
+        print(f"The model checker needs {' and '.join(lacking)}. Install them; {INSTALL}.", file=sys.stderr)
+        return 2
+    start = perf_counter()
+    try:
+        results = check_all(variants)
+    except SpinFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    surprises = [
+        f"NOT AS EXPECTED: {variant.name}: {asked.value} {outcome.verdict}, expected {variant.expected(asked)}"
+        for variant, outcomes in results.items()
+        for asked, outcome in outcomes.items()
+        if outcome.verdict != variant.expected(asked)
+    ]
+    print(as_text(results), "", *surprises, sep="\n")
+    count = sum(map(len, results.values()))
+    print(f"{count - len(surprises)} of {count} outcomes as expected, in {perf_counter() - start:.0f} s.")
+    return 1 if surprises else 0
+
+
+def as_text(results: Mapping[Variant, Mapping[Property, Outcome]]) -> str:
+    """Return the outcomes as a table: a row for each variant, a column for each property."""
+    rows = [["protocol", *(asked.value for asked in Property)]]
+    rows += [[variant.name, *(_cell(outcomes[asked]) for asked in Property)] for variant, outcomes in results.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _cell(outcome: Outcome) -> str:
+    if outcome.verdict == "violated":
+        return f"violated at depth {outcome.depth}"
+    return f"{outcome.verdict}: {outcome.reason}" if outcome.reason else f"{outcome.verdict} ({outcome.states} states)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

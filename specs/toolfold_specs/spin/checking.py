@@ -1,0 +1,163 @@
+"""Variants of the model, what is expected of each, and the running of SPIN."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from importlib.resources import as_file, files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from attrs import frozen
+
+PROGRAMS = ("spin", "gcc")
+INSTALL = "on Debian and Ubuntu: apt-get install spin gcc"
+PATIENCE = 120  # seconds for one program
+DEPTH = 100_000  # steps of the longest run that is looked at; a longer one makes the answer "unknown"
+
+Verdict = Literal["holds", "violated", "unknown"]
+
+
+class Property(Enum):
+    """What is asked of a protocol."""
+
+    LEGAL = "legal"
+    """INV-1 and INV-2 hold in every state."""
+    SEQUENTIAL = "sequential"
+    """Every commit is one step, as asked for, of the state that it meets; so every history is linearizable."""
+    NO_DEADLOCK = "no deadlock"
+    """Every run ends with all requests answered."""
+
+
+@frozen
+class Variant:
+    """The model under a protocol; `activation.pml` tells what each stands for."""
+
+    name: str
+    protocol: Literal["NONE", "DELTA", "LOCK", "CAS"]
+    reentry: Literal["NEVER", "WAITS", "REFUSED"] = "NEVER"
+    clients: int = 2
+    requests: int = 2
+    """Of each client."""
+    violated: frozenset[Property] = frozenset()
+    """What is expected to be violated; all else is expected to hold."""
+
+    def expected(self, asked: Property) -> Verdict:
+        """Return the verdict that is expected."""
+        return "violated" if asked in self.violated else "holds"
+
+
+VARIANTS = (
+    Variant("nothing guards the session", "NONE", violated=frozenset({Property.SEQUENTIAL})),
+    Variant("commits of deltas", "DELTA", violated=frozenset({Property.LEGAL, Property.SEQUENTIAL})),
+    Variant("lock", "LOCK"),
+    Variant("lock, three clients", "LOCK", clients=3, requests=1),
+    Variant("lock, hooks wait for a turn", "LOCK", "WAITS", violated=frozenset({Property.NO_DEADLOCK})),
+    Variant("lock, hooks are refused: the core", "LOCK", "REFUSED"),
+    Variant("compare and set", "CAS"),
+    Variant("compare and set, three clients", "CAS", clients=3, requests=1),
+    Variant("compare and set, hooks take steps", "CAS", "WAITS", requests=1),
+)
+
+
+@frozen
+class Outcome:
+    """What a verifier found."""
+
+    verdict: Verdict
+    states: int = 0
+    depth: int = 0
+    reason: str = ""
+    """Why it is unknown, if it is."""
+
+
+class SpinFailed(Exception):
+    """SPIN or the compiler failed on the model."""
+
+
+def missing() -> tuple[str, ...]:
+    """Return the programs that are needed, but not installed."""
+    return tuple(program for program in PROGRAMS if shutil.which(program) is None)
+
+
+def check_all(variants: Sequence[Variant] = VARIANTS) -> Mapping[Variant, Mapping[Property, Outcome]]:
+    """Return what is found for every property of every variant; raises `SpinFailed`."""
+    with ThreadPoolExecutor(max_workers=2) as pool:  # it waits for other programs, and little is gained by more
+        return dict(zip(variants, pool.map(check, variants), strict=True))
+
+
+def check(variant: Variant) -> Mapping[Property, Outcome]:
+    """Return what is found for every property of one variant; raises `SpinFailed`."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        _generate(variant, folder)
+        claims = _compile(folder, "claims")
+        ends = _compile(folder, "ends", "-DNOCLAIM")  # a verifier with claims does not look for deadlocks
+        return {
+            Property.LEGAL: _verify(claims, Property.LEGAL, "-N", "legal"),
+            Property.SEQUENTIAL: _verify(claims, Property.SEQUENTIAL, "-N", "sequential"),
+            Property.NO_DEADLOCK: _verify(ends, Property.NO_DEADLOCK),
+        }
+
+
+def parse(output: str, asked: Property) -> Outcome:
+    """Return what a verifier's output says of the property that it was asked about."""
+    states, depth, errors = (
+        _number(output, pattern) for pattern in (r"(\d+) states, stored", r"depth reached (\d+)", r"errors: (\d+)")
+    )
+    sign = "invalid end state" if asked is Property.NO_DEADLOCK else "assertion violated"
+    stopped = re.findall(r"^(?:pan:\d+:|pan:(?= reached)|error:) (.+)", output, re.MULTILINE)
+    if errors is None:
+        return Outcome("unknown", reason=f"no result in the output: {output.strip()[-200:] or 'it is empty'}")
+    if errors and re.search(rf"^pan:\d+: {sign}", output, re.MULTILINE):
+        return Outcome("violated", states or 0, depth or 0)
+    if errors or "Search not completed" in output or "max search depth too small" in output:
+        return Outcome("unknown", states or 0, depth or 0, "; ".join(stopped) or f"{errors} errors of another kind")
+    return Outcome("holds", states or 0, depth or 0)
+
+
+def _number(output: str, pattern: str) -> int | None:
+    found = re.search(pattern, output)
+    return int(found[1]) if found else None
+
+
+def _generate(variant: Variant, folder: Path) -> None:
+    defines = {
+        "PROTOCOL": variant.protocol,
+        "REENTRY": variant.reentry,
+        "CLIENTS": variant.clients,
+        "REQUESTS": variant.requests,
+    }
+    with as_file(files("toolfold_specs.spin") / "activation.pml") as model:
+        _run(["spin", "-a", *(f"-D{name}={value}" for name, value in defines.items()), str(model.resolve())], folder)
+    if not (folder / "pan.c").exists():
+        raise SpinFailed(f"spin made no verifier of the variant {variant.name!r}")
+
+
+def _compile(folder: Path, name: str, *options: str) -> Path:
+    # Without optimisation, because compiling takes longer than running.
+    _run(["gcc", "-O0", "-w", "-DSAFETY", "-DMEMLIM=512", *options, "-o", name, "pan.c"], folder)
+    return folder / name
+
+
+def _verify(verifier: Path, asked: Property, *options: str) -> Outcome:
+    try:
+        output = _run([str(verifier), f"-m{DEPTH}", *options], verifier.parent)
+    except subprocess.TimeoutExpired:
+        return Outcome("unknown", reason=f"it took more than {PATIENCE} seconds")
+    return parse(output, asked)
+
+
+def _run(command: Iterable[str], folder: Path) -> str:
+    command = list(command)
+    done = subprocess.run(
+        command, cwd=folder, timeout=PATIENCE, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if done.returncode != 0:
+        raise SpinFailed(f"{command[0]} failed with status {done.returncode}:\n{done.stdout}")
+    return done.stdout

@@ -1,0 +1,307 @@
+"""The proofs for forests of any size, and that they could fail: premises, mutants, axioms, the command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+
+import pytest
+
+import toolfold.machine
+from toolfold_specs import reference
+from toolfold_specs.proofs import __main__ as command
+from toolfold_specs.proofs import logic
+from toolfold_specs.proofs.logic import FALSE, Scene, World, before, every, group
+from toolfold_specs.proofs.mutants import MUTANTS, Mutant
+from toolfold_specs.proofs.proving import occurrence, prove, refute, witness
+from toolfold_specs.proofs.report import run
+from toolfold_specs.proofs.rules import AXIOMS, SPECIFIED, Rules
+from toolfold_specs.proofs.theorems import LEGAL, SOMETIMES, THEOREMS, Claim, Theorem
+
+ALL = [pytest.param(theorem, id=theorem.name) for theorem in THEOREMS]
+
+
+def about(clause: str) -> list[object]:
+    return [pytest.param(theorem, id=theorem.name) for theorem in THEOREMS if clause in theorem.clauses]
+
+
+def assert_proved(theorem: Theorem) -> None:
+    proof = prove(theorem)
+    assert proof.verdict == "proved", proof.counterexample or proof.reason
+
+
+@pytest.mark.spec("INV-1", "CNF-6")
+@pytest.mark.parametrize("theorem", about("INV-1"))
+def test_parents_of_active_groups_are_active_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("INV-2", "CNF-6")
+@pytest.mark.parametrize("theorem", about("INV-2"))
+def test_no_exclusion_set_has_two_active_members_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("INV-4", "CNF-6")
+@pytest.mark.parametrize("theorem", about("INV-4"))
+def test_every_group_can_be_reached_from_every_state_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("ACT-6", "CNF-6")
+@pytest.mark.parametrize("theorem", about("ACT-6"))
+def test_nothing_else_changes_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("ACT-2")
+@pytest.mark.parametrize("theorem", about("ACT-2"))
+def test_an_activation_below_an_inactive_group_is_refused_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("ACT-3")
+@pytest.mark.parametrize("theorem", about("ACT-3"))
+def test_what_is_so_already_changes_nothing_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("ACT-4")
+@pytest.mark.parametrize("theorem", about("ACT-4"))
+def test_activation_gives_the_specified_set_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("ACT-5")
+@pytest.mark.parametrize("theorem", about("ACT-5"))
+def test_deactivation_gives_the_specified_set_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("ACT-7")
+@pytest.mark.parametrize("theorem", about("ACT-7"))
+def test_exclusion_reaches_no_further_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("ACT-8")
+@pytest.mark.parametrize("theorem", about("ACT-8"))
+def test_former_children_do_not_come_back_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("ACT-9")
+@pytest.mark.parametrize("theorem", about("ACT-9"))
+def test_steps_of_many_requests_behave_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+@pytest.mark.spec("ACT-10")
+@pytest.mark.parametrize("theorem", about("ACT-10"))
+def test_eviction_spares_what_must_stay_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
+def test_every_clause_that_a_theorem_is_about_has_its_test_here() -> None:
+    functions = [value for name, value in globals().items() if name.startswith("test_")]
+    marks = [mark for function in functions for mark in getattr(function, "pytestmark", ())]
+    marked = {clause for mark in marks if mark.name == "spec" for clause in mark.args}
+    assert marked == {"CNF-6"} | {clause for theorem in THEOREMS for clause in theorem.clauses}
+
+
+def test_theorems_and_mutants_have_names_of_their_own() -> None:
+    for named in (THEOREMS + SOMETIMES, MUTANTS):
+        assert len({one.name for one in named}) == len(named)
+
+
+# The proofs are not vacuous
+
+
+@pytest.mark.spec("CNF-6")
+@pytest.mark.parametrize("theorem", ALL)
+def test_its_premises_hold_in_a_world_with_nesting_and_exclusion(theorem: Theorem) -> None:
+    world = witness(theorem)
+    assert world is not None
+    assert len(world.groups) >= 3
+    assert world.above
+    assert world.excludes
+
+
+@pytest.mark.spec("CNF-6")
+@pytest.mark.parametrize("theorem", [pytest.param(one, id=one.name) for one in SOMETIMES])
+def test_what_the_theorems_speak_of_happens(theorem: Theorem) -> None:
+    assert occurrence(theorem) is not None
+
+
+@pytest.mark.spec("CNF-6")
+@pytest.mark.parametrize("mutant", [pytest.param(mutant, id=mutant.name) for mutant in MUTANTS])
+def test_a_wrong_rule_is_refuted_by_a_world_of_three_groups_or_fewer(mutant: Mutant) -> None:
+    proof = refute(mutant)
+    assert (proof.verdict, proof.theorem.name) == ("refuted", mutant.theorem)
+    assert proof.counterexample is not None
+    assert len(proof.counterexample.groups) <= 3
+
+
+def test_no_axiom_can_be_spared() -> None:
+    assert {axiom for mutant in MUTANTS for axiom in mutant.without} == set(AXIOMS)
+
+
+@pytest.mark.parametrize(
+    "name", ["activation keeps INV-1", "activation keeps INV-2", "the table gives the sets of an activation"]
+)
+def test_a_single_activation_needs_no_tree(name: str) -> None:
+    theorem = next(theorem for theorem in THEOREMS if theorem.name == name)
+    assert prove(theorem, without=("ancestors form a chain",)).verdict == "proved"
+
+
+def test_a_proof_names_the_axioms_and_premises_that_suffice() -> None:
+    proofs = {theorem.name: set(prove(theorem).used) for theorem in THEOREMS[:4]}
+    assert proofs == {
+        "activation keeps INV-1": {"above is transitive", "no group excludes an ancestor", "INV-1 before"},
+        "activation keeps INV-2": {"no group excludes itself", "exclusion is symmetric", "INV-2 before"},
+        "deactivation keeps INV-1": {"above is transitive", "INV-1 before"},
+        "deactivation keeps INV-2": {"INV-2 before"},
+    }
+
+
+# What is proved about is the machine
+
+
+def test_the_table_of_the_proofs_is_the_table_of_the_core() -> None:
+    assert SPECIFIED.table is toolfold.machine.TABLE
+
+
+def system_of(world: World) -> tuple[reference.System, dict[str, int]]:
+    """The world as a system of the reference model, and the number of each group there."""
+    ancestors = {name: {upper for upper, lower in world.above if lower == name} for name in world.groups}
+    ordered = sorted(world.groups, key=lambda name: len(ancestors[name]))
+    numbers = {name: number for number, name in enumerate(ordered)}
+    parents = tuple(max((numbers[upper] for upper in ancestors[name]), default=None) for name in ordered)
+    pairs = {frozenset((numbers[one], numbers[two])) for one, two in world.excludes}
+    return reference.System(parents, tuple(sorted(pairs, key=sorted))), numbers
+
+
+def assert_agrees(world: World | None) -> None:
+    """Check that the world is legal, and that what happens in it is what the reference says."""
+    assert world is not None
+    system, numbers = system_of(world)
+
+    def state(names: Iterable[str]) -> frozenset[int]:
+        return frozenset(numbers[name] for name in names)
+
+    now = state(world.states["active before"])
+    assert reference.legal(system, now)
+    if after := world.states.get("after activating g"):
+        assert state(after) == reference.activate(system, now, numbers[world.roles["g"]]).state
+    if after := world.states.get("after deactivating g"):
+        assert state(after) == reference.deactivate(system, now, numbers[world.roles["g"]]).state
+
+
+@pytest.mark.spec("CNF-6")
+@pytest.mark.parametrize("theorem", ALL)
+def test_what_happens_where_its_premises_hold_is_what_the_reference_says(theorem: Theorem) -> None:
+    assert_agrees(witness(theorem))
+
+
+@pytest.mark.parametrize("theorem", [pytest.param(one, id=one.name) for one in SOMETIMES])
+def test_what_happens_in_the_worlds_shown_is_what_the_reference_says(theorem: Theorem) -> None:
+    assert_agrees(occurrence(theorem))
+
+
+# The tool tells what is not so
+
+
+def _keeps_all(rules: Rules) -> Claim:
+    after = rules.activate(before, group("g"))
+    goal = every(lambda x: logic.Implies(before(x), after(x)))
+    return Claim(goal, Scene(("g",), {"active before": before, "after": after}), LEGAL)
+
+
+def _vacuous(rules: Rules) -> Claim:
+    return Claim(FALSE, Scene((), {}), {"the impossible": FALSE})
+
+
+FALSE_THEOREM = Theorem("activation displaces nothing", ("ACT-4",), _keeps_all)
+VACUOUS_THEOREM = Theorem("anything follows from the impossible", ("ACT-4",), _vacuous)
+
+
+def test_a_false_theorem_is_refuted_in_words() -> None:
+    proof = prove(FALSE_THEOREM)
+    assert proof.verdict == "refuted"
+    assert str(proof.counterexample) == "groups a, g; a and g exclude one another; active before: a; after: g"
+
+
+def test_a_vacuous_theorem_is_proved_but_has_no_world() -> None:
+    assert prove(VACUOUS_THEOREM).verdict == "proved"
+    assert witness(VACUOUS_THEOREM) is None
+
+
+def test_a_question_that_z3_gives_up_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logic, "EFFORT", 1)
+    proof = prove(THEOREMS[0])
+    assert proof.verdict == "unknown"
+    assert proof.reason
+
+
+def test_the_command_succeeds_if_all_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([], THEOREMS[:2], SOMETIMES[:1], MUTANTS[:1]) == 0
+    out = capsys.readouterr().out
+    assert "activation keeps INV-1" in out
+    assert "2 of 2 theorems proved, the premises of 2 can hold; 1 of 1 mutants refuted." in out
+
+
+@pytest.mark.parametrize(
+    ("theorems", "sometimes", "mutants", "told"),
+    [
+        ((FALSE_THEOREM,), (), (), "activation displaces nothing: refuted: groups a, g;"),
+        ((VACUOUS_THEOREM,), (), (), "anything follows from the impossible: no world was found"),
+        ((), (VACUOUS_THEOREM,), (), "anything follows from the impossible: no world was found"),
+        ((), (), (Mutant("nothing wrong", "activation keeps INV-1"),), "is proved, and should be refuted"),
+    ],
+)
+def test_the_command_fails_and_says_what_is_not_as_it_should_be(
+    theorems: tuple[Theorem, ...],
+    sometimes: tuple[Theorem, ...],
+    mutants: tuple[Mutant, ...],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([], theorems, sometimes, mutants) == 1
+    assert told in capsys.readouterr().out.partition("NOT AS IT SHOULD BE: ")[2]
+
+
+def test_the_command_fails_if_z3_gives_up(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logic, "EFFORT", 1)
+    assert run([], THEOREMS[:1], (), ()) == 1
+    assert "unknown: z3 gave up" in capsys.readouterr().out
+
+
+def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--json"], (THEOREMS[0], FALSE_THEOREM), SOMETIMES[:1], MUTANTS[:1]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["ok"] is False
+    assert [theorem["verdict"] for theorem in data["theorems"]] == ["proved", "refuted"]
+    assert data["theorems"][0]["clauses"] == ["INV-1"]
+    assert data["theorems"][0]["premises_hold_in"].startswith("groups ")
+    assert data["theorems"][1]["counterexample"].startswith("groups a, g;")
+    assert data["sometimes"][0]["happens_in"].startswith("groups ")
+    assert data["mutants"][0]["refutes"] == MUTANTS[0].theorem
+
+
+def test_without_z3_the_command_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith("toolfold_specs.proofs."):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "z3", None)
+    assert command.main([]) == 2
+    assert "pip install 'toolfold[conformance]'" in capsys.readouterr().err
+
+
+def test_with_z3_the_command_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        command.main(["--help"])
+    assert exit_.value.code == 0
+    assert "--json" in capsys.readouterr().out

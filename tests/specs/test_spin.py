@@ -1,0 +1,234 @@
+"""How concurrent steps behave under four protocols: what SPIN finds, and how its answers are read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from toolfold import ToolSet
+from toolfold.errors import ParentInactive
+from toolfold.machine import Step, plan
+from toolfold.snapshot import Snapshot, mask_of
+from toolfold_specs.spin import __main__ as command
+from toolfold_specs.spin.checking import (
+    INSTALL,
+    VARIANTS,
+    Outcome,
+    Property,
+    SpinFailed,
+    Variant,
+    check,
+    check_all,
+    missing,
+    parse,
+)
+
+Results = Mapping[Variant, Mapping[Property, Outcome]]
+
+
+@pytest.fixture(scope="session")
+def programs() -> None:
+    """Skip a test if SPIN or a compiler is missing; with TOOLFOLD_EXTERNAL=required, fail it."""
+    if lacking := missing():
+        reason = f"{' and '.join(lacking)} not installed; {INSTALL}"
+        if os.environ.get("TOOLFOLD_EXTERNAL") == "required":
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def results(programs: None) -> Results:
+    """What SPIN finds for every variant: each is compiled once for all its properties."""
+    return check_all()
+
+
+def assert_as_expected(results: Results, variant: Variant, asked: Property) -> None:
+    outcome = results[variant][asked]
+    assert outcome.verdict == variant.expected(asked), outcome
+    assert outcome.states > (1000 if outcome.verdict == "holds" else 1)
+
+
+def of(*protocols: str) -> list[object]:
+    chosen = [variant for variant in VARIANTS if variant.protocol in protocols]
+    return [pytest.param(one, asked, id=f"{one.name}: {asked.value}") for one in chosen for asked in Property]
+
+
+@pytest.mark.spec("SES-2", "HOOK-7", "CNF-7")
+@pytest.mark.parametrize(("variant", "asked"), of("LOCK"))
+def test_a_lock_from_plan_to_commit_serialises_and_reentry_must_be_refused(
+    results: Results, variant: Variant, asked: Property
+) -> None:
+    assert_as_expected(results, variant, asked)
+
+
+@pytest.mark.spec("PER-3", "CNF-7")
+@pytest.mark.parametrize(("variant", "asked"), of("CAS"))
+def test_compare_and_set_loses_no_update(results: Results, variant: Variant, asked: Property) -> None:
+    assert_as_expected(results, variant, asked)
+
+
+@pytest.mark.spec("CNF-7")
+@pytest.mark.parametrize(("variant", "asked"), of("NONE", "DELTA"))
+def test_without_either_updates_are_lost(results: Results, variant: Variant, asked: Property) -> None:
+    assert_as_expected(results, variant, asked)
+
+
+def table_of_the_model(folder: Path) -> dict[tuple[int, int], int]:
+    """What the model's STEP gives for each legal state and request: its macros are C but for the conditional."""
+    model = (files("toolfold_specs.spin") / "activation.pml").read_text(encoding="utf-8")
+    macros = model[model.index("#define A 1") : model.index("byte state;")].replace("->", "?")
+    loops = "for (int s = 0; s < 16; s++) if (LEGAL(s)) for (int r = 0; r < 8; r++)"
+    source = f'#include <stdio.h>\n{macros}\nint main() {{ {loops} printf("%d %d %d\\n", s, r, STEP(s, r)); }}\n'
+    (folder / "table.c").write_text(source, encoding="utf-8")
+    subprocess.run(["gcc", "-w", "-o", "table", "table.c"], cwd=folder, check=True)
+    lines = subprocess.run([str(folder / "table")], check=True, capture_output=True, text=True).stdout.splitlines()
+    rows = [tuple(map(int, line.split())) for line in lines]
+    return {(state, request): after for state, request, after in rows}
+
+
+@pytest.mark.spec("CNF-7")
+def test_a_step_of_the_model_is_a_step_of_the_core(programs: None, tmp_path: Path) -> None:
+    tools = ToolSet("model")
+    paths = ("a", "a.b", "c", "d")
+    for path in paths:
+        tools.register_group(path, path)
+    tools.register_exclusion("a", "c")
+    tools.register_exclusion("a.b", "d")
+    catalog = tools.catalog
+    bits = {path: 1 << number for number, path in enumerate(paths)}
+
+    def stepped(state: int, request: int) -> int:
+        path = paths[request % 4]
+        snapshot = Snapshot.of(catalog, mask_of(catalog, [path for path in paths if state & bits[path]]))
+        try:
+            after = plan(snapshot, Step((path,)) if request < 4 else Step((), (path,))).after
+        except ParentInactive:
+            return state
+        return sum(bits[path] for path in after.active)
+
+    table = table_of_the_model(tmp_path)
+    assert len(table) == 7 * 8
+    assert table == {(state, request): stepped(state, request) for state, request in table}
+
+
+def test_every_protocol_is_expected_to_satisfy_something_and_each_property_to_be_violated_somewhere() -> None:
+    assert all(len(variant.violated) < len(Property) for variant in VARIANTS)
+    assert {asked for variant in VARIANTS for asked in variant.violated} == set(Property)
+
+
+def test_a_model_that_spin_refuses_is_an_error_and_no_outcome(programs: None) -> None:
+    wrong = Variant("wrong", "NO_SUCH_PROTOCOL")  # type: ignore[arg-type]  # what it is about
+    with pytest.raises(SpinFailed, match="spin"):
+        check(wrong)
+
+
+# Reading the output
+
+HOLDS = """
+(Spin Version 6.5.2)
+Full statespace search for:
+	never claim         	+ (legal)
+State-vector 48 byte, depth reached 114, errors: 0
+    34237 states, stored
+pan: elapsed time 0.03 seconds
+"""
+ASSERTION = """
+pan: ltl formula legal
+pan:1: assertion violated  !( !(legal)) (at depth 85)
+pan: wrote activation.pml.trail
+Warning: Search not completed
+State-vector 48 byte, depth reached 98, errors: 1
+      285 states, stored
+"""
+DEADLOCK = """
+pan:1: invalid end state (at depth 21)
+Warning: Search not completed
+State-vector 40 byte, depth reached 22, errors: 1
+       14 states, stored
+"""
+TOO_DEEP = """
+error: max search depth too small
+State-vector 48 byte, depth reached 9, errors: 0
+        1 states, stored
+"""
+OUT_OF_MEMORY = """
+pan: reached -DMEMLIM bound
+Warning: Search not completed
+State-vector 48 byte, depth reached 93, errors: 0
+ 14756655 states, stored
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "asked", "outcome"),
+    [
+        (HOLDS, Property.LEGAL, Outcome("holds", 34237, 114)),
+        (ASSERTION, Property.LEGAL, Outcome("violated", 285, 98)),
+        (DEADLOCK, Property.NO_DEADLOCK, Outcome("violated", 14, 22)),
+        (DEADLOCK, Property.LEGAL, Outcome("unknown", 14, 22, "invalid end state (at depth 21)")),
+        (
+            ASSERTION,
+            Property.NO_DEADLOCK,
+            Outcome("unknown", 285, 98, "assertion violated  !( !(legal)) (at depth 85)"),
+        ),
+        (TOO_DEEP, Property.LEGAL, Outcome("unknown", 1, 9, "max search depth too small")),
+        (OUT_OF_MEMORY, Property.LEGAL, Outcome("unknown", 14756655, 93, "reached -DMEMLIM bound")),
+        ("", Property.LEGAL, Outcome("unknown", reason="no result in the output: it is empty")),
+    ],
+)
+def test_an_outcome_is_read_from_the_output_of_a_verifier(output: str, asked: Property, outcome: Outcome) -> None:
+    assert parse(output, asked) == outcome
+
+
+# The command
+
+LOCK = VARIANTS[2]
+
+
+def found(verdict: str) -> dict[Variant, dict[Property, Outcome]]:
+    return {LOCK: {asked: parse(HOLDS if verdict == "holds" else TOO_DEEP, asked) for asked in Property}}
+
+
+def test_the_command_succeeds_if_all_is_as_expected(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "missing", tuple)
+    monkeypatch.setattr(command, "check_all", lambda variants: found("holds"))
+    assert command.main([]) == 0
+    out = capsys.readouterr().out
+    assert "holds (34237 states)" in out
+    assert "3 of 3 outcomes as expected" in out
+
+
+def test_the_command_fails_if_an_outcome_is_not_as_expected(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "missing", tuple)
+    monkeypatch.setattr(command, "check_all", lambda variants: found("unknown"))
+    assert command.main([]) == 1
+    out = capsys.readouterr().out
+    assert "unknown: max search depth too small" in out
+    assert "NOT AS EXPECTED: lock: legal unknown, expected holds" in out
+
+
+def test_the_command_fails_if_spin_does(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(variants: object) -> Results:
+        raise SpinFailed("spin failed with status 1")
+
+    monkeypatch.setattr(command, "missing", tuple)
+    monkeypatch.setattr(command, "check_all", failing)
+    assert command.main([]) == 1
+    assert "spin failed with status 1" in capsys.readouterr().err
+
+
+def test_without_spin_the_command_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda program: None if program == "spin" else f"/bin/{program}")
+    assert command.main([]) == 2
+    assert "needs spin. Install" in capsys.readouterr().err
