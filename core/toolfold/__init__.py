@@ -5,15 +5,17 @@ catalog.py      what is registered, immutable          draft.py      a catalog i
 snapshot.py     (catalog, active groups, facts)        visibility.py the only decider of availability
 transaction.py  the life of one step over hooks        session.py    one holder's state and its queue of steps
 listing.py      pages, cursors, group infos            control.py    activators, deactivators, loaders
-dispatch.py     calling                                schema.py     schemas and validation
-declare.py      decorators and class-based groups      toolset.py    `ToolSet`, the face of it all
+modes.py        composite tools and their modes        dispatch.py   calling
+schema.py       schemas and validation                 declare.py    decorators and class-based groups
+fields.py       schemas in three forms                 catalog_tool.py what there is to call, for the model
+toolset.py      `ToolSet`, the face of it all
 statechart.py   the catalog as an explicit hierarchical machine, exported to transitions, SCXML, XState
 names.py, resources.py, observe.py, errors.py          names, URI templates, events, errors
 """
 
 from .catalog import Catalog, GroupSpec, Profile, Spec
 from .control import Loader
-from .declare import group, tool
+from .declare import group, prompt, resource, resource_template, tool, toolkit
 from .dispatch import Context, InputRequired, ToolResult
 from .errors import (
     ConfigError,
@@ -40,6 +42,7 @@ from .errors import (
 )
 from .listing import GroupInfo, Page
 from .machine import Plan, State, Step, plan
+from .modes import Mode, Modes
 from .names import WireNames, qualified_name
 from .observe import Change
 from .session import Session
@@ -71,6 +74,8 @@ __all__ = [
     "InvalidName",
     "Loader",
     "ManifestError",
+    "Mode",
+    "Modes",
     "Page",
     "ParentInactive",
     "Plan",
@@ -94,7 +99,11 @@ __all__ = [
     "WireNames",
     "group",
     "plan",
+    "prompt",
     "qualified_name",
+    "resource",
+    "resource_template",
     "success_of",
     "tool",
+    "toolkit",
 ]

@@ -20,10 +20,11 @@ from attrs import evolve, field, frozen
 
 from .errors import GroupNotFound
 from .names import canonical_key, split_name
-from .visibility import Visibility, anchors, is_static
+from .visibility import Visibility, anchors, is_settled
 
 if TYPE_CHECKING:
     from .dispatch import Context
+    from .modes import Modes
     from .schema import Arguments
     from .snapshot import Snapshot
 
@@ -81,6 +82,7 @@ class Spec:
 
     `name` is what it is called by: the full name, the URI, or the URI template. `definition` is what clients are shown,
     in the shape of the MCP specification; treat it as read-only. `control` is set for what the library made itself.
+    `modes` is set for a composite tool, and `origin` for one as it is offered in one snapshot: what was registered.
     """
 
     kind: Kind
@@ -94,6 +96,8 @@ class Spec:
     category: str | None = None
     tags: tuple[str, ...] = ()
     control: tuple[Role, str] | None = None
+    modes: Modes | None = None
+    origin: Spec | None = None
 
     @property
     def description(self) -> str:
@@ -152,7 +156,7 @@ class Shelf:
                 continue
             needed = [index[path] for path in anchors(spec.rule) if path in index]
             (anchored.setdefault(max(needed), []) if needed else loose).append(spec)
-            if not is_static(spec.rule):
+            if not is_settled(spec):
                 changing.append(spec)
         return cls(
             MappingProxyType(dict(specs)),

@@ -24,6 +24,7 @@ from .errors import (
     ToolError,
     ToolfoldError,
 )
+from .listing import listed
 from .names import check_segment, qualified_name
 from .schema import NO_ARGUMENTS, Arguments
 from .visibility import Always, Group, Not, Visibility
@@ -118,30 +119,31 @@ class ControlStyle:
 async def open_group(context: Context, path: str) -> ToolResult:
     """Activate a group and return what the model is told about it (SPEC CTL-4, CTL-5)."""
     session = context.session
-    before = set(session.listed_names())
+    before = {spec.name for spec in listed(context.view.of(session.snapshot), "tool")}
     try:
-        change = await session.transition(activate=[path])
+        change = await session.transition(activate=[path], view=context.view)
     except REFUSALS as error:
         return refusal(error)
-    listed = session.view().snapshot.catalog.tools
+    after = listed(context.view.of(session.snapshot), "tool")
     if change:
-        new = [name for name in session.listed_names() if name not in before]
+        new = [spec for spec in after if spec.name not in before]
         parts = [f"Group {path} is open."]
     else:
-        new = [name for name in session.listed_names() if listed[name].group == path and not listed[name].control]
+        new = [spec for spec in after if spec.group == path and not spec.control]
         parts = [f"Group {path} was open already."]
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
     parts.append("You can now call:" if new else "It adds no tools to the list.")
-    lines = [_line(context.spell(name), listed[name].description) for name in new]
-    return _answer(session, path, change, "\n".join([" ".join(parts), *lines]), [context.spell(name) for name in new])
+    lines = [_line(context.spell(spec.name), spec.description) for spec in new]
+    names = [context.spell(spec.name) for spec in new]
+    return _answer(session, path, change, "\n".join([" ".join(parts), *lines]), names)
 
 
 async def close_group(context: Context, path: str) -> ToolResult:
     """Deactivate a group and return what the model is told about it (SPEC CTL-4, CTL-5)."""
     session = context.session
     try:
-        change = await session.transition(deactivate=[path])
+        change = await session.transition(deactivate=[path], view=context.view)
     except REFUSALS as error:
         return refusal(error)
     also = [name for name in change.deactivated if name != path]

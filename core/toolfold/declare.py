@@ -1,13 +1,24 @@
-"""Declaring tools and groups: decorators, and classes whose methods are tools and groups (SPEC KIT-1, KIT-2, KIT-7)."""
+"""Declaring tools and groups: decorators, toolkits, and classes whose methods are groups (SPEC 15).
+
+A toolkit is an instance of a class, or a module, whose functions are marked with `@tool`, `@prompt`, `@resource` or
+`@resource_template`. What all of them have in common is said of a class by `@toolkit(category="Files")`, in a module by
+`__toolkit__ = {"category": "Files"}`. A registration goes over the mark of a function, and that over the toolkit (SPEC
+KIT-4).
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from .catalog import Hook
-from .errors import InvalidDefinition
+from attrs import field, frozen
+
+from .catalog import Hook, Kind, Spec
+from .dispatch import taken_by
+from .errors import DuplicateName, InvalidDefinition
+from .fields import input_of, output_of
 from .names import snake_case
 from .visibility import Visibility
 
@@ -15,10 +26,29 @@ if TYPE_CHECKING:
     from .toolset import ToolSet
 
 T = TypeVar("T", bound=Callable[..., Any])
+C = TypeVar("C", bound=type[Any])
 
-_TOOL = "__toolfold_tool__"
+_MARK = "__toolfold_mark__"
 _GROUP = "__toolfold_group__"
+_DEFAULTS = "__toolkit__"
 _HOOKS = ("on_activate", "on_deactivate", "on_rollback")
+_OF_KITS = ("category", "hidden", "visible")
+_OF_ONE = ("name", "title", "description", "input", "output", "input_schema", "output_schema", "modes")
+_OF_TOOLS = ("category", "tags", "annotations", "check_output")
+_NOT_OF: Mapping[Kind, tuple[str, ...]] = {
+    "tool": (),
+    "prompt": _OF_TOOLS,
+    "resource": (*_OF_TOOLS, "flat"),
+    "resource_template": (*_OF_TOOLS, "flat"),
+}
+
+
+@frozen
+class Mark:
+    """What a function is marked as, with the options of its registration."""
+
+    kind: Kind
+    options: Mapping[str, Any]
 
 
 @overload
@@ -28,17 +58,50 @@ def tool(target: None = None, /, *, name: str | None = None, **options: Any) -> 
 def tool(target: Any = None, /, **options: Any) -> Any:
     """Mark a function or method as a tool, for `ToolSet.include` to register.
 
-    The options are those of `ToolSet.register`, and `always=True` for a tool that is visible whether or not its group
-    is active. Several marks on one function merge; the outer one wins. Returns the function as it is.
+    The options are those of `ToolSet.register`, `always=True` for a tool that is visible whether or not its group is
+    active, and `visible=False` for `hidden=True`. Several marks on one function merge; the outer one wins. Returns the
+    function as it is. Raises `InvalidDefinition` for wrong schemas and for handlers that take too much (SPEC KIT-1 to
+    KIT-3).
     """
+    return _marker("tool", options) if target is None else _marker("tool", options)(target)
 
-    def mark(function: Any) -> Any:
-        if not inspect.isfunction(function):
-            raise InvalidDefinition(repr(function), "only functions and methods can be tools")
-        setattr(function, _TOOL, {**getattr(function, _TOOL, {}), **options})
-        return function
 
-    return mark if target is None else mark(target)
+@overload
+def prompt(target: T, /) -> T: ...
+@overload
+def prompt(target: None = None, /, *, name: str | None = None, **options: Any) -> Callable[[T], T]: ...
+def prompt(target: Any = None, /, **options: Any) -> Any:
+    """Mark a function or method as a prompt, as `tool` does; the options are those of `ToolSet.register_prompt`."""
+    return _marker("prompt", options) if target is None else _marker("prompt", options)(target)
+
+
+def resource(uri: str, /, **options: Any) -> Callable[[T], T]:
+    """Mark a function or method as a resource, as `tool` does; the options are those of `ToolSet.register_resource`.
+
+    Its name is the function's unless given.
+    """
+    return _marker("resource", {"uri": uri, **options})
+
+
+def resource_template(uri_template: str, /, **options: Any) -> Callable[[T], T]:
+    """Mark a function or method as a resource template; see `resource` and `ToolSet.register_resource_template`."""
+    return _marker("resource_template", {"uri": uri_template, **options})
+
+
+def toolkit(
+    *, category: str | None = None, hidden: bool | None = None, visible: bool | None = None
+) -> Callable[[C], C]:
+    """Say of a class what holds for all that it declares, unless its functions say otherwise (SPEC KIT-4).
+
+    Returns the class as it is. A subclass takes it over.
+    """
+    said = {"category": category, "hidden": hidden, "visible": visible}
+
+    def mark(kind: C) -> C:
+        setattr(kind, _DEFAULTS, said)
+        return kind
+
+    return mark
 
 
 @overload
@@ -66,27 +129,82 @@ def include(tools: ToolSet, declared: Any, parent: str | None, options: Mapping[
     """Register what `declared` declares, below the group `parent`; `options` override those of its tools."""
     if inspect.isclass(declared):
         raise InvalidDefinition(declared.__name__, "include an instance of the class, not the class")
+    if of_one := [option for option in _OF_ONE if option in options]:
+        raise InvalidDefinition(_label(declared), f"{of_one[0]} is said of one tool, where it is declared")
     place = parent
     if _GROUP in vars(_kind(declared)):
         place = _register_group(tools, declared, parent, {})
-    found = _include_members(tools, declared, place, options)
+    inclusion = _Inclusion(tools, _label(declared), resolved(options))
+    found = inclusion.members(declared, place, {})
     if not found and place == parent:
-        raise InvalidDefinition(_kind(declared).__name__, "it declares nothing with @tool or @group")
+        raise InvalidDefinition(_label(declared), "it declares nothing with @tool or @group")
 
 
-def _include_members(tools: ToolSet, declared: Any, place: str | None, options: Mapping[str, Any]) -> bool:
-    found = False
-    for name, member in _members(declared):
-        if (marked := getattr(member, _TOOL, None)) is not None:
-            found = True
-            merged: dict[str, Any] = {"group": place, **tool_options({**marked, **options})}
-            tools.register(merged.pop("name", None) or name, member, **merged)
-        elif (edge := getattr(member, _GROUP, None)) is not None and not inspect.isclass(member):
-            found = True
-            inner = member()
-            path = _register_group(tools, inner, place, edge)
-            _include_members(tools, inner, path, options)
-    return found
+@frozen
+class _Inclusion:
+    """One call of `include`: what it says of everything, and which function has made what so far."""
+
+    tools: ToolSet
+    label: str
+    options: Mapping[str, Any]
+    made: dict[tuple[Kind, str], str] = field(factory=dict[tuple[Kind, str], str])
+
+    def members(self, declared: Any, place: str | None, above: Mapping[str, Any]) -> bool:
+        """Register the members of a toolkit or group; return whether there were any."""
+        defaults = {**above, **_defaults(declared)}
+        found = False
+        for name, member in _members(declared):
+            mark = getattr(member, _MARK, None)
+            if isinstance(mark, Mark):
+                found = True
+                self.member(f"{_label(declared)}.{name}", name, member, mark, place, defaults)
+            elif (edge := getattr(member, _GROUP, None)) is not None and not inspect.isclass(member):
+                found = True
+                inner = member()
+                path = _register_group(self.tools, inner, place, edge)
+                self.members(inner, path, defaults)
+        return found
+
+    def member(
+        self, origin: str, name: str, member: Any, mark: Mark, place: str | None, defaults: Mapping[str, Any]
+    ) -> None:
+        common = {key: said for key, said in self.options.items() if key not in _NOT_OF[mark.kind]}
+        inherited = {key: said for key, said in defaults.items() if key not in _NOT_OF[mark.kind]}
+        options = {"group": place, **inherited, **mark.options, **common}
+        try:
+            spec = _registered(self.tools, mark.kind, name, member, options)
+        except DuplicateName as error:
+            if (other := self.made.get((mark.kind, error.name))) is None:
+                raise
+            both = f"{other} and {origin} would both be the {mark.kind.replace('_', ' ')} {error.name!r}"
+            raise InvalidDefinition(self.label, f"{both}: give one of them another name") from error
+        self.made[mark.kind, spec.name] = origin
+
+
+def _registered(tools: ToolSet, kind: Kind, name: str, member: Any, options: dict[str, Any]) -> Spec:
+    options = {"name": name, **options}
+    match kind:
+        case "tool":
+            return tools.register(options.pop("name"), member, **options)
+        case "prompt":
+            return tools.register_prompt(options.pop("name"), member, **options)
+        case "resource":
+            return tools.register_resource(options.pop("uri"), member, **options)
+        case _:
+            return tools.register_resource_template(options.pop("uri"), member, **options)
+
+
+def _defaults(declared: Any) -> dict[str, Any]:
+    """Return what a toolkit says of all its tools (SPEC KIT-4)."""
+    given: object = getattr(declared, _DEFAULTS, {})
+    if not isinstance(given, Mapping):
+        raise InvalidDefinition(_label(declared), f"its {_DEFAULTS} must be a mapping")
+    said = cast("Mapping[str, Any]", given)
+    if unknown := [key for key in said if key not in _OF_KITS]:
+        raise InvalidDefinition(
+            _label(declared), f"its {_DEFAULTS} says {unknown[0]!r}, and may say {', '.join(_OF_KITS)}"
+        )
+    return resolved(said)
 
 
 def _register_group(tools: ToolSet, declared: Any, parent: str | None, edge: Mapping[str, Any]) -> str:
@@ -107,6 +225,10 @@ def _kind(declared: object) -> type[object]:
     return type(declared)
 
 
+def _label(declared: object) -> str:
+    return declared.__name__ if isinstance(declared, ModuleType) else type(declared).__name__
+
+
 def _members(declared: Any) -> Iterator[tuple[str, Any]]:
     for name in sorted(dir(declared)):
         if isinstance(inspect.getattr_static(declared, name, None), property):
@@ -116,13 +238,42 @@ def _members(declared: Any) -> Iterator[tuple[str, Any]]:
             yield name, member
 
 
-def tool_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `ToolSet.register` for those of a decorator, with `always` and `visible` resolved."""
-    made = dict(options)
+def _marker(kind: Kind, options: Mapping[str, Any]) -> Callable[[Any], Any]:
+    def mark(function: Any) -> Any:
+        if not inspect.isfunction(function):
+            raise InvalidDefinition(repr(function), "only functions and methods can be tools")
+        held = getattr(function, _MARK, Mark(kind, {}))
+        if held.kind != kind:
+            raise InvalidDefinition(function.__name__, f"it is marked as a {held.kind.replace('_', ' ')} already")
+        merged = {**held.options, **resolved(options)}
+        _check(kind, merged.get("name") or function.__name__, function, merged)
+        setattr(function, _MARK, Mark(kind, merged))
+        return function
+
+    return mark
+
+
+def _check(kind: Kind, name: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise `InvalidDefinition` for what is wrong whatever the function will be registered with (SPEC KIT-2, KIT-3)."""
+    if kind == "tool":
+        output_of(name, options)
+        if input_of(name, options) is None:
+            return
+    around = function.__qualname__.rpartition(".")[0]
+    is_method = around and not around.endswith("<locals>")  # or static, and then checked when it is included
+    taken_by(name, function, 1 if is_method else 0)
+
+
+def resolved(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a registration for those of a decorator, with `always` and `visible` resolved.
+
+    `hidden` goes over `visible`. What is `None` is not said.
+    """
+    made = {key: value for key, value in options.items() if value is not None}
     if made.pop("always", False):
         made["visibility"] = Visibility.always()
-    if (visible := made.pop("visible", None)) is not None and "hidden" not in made:
-        made["hidden"] = not visible
+    if (visible := made.pop("visible", None)) is not None:
+        made.setdefault("hidden", not visible)
     return made
 
 

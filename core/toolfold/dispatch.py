@@ -17,11 +17,12 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from .catalog import Handler, Spec
 from .errors import InvalidArguments, InvalidDefinition, ProtocolError, ToolError
-from .schema import Arguments, hints_of, signature_of
+from .schema import Arguments, Output, hints_of, signature_of
 
 if TYPE_CHECKING:
     from .session import Session
     from .snapshot import Snapshot
+    from .visibility import View
 
 log = logging.getLogger("toolfold")
 
@@ -84,16 +85,22 @@ class ToolResult:
 class Context:
     """What a handler is given beside its arguments (SPEC CALL-5).
 
-    `snapshot` is the one that the call was checked against; what the handler changes is seen by the next request.
+    `view` is what the call was checked against, with its one reading of the application state; what the handler changes
+    is seen by the next request. What it does through this context belongs to the same request (SPEC MOD-3).
     `request` is whatever the adapter got the call from, or `None`; `spell` gives a tool's name as the caller knows it.
     """
 
     session: Session
     name: str
-    snapshot: Snapshot
+    view: View
     request: Any = None
     spell: Spelling = str
     _progress: Progress = no_progress
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot that the call was checked against."""
+        return self.view.snapshot
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -102,7 +109,7 @@ class Context:
 
     def set_fact(self, name: str, value: Any) -> None:
         """Set a fact of the session (SPEC SES-5)."""
-        self.session.set_fact(name, value)
+        self.session.set_fact(name, value, view=self.view)
 
     def is_group_active(self, path: str) -> bool:
         """Return whether the group is active now."""
@@ -110,11 +117,11 @@ class Context:
 
     async def activate(self, path: str) -> bool:
         """Activate a group of the session; see `Session.activate`."""
-        return await self.session.activate(path)
+        return bool(await self.session.transition(activate=(path,), view=self.view))
 
     async def deactivate(self, path: str) -> bool:
         """Deactivate a group of the session; see `Session.deactivate`."""
-        return await self.session.deactivate(path)
+        return bool(await self.session.transition(deactivate=(path,), view=self.view))
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the caller how far the call has come; goes nowhere if the caller did not ask."""
@@ -140,7 +147,20 @@ def typed_handler(name: str, function: Callable[..., Any]) -> tuple[Handler, Arg
 def raw_handler(name: str, function: Callable[..., Any]) -> Handler:
     """Return the handler of a function that takes nothing, the arguments, or arguments and context (SPEC KIT-2)."""
     _check_callable(name, function)
-    parameters = signature_of(name, function)
+    taken = taken_by(name, function)
+
+    async def handle(values: dict[str, Any], context: Context) -> Any:
+        return await settled(function(*(values, context)[:taken]))
+
+    return handle
+
+
+def taken_by(name: str, function: Callable[..., Any], bound: int = 0) -> int:
+    """Return how many of the arguments and the context a raw handler takes, beyond its first `bound` parameters.
+
+    Raises `InvalidDefinition` if it takes more (SPEC KIT-2).
+    """
+    parameters = signature_of(name, function)[bound:]
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in positional if p.default is p.empty]
     keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
@@ -151,18 +171,37 @@ def raw_handler(name: str, function: Callable[..., Any]) -> Handler:
         raise InvalidDefinition(
             name, "its handler must take nothing, the arguments, or the arguments and the context, and nothing more"
         )
-
-    async def handle(values: dict[str, Any], context: Context) -> Any:
-        return await settled(function(*(values, context)[:taken]))
-
-    return handle
+    return taken
 
 
-def adapted(name: str, function: Callable[..., Any], schema: Any | None) -> tuple[Handler, Arguments]:
-    """Return handler and arguments in the form that fits: raw with an explicit schema, else typed."""
-    if schema is None:
+def adapted(name: str, function: Callable[..., Any], arguments: Arguments | None) -> tuple[Handler, Arguments]:
+    """Return handler and arguments in the form that fits: raw where the arguments are described, else typed."""
+    if arguments is None:
         return typed_handler(name, function)
-    return raw_handler(name, function), Arguments.from_schema(name, schema)
+    return raw_handler(name, function), arguments
+
+
+def checked(name: str, handle: Handler, output: Output) -> Handler:
+    """Return a handler whose results fit the output schema, or are errors that say where they do not (SPEC KIT-6).
+
+    Whatever has a JSON form is also structured content, since the schema says what to expect of it.
+    """
+
+    async def checked_handle(values: dict[str, Any], context: Context) -> ToolResult:
+        result = to_result(await handle(values, context), structured=True)
+        if result.is_error or result.needs is not None:
+            return result
+        if not (problems := output.problems(result.structured)):
+            return result
+        told = "; ".join(f"{place}: {problem}" for place, problem in problems.items())
+        log.error("the result of %r does not fit its output schema: %s", name, told)
+        return ToolResult.of_text(
+            f"{context.spell(name)} failed: its result does not fit its output schema: {told}. "
+            "Its operator can find it in the log.",
+            is_error=True,
+        )
+
+    return checked_handle
 
 
 async def settled(value: Any) -> Any:
@@ -195,8 +234,12 @@ async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context)
         return ToolResult.of_text(text, is_error=True)
 
 
-def to_result(value: Any) -> ToolResult:
-    """Return a handler's answer as a result: texts as they are, everything else also as structured content.
+def to_result(value: Any, *, structured: bool = False) -> ToolResult:
+    """Return a handler's answer as a result: texts as they are, mappings also as structured content.
+
+    Args:
+        value: What the handler answered.
+        structured: Whether texts, numbers and lists are structured content too.
 
     Raises:
         TypeError: The value has no JSON form.
@@ -208,13 +251,13 @@ def to_result(value: Any) -> ToolResult:
     if value is None:
         return ToolResult()
     if isinstance(value, str):
-        return ToolResult.of_text(value)
+        return ToolResult.of_text(value, value if structured else None)
     try:
         plain = to_jsonable_python(value, by_alias=True)
         text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
     except (PydanticSerializationError, ValueError) as error:
         raise TypeError(f"the handler answered with a {type(value).__name__}, which has no JSON form") from error
-    return ToolResult.of_text(text, plain if isinstance(plain, dict) else None)
+    return ToolResult.of_text(text, plain if structured or isinstance(plain, dict) else None)
 
 
 def to_prompt(value: Any) -> Any:

@@ -13,9 +13,10 @@ from functools import cached_property
 
 from attrs import frozen
 
-from .catalog import Kind, Spec, bits
+from .catalog import KINDS, Kind, Spec, bits
 from .errors import InvalidCursor
 from .machine import State, region
+from .modes import shown
 from .names import is_text
 from .snapshot import Snapshot
 from .visibility import View, available
@@ -75,12 +76,20 @@ def outlook(view: View, kind: Kind) -> Outlook:
 
 
 def listed(view: View, kind: Kind) -> tuple[Spec, ...]:
-    """Return all that is listed: available and not hidden, in ascending order of name (SPEC LST-1, VIS-6)."""
+    """Return all that is listed: available and not hidden, in ascending order of name (SPEC LST-1, VIS-6).
+
+    Composite tools are as the view shows them; each one's `origin` is what was registered (SPEC MOD-1).
+    """
     offer = outlook(view, kind)
     if not offer.undecided:
         return offer.certain
-    decided = [spec for spec in offer.undecided if available(spec, view)]
+    decided = [shown(spec, view) for spec in offer.undecided if available(spec, view)]
     return _sorted([*offer.certain, *decided]) if decided else offer.certain
+
+
+def changes(before: View, after: View) -> frozenset[Kind]:
+    """Return the kinds whose lists are not the same in two views (SPEC NTF-1)."""
+    return frozenset(kind for kind in KINDS if not _same(listed(before, kind), listed(after, kind)))
 
 
 def page_of(
@@ -140,6 +149,19 @@ def _outlook(view: View, kind: Kind) -> Outlook:
         elif available(spec, view):
             certain.append(spec)
     return Outlook(_sorted(certain), tuple(undecided))
+
+
+def _same(before: tuple[Spec, ...], after: tuple[Spec, ...]) -> bool:
+    return before is after or (
+        len(before) == len(after) and all(_alike(one, other) for one, other in zip(before, after, strict=True))
+    )
+
+
+def _alike(one: Spec, other: Spec) -> bool:
+    """Return whether clients are shown the same: one registered thing, with the same modes and counts."""
+    return one is other or (
+        one.origin is not None and one.origin is other.origin and one.definition == other.definition
+    )
 
 
 def _sorted(specs: list[Spec]) -> tuple[Spec, ...]:

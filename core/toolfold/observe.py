@@ -61,11 +61,15 @@ class HooksFailed:
 
 @frozen
 class PredicateFailed:
-    """A visibility predicate raised, so what it guards is unavailable; told once for each name (SPEC VIS-4)."""
+    """A visibility predicate raised, so what it guards is unavailable; told once for each name (SPEC VIS-4).
+
+    For a predicate or count of one mode of a composite tool, `mode` is its name; it is told once for each mode.
+    """
 
     kind: str
     name: str
     error: Exception
+    mode: str | None = None
 
 
 @frozen

@@ -12,7 +12,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, NoReturn, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn, cast, get_type_hints
 
 import jsonschema_rs
 from attrs import field, frozen
@@ -20,6 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from .errors import InvalidArguments, InvalidDefinition
+
+if TYPE_CHECKING:
+    from .fields import Fields
 
 NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
@@ -40,17 +43,18 @@ def table(value: object) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def compile_schema(name: str, schema: Any, what: str) -> jsonschema_rs.Validator:
+def compile_schema(name: str, schema: Any, what: str, *, mask: str | None = None) -> jsonschema_rs.Validator:
     """Return a validator of `schema`, or raise `InvalidDefinition` for `name` if it is not valid (SPEC REG-6).
 
-    The dialect is 2020-12 unless `$schema` names an older one, as the schemas of many existing servers do.
+    The dialect is 2020-12 unless `$schema` names an older one, as the schemas of many existing servers do. With `mask`,
+    messages have it in place of what was validated.
     """
     if not isinstance(schema, Mapping):
         raise InvalidDefinition(name, f"its {what} is {type(schema).__name__}, and must be a JSON object")
     given = dict(cast("Mapping[str, Any]", schema))
     dialect = DIALECTS.get(str(given.get("$schema", "")).rstrip("#"), jsonschema_rs.Draft202012Validator)
     try:
-        return dialect(given, retriever=_refuse_remote)
+        return dialect(given, retriever=_refuse_remote, mask=mask)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         problem = getattr(error, "message", str(error)).splitlines()[0]
         raise InvalidDefinition(name, f"its {what} is not valid JSON Schema: {problem}") from error
@@ -82,13 +86,16 @@ class Arguments:
     """How the arguments of one tool are described and checked.
 
     `model` is there for a typed function only: it turns checked JSON into the annotated Python values, under the names
-    in `parameters`, which maps a parameter to its field of the model.
+    in `parameters`, which maps a parameter to its field of the model. `fields` is there for a field specification only,
+    and fills in defaults; else the arguments stay as they are (SPEC KIT-3). `memo` is for what others work out once.
     """
 
     schema: Mapping[str, Any]
     validator: jsonschema_rs.Validator = field(repr=False)
     model: type[BaseModel] | None = None
     parameters: Mapping[str, str] = field(factory=dict[str, str])
+    fields: Fields | None = None
+    memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
 
     @classmethod
     def from_schema(cls, name: str, schema: Any) -> Arguments:
@@ -127,6 +134,8 @@ class Arguments:
         """Return the arguments as the handler takes them, or raise `InvalidArguments` (SPEC CALL-2)."""
         if problems := self.problems(arguments):
             raise InvalidArguments(name, problems)
+        if self.fields is not None:
+            return self.fields.filled(arguments)
         if self.model is None:
             return dict(arguments)
         try:
@@ -134,6 +143,36 @@ class Arguments:
         except ValidationError as error:
             raise InvalidArguments(name, {_place(e["loc"]): str(e["msg"]) for e in error.errors()}) from error
         return {parameter: getattr(values, slot) for parameter, slot in self.parameters.items()}
+
+
+_UNNAMED: Mapping[str, str] = {
+    "additionalProperties": "it has properties that are not allowed",
+    "unevaluatedProperties": "it has properties that are not allowed",
+    "propertyNames": "a property has a name that is not allowed",
+}
+"""What is said where the message of a validator would quote the names in a value."""
+
+
+@frozen(eq=False)
+class Output:
+    """How the structured results of one tool are described and checked (SPEC KIT-6)."""
+
+    schema: Mapping[str, Any]
+    validator: jsonschema_rs.Validator = field(repr=False)
+
+    @classmethod
+    def from_schema(cls, name: str, schema: Any) -> Output:
+        """Return the results described by a JSON Schema mapping; raises `InvalidDefinition` (SPEC REG-6)."""
+        plain = plain_json(name, schema, "output schema")
+        return cls(plain, compile_schema(name, plain, "output schema", mask="it"))
+
+    def problems(self, structured: Any) -> dict[str, str]:
+        """Return what is wrong with a result: a place to what is expected there, without what was found."""
+        found: dict[str, str] = {}
+        for error in self.validator.iter_errors(structured):
+            expectation = _UNNAMED.get(str(error.kind.name), error.message)
+            found.setdefault(_place(error.instance_path, "result"), expectation)
+        return found
 
 
 def _fields(name: str, function: Callable[..., Any], skip: frozenset[str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -204,5 +243,5 @@ def _told(error: jsonschema_rs.ValidationError) -> Iterator[tuple[str, str]]:
         yield _place(error.instance_path), ", or ".join(dict.fromkeys(one.message for one in inner)) or error.message
 
 
-def _place(path: Any) -> str:
-    return "arguments" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+def _place(path: Any, root: str = "arguments") -> str:
+    return root + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)

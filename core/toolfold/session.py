@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import anyio
 
 from . import dispatch
-from .catalog import KINDS, Catalog, Kind, Profile, Spec
+from .catalog import Catalog, Kind, Profile, Spec
 from .dispatch import Context, Progress, Spelling, ToolResult, no_progress
 from .errors import (
     HookFailed,
@@ -24,8 +25,9 @@ from .errors import (
     ToolfoldError,
     ToolNotFound,
 )
-from .listing import GroupInfo, Page, group_infos, listed, page_of
+from .listing import GroupInfo, Page, changes, group_infos, listed, page_of
 from .machine import Plan, Step, everything_left, plan
+from .modes import narrowed
 from .names import is_text
 from .observe import (
     Change,
@@ -178,9 +180,12 @@ class Session:
         snapshot = self.snapshot
         return bool(snapshot.mask >> snapshot.catalog.number(path) & 1)
 
-    def view(self) -> View:
-        """Return the view of one request: the present snapshot and one reading of the application state."""
-        return self._tools.view_of(self.snapshot)
+    def view(self, request: View | None = None) -> View:
+        """Return the view of one request: the present snapshot and one reading of the application state.
+
+        With `request`, a view of the same request, the reading is that one's (SPEC MOD-3).
+        """
+        return self._tools.view_of(self.snapshot) if request is None else request.of(self.snapshot)
 
     def list_groups(self) -> tuple[GroupInfo, ...]:
         """Return all groups with their states, in canonical order (SPEC LST-4)."""
@@ -212,6 +217,7 @@ class Session:
         progress: Progress | None = None,
         request: Any = None,
         spell: Spelling = str,
+        view: View | None = None,
     ) -> ToolResult:
         """Call a tool and return its result (SPEC 9).
 
@@ -221,16 +227,17 @@ class Session:
             progress: Is told how far the call has come.
             request: Whatever the call came from, for the handler's context.
             spell: Gives tools' names in results as the caller knows them.
+            view: What the call is checked against, if there is more to this request than the call (SPEC MOD-3).
 
         Raises:
             ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        spec, snapshot = self._find("tool", name)
-        context = Context(self, name, snapshot, request, spell, progress or no_progress)
-        result = await dispatch.run(spec, arguments, context)
-        if not result.is_error and result.needs is None and name in context.snapshot.catalog.opened_by:
-            await self._open_on(name, context.snapshot.catalog.opened_by[name])
+        spec, view = self._find("tool", name, view)
+        context = Context(self, name, view, request, spell, progress or no_progress)
+        result = await dispatch.run(narrowed(spec, view), arguments, context)
+        if not result.is_error and result.needs is None and name in view.snapshot.catalog.opened_by:
+            await self._open_on(name, view)
         return result
 
     async def fetch(
@@ -242,8 +249,8 @@ class Session:
             ToolNotFound: It is unknown or not available.
             InvalidArguments: The arguments do not fit.
         """
-        spec, snapshot = self._find(kind, name)
-        return await self._answer(spec, arguments or {}, snapshot, request)
+        spec, view = self._find(kind, name)
+        return await self._answer(spec, arguments or {}, view, request)
 
     async def read(self, uri: str, request: Any = None) -> Any:
         """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
@@ -263,7 +270,7 @@ class Session:
         if found is None:
             raise ToolNotFound(uri, self._tools.hint(resource, view), "resource")
         spec, arguments = found
-        answer = await self._answer(spec, arguments, view.snapshot, request)
+        answer = await self._answer(spec, arguments, view, request)
         return dispatch.to_contents(uri, spec.definition.get("mimeType"), answer)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None) -> Any:
@@ -292,9 +299,16 @@ class Session:
         return bool(await self.transition(deactivate=(path,), force=force))
 
     async def transition(
-        self, activate: Iterable[str] = (), deactivate: Iterable[str] = (), *, force: bool = False
+        self,
+        activate: Iterable[str] = (),
+        deactivate: Iterable[str] = (),
+        *,
+        force: bool = False,
+        view: View | None = None,
     ) -> Change:
         """Deactivate and activate groups as one atomic step; return what changed (SPEC ACT-9).
+
+        `view` is that of the request that the step is part of, if there is one (SPEC MOD-3).
 
         Raises as `activate` does, and `ExclusionConflict` if two groups to activate exclude one another.
         """
@@ -302,10 +316,12 @@ class Session:
         async with self._steps.turn(self.id):
             self._check_open()
             self._tools.pool.touch(self)
-            return await self._carry_out(lambda: plan(self.snapshot, step), force)
+            return await self._carry_out(lambda: plan(self.snapshot, step), force, view)
 
-    def set_fact(self, name: str, value: Any) -> None:
+    def set_fact(self, name: str, value: Any, *, view: View | None = None) -> None:
         """Set a fact: JSON's scalars, or tuples of them (SPEC SES-5). Predicates see it from the next request on.
+
+        `view` is that of the request that this is part of, if there is one (SPEC MOD-3).
 
         Raises:
             InvalidDefinition: The value is not an immutable JSON value.
@@ -316,9 +332,9 @@ class Session:
         if not is_text(name) or not _is_fact(value):
             raise InvalidDefinition(str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such")
         self._tools.pool.touch(self)
-        before = self.view()
+        before = self.view(view)
         self._snapshot = before.snapshot.with_facts({**before.snapshot.facts, name: value})
-        self._tell_listeners(self._lists_changed(before, before.of(self._snapshot)))
+        self._tell_listeners(changes(before, before.of(self._snapshot)))
 
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
@@ -343,53 +359,51 @@ class Session:
         if self._status != "open":
             raise SessionClosed(self.id)
 
-    def _find(self, kind: Kind, name: str) -> tuple[Spec, Snapshot]:
-        """Return what is called by that name, and the snapshot in which it is available (SPEC CALL-4)."""
+    def _find(self, kind: Kind, name: str, view: View | None = None) -> tuple[Spec, View]:
+        """Return what is called by that name, and the view in which it is available (SPEC CALL-4)."""
         self._check_open()
         self._tools.pool.touch(self)
-        view = self.view()
+        view = view or self.view()
         spec = view.snapshot.catalog.shelves[kind].by_name.get(name)
         if spec is None or not available(spec, view):
             raise ToolNotFound(name, self._tools.hint(spec, view), kind.replace("_", " "))
-        return spec, view.snapshot
+        return spec, view
 
-    async def _answer(self, spec: Spec, arguments: Mapping[str, Any], snapshot: Snapshot, request: Any) -> Any:
+    async def _answer(self, spec: Spec, arguments: Mapping[str, Any], view: View, request: Any) -> Any:
         values = dict(arguments)
         if spec.arguments is not None:
             values = spec.arguments.check(spec.name, values)
-        return await spec.handler(values, Context(self, spec.name, snapshot, request))
+        return await spec.handler(values, Context(self, spec.name, view, request))
 
     def _end(self) -> Plan:
         snapshot = self.snapshot
         known = [path for path in self._lent if path in snapshot.catalog.index]
         return everything_left(snapshot, mask_of(snapshot.catalog, known))
 
-    async def _carry_out(self, make_plan: MakePlan, force: bool) -> Change:
+    async def _carry_out(self, make_plan: MakePlan, force: bool, view: View | None = None) -> Change:
         timeout = self._tools.hook_timeout
+        commit = partial(self._commit, view)
         try:
-            return await self._steps.carry_out(self, make_plan, self._commit, timeout=timeout, force=force)
+            return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force)
         except HookFailed as error:
             self._tools.observers.tell(RolledBack(self.id, error))
             raise
 
-    def _commit(self, planned: Plan, transaction: Transaction) -> Change:
-        before = self.view()
+    def _commit(self, view: View | None, planned: Plan, transaction: Transaction) -> Change:
+        before = self.view(view)
         transaction.commit()
         self._snapshot = (
             planned.after.with_facts(before.facts) if planned.after.facts != before.facts else planned.after
         )
         after = before.of(self._snapshot)
         entered, left = planned.paths
-        change = Change(entered, left, self._lists_changed(before, after), tuple(transaction.failures))
+        change = Change(entered, left, changes(before, after), tuple(transaction.failures))
         self._tools.observers.tell(Committed(self.id, change))
         if change.failures:
             log.warning("session %s: %d hooks failed and were passed over", self.id, len(change.failures))
             self._tools.observers.tell(HooksFailed(self.id, change.failures))
         self._tell_listeners(change.lists)
         return change
-
-    def _lists_changed(self, before: View, after: View) -> frozenset[str]:
-        return frozenset(kind for kind in KINDS if listed(before, kind) != listed(after, kind))
 
     def _tell_listeners(self, kinds: frozenset[str]) -> None:
         if not kinds:
@@ -401,10 +415,10 @@ class Session:
                 log.exception("session %s: a listener could not be told of a change", self.id)
                 self._tools.observers.tell(NotificationFailed(self.id, error))
 
-    async def _open_on(self, tool: str, groups: tuple[str, ...]) -> None:
-        for path in groups:
+    async def _open_on(self, tool: str, view: View) -> None:
+        for path in view.snapshot.catalog.opened_by[tool]:
             try:
-                await self.transition(activate=(path,))
+                await self.transition(activate=(path,), view=view)
             except ToolfoldError as error:
                 log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
                 self._tools.observers.tell(EventRefused(self.id, tool, error))

@@ -12,11 +12,13 @@ from typing import Any, TypedDict, cast
 
 from . import declare
 from .catalog import Kind, Spec
-from .dispatch import adapted, raw_handler
+from .dispatch import adapted, checked, raw_handler
 from .errors import InvalidDefinition, InvalidName
+from .fields import input_of, output_of
+from .modes import with_modes
 from .names import is_text
 from .resources import template_variables
-from .schema import Arguments, check_text, compile_schema, plain_json, table
+from .schema import Arguments, check_text, plain_json, table
 from .visibility import Visibility
 
 HINTS = {
@@ -50,7 +52,12 @@ def tool_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, A
     """Return the spec of a tool; `options` are those of `ToolSet.register`. Raises `InvalidDefinition`."""
     name, group, rule = place
     wire = definition(name, {**options, "description": _described(handler, options)})
-    handle, arguments = adapted(name, handler, options.get("input_schema"))
+    handle, arguments = adapted(name, handler, input_of(name, options))
+    if (output := output_of(name, options)) is not None:
+        wire["outputSchema"] = output.schema
+        handle = checked(name, handle, output) if options.get("check_output", True) else handle
+    if (modes := options.get("modes")) is not None:
+        arguments = with_modes(name, modes, arguments)
     return Spec(
         kind="tool",
         name=name,
@@ -62,6 +69,7 @@ def tool_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, A
         hidden=bool(options.get("hidden")),
         category=options.get("category"),
         tags=tuple(options.get("tags", ())),
+        modes=modes,
     )
 
 
@@ -115,15 +123,12 @@ def _described(handler: Any, options: Mapping[str, Any]) -> Any:
 def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts that every definition on the wire has, checked (SPEC REG-6): absent ones are left out.
 
-    `options` may hold `title`, `description`, `icons`, `meta`, `category`, `annotations` and `output_schema`.
+    `options` may hold `title`, `description`, `icons`, `meta`, `category` and `annotations`.
     """
     made: dict[str, Any] = {"name": name}
     for key in ("title", "description"):
         if (text := check_text(name, key, options.get(key))) is not None:
             made[key] = text
-    if (schema := options.get("output_schema")) is not None:
-        made["outputSchema"] = plain_json(name, schema, "output schema")
-        compile_schema(name, made["outputSchema"], "output schema")
     if (annotations := options.get("annotations")) is not None:
         made["annotations"] = _annotations(name, plain_json(name, annotations, "annotations"))
     if (icons := options.get("icons")) is not None:

@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import count
 from typing import Any, Literal, TypeVar, Unpack
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from . import declare
 from .catalog import Catalog, GroupSpec, Hook, Kind, Profile, Spec
+from .catalog_tool import OPTIONS as CATALOG_OPTIONS
+from .catalog_tool import CatalogTool
 from .control import ControlStyle, Loader
 from .dispatch import ToolResult
 from .draft import Draft
 from .errors import ConfigError, ExclusionConflict, SessionClosed
 from .listing import GroupInfo, Page
+from .modes import Modes
 from .names import canonical_key, qualified_name
 from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, log
 from .pool import SessionPool
@@ -38,7 +41,7 @@ class ToolSet:
         control_visibility: `"always"`, or `"relevant"` to list a control tool only while it can do something.
         page_size: The greatest number of items in a page of a list; `None` for one page.
         on_hidden: `"opaque"`, or `"hint"` to name the group to activate when a tool of an inactive group is called.
-        state: Supplies `view.state` to predicates; called at most once for each request.
+        state: Supplies `view.state` to predicates and counts; called at most once for each request (SPEC MOD-3).
         max_active: The greatest number of active groups in a session (SPEC ACT-10).
         evict: `"oldest"` to make room for a new group by closing the longest-active one; `None` to refuse.
         hook_timeout: Seconds that a hook may take (SPEC HOOK-6); `None` for ever.
@@ -87,7 +90,7 @@ class ToolSet:
         self.pool = SessionPool(max_sessions, when_full == "end_idlest", idle_timeout, clock, self.observers)
         self._identities = count(1)
         self._default: Session | None = None
-        self._reported: WeakSet[Spec] = WeakSet()
+        self._reported: WeakKeyDictionary[Spec, set[str | None]] = WeakKeyDictionary()
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -185,8 +188,11 @@ class ToolSet:
         handler: Callable[..., Any],
         *,
         description: str | None = None,
+        input: Any = None,
+        output: Any = None,
         input_schema: Any = None,
         output_schema: Any = None,
+        check_output: bool = True,
         title: str | None = None,
         group: str | None = None,
         flat: bool = False,
@@ -197,16 +203,22 @@ class ToolSet:
         annotations: Mapping[str, Any] | None = None,
         icons: Iterable[Any] | None = None,
         meta: Mapping[str, Any] | None = None,
+        modes: Modes | None = None,
     ) -> Spec:
         """Register a tool and return its spec (SPEC NAM-2, REG-6).
 
         Args:
             name: The base name, or the full name of a tool in a group.
-            handler: With `input_schema`, a function of nothing, the arguments, or arguments and `Context`; without, a
-                function whose annotated parameters describe the arguments. Sync or async.
+            handler: With `input` or `input_schema`, a function of nothing, the arguments, or arguments and `Context`;
+                without, a function whose annotated parameters describe the arguments. Sync or async.
             description: What the model is told; the handler's docstring otherwise (SPEC KIT-1).
-            input_schema: A JSON Schema mapping whose root is an object.
-            output_schema: A JSON Schema mapping of the structured result.
+            input: The arguments: a field specification (see `toolfold.fields`), a JSON Schema mapping whose root is an
+                object, or one as a JSON text (SPEC KIT-3).
+            output: The structured result, in the same forms.
+            input_schema: The arguments as JSON Schema, mapping or text; never taken for a field specification.
+            output_schema: The structured result as JSON Schema.
+            check_output: Whether a result that does not fit the output schema becomes an error (SPEC KIT-6); turn it
+                off for a handler that passes on what others answer.
             title: The name that people see.
             group: The group that the tool belongs to; root otherwise.
             flat: Keep the name unqualified although the tool is in a group (SPEC NAM-5).
@@ -217,14 +229,18 @@ class ToolSet:
             annotations: Hints such as `{"readOnlyHint": True}`.
             icons: Icons in the form of the MCP specification.
             meta: More for `_meta`.
+            modes: The modes of a composite tool, of which clients are shown the available ones (SPEC MOD-1).
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
         options = {
             "description": description,
+            "input": input,
+            "output": output,
             "input_schema": input_schema,
             "output_schema": output_schema,
+            "check_output": check_output,
             "title": title,
             "hidden": hidden,
             "category": category,
@@ -232,6 +248,7 @@ class ToolSet:
             "annotations": annotations,
             "icons": icons,
             "meta": meta,
+            "modes": modes,
         }
         return self._draft.add_spec(tool_spec(self._draft.place(name, group, flat, visibility), handler, options))
 
@@ -243,19 +260,46 @@ class ToolSet:
         """
 
         def decorate(function: F) -> F:
-            self.register(name or declare.name_of(function), function, **declare.tool_options(options))
+            self.register(name or declare.name_of(function), function, **declare.resolved(options))
             return function
 
         return decorate
 
     def include(self, declared: Any, *, group: str | None = None, **options: Any) -> None:
-        """Register all that an object declares with `@tool` and `@group`, or nothing of it (SPEC KIT-7, REG-1).
+        """Register all that a toolkit declares, or nothing of it (SPEC KIT-4, KIT-7, REG-1).
 
-        An instance of a class decorated with `@group` becomes a group; the tools of any other object are registered at
-        root. `group` puts everything below that group; `category` and `hidden` override what the tools say.
+        Args:
+            declared: An instance of a class, or a module, whose functions are marked with `@tool`, `@prompt`,
+                `@resource`, `@resource_template` and `@group`; see `toolfold.declare`. An instance of a class that is
+                itself marked with `@group` becomes a group; what anything else declares is registered at root.
+            group: The group to put everything below.
+            options: Options of `register` for all tools, such as `category`, `hidden` or `visible`; they go over what
+                the marks and the toolkit say. What fits one tool alone, such as `name`, is refused.
+
+        Raises:
+            InvalidDefinition: Two functions would be the same tool, or an option or definition is wrong.
+            InvalidName, DuplicateName, GroupNotFound: As in `register`.
         """
         with self._draft.all_or_nothing():
             declare.include(self, declared, group, options)
+
+    def register_catalog_tool(self, name: str = "catalog", *, everything: bool = False, **options: Any) -> Spec:
+        """Register a tool that shows what can be used, listed or hidden, with full definitions; return its spec.
+
+        It takes `type`, `query`, `category` and `include_hidden`, and answers with one key for each requested section:
+        `tools` (those that open and close groups, and itself, among them), `prompts`, `resources`,
+        `resource_templates`. Only what is available in the caller's snapshot is shown (SPEC CAT-1, CAT-2).
+
+        Args:
+            name: What it is called.
+            everything: Also show what is not available, such as tools of inactive groups and of predicates that do not
+                hold. Whoever can call the catalog tool then knows of them; calling them is as before.
+            options: Options of `register`, such as `hidden=True` to keep it out of lists, `group` or `description`.
+
+        Raises:
+            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
+        """
+        return self.register(name, CatalogTool(everything), **{**CATALOG_OPTIONS, **options})
 
     def register_prompt(
         self,
@@ -366,11 +410,13 @@ class ToolSet:
         """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""
         return self.observers.add(observer)
 
-    def _report(self, spec: Spec, error: Exception) -> None:
-        if spec not in self._reported:
-            self._reported.add(spec)
-            log.error("the visibility predicate of %s %r failed", spec.kind, spec.name, exc_info=error)
-            self.observers.tell(PredicateFailed(spec.kind, spec.name, error))
+    def _report(self, spec: Spec, error: Exception, mode: str | None) -> None:
+        reported = self._reported.setdefault(spec, set())
+        if mode not in reported:
+            reported.add(mode)
+            of = "" if mode is None else f"mode {mode!r} of "
+            log.error("a predicate or count of %s%s %r failed", of, spec.kind, spec.name, exc_info=error)
+            self.observers.tell(PredicateFailed(spec.kind, spec.name, error, mode))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -407,7 +453,11 @@ class ToolSet:
         return self.pool.sessions
 
     def notify_list_changed(self, kinds: Iterable[str] = ("tool",)) -> None:
-        """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3)."""
+        """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3).
+
+        So does whoever changes the application state that predicates, modes and counts look at: by itself, a change of
+        it notifies nobody, although the next list shows it.
+        """
         changed = frozenset(kinds)
         for session in self.sessions:
             session.notify(changed)

@@ -1,7 +1,8 @@
 """Visibility rules, their algebra, and the read-only view: the only place where availability is decided (SPEC VIS).
 
 A rule is a value. `holds(rule, view)` says whether it is true of one snapshot; `available(spec, view)` adds what
-happens when a predicate raises. Listing and calling both ask `available` and nothing else (SPEC VIS-7).
+happens when a predicate raises, and that a composite tool needs a mode; `View.modes_of(spec)` says which it has.
+Listing and calling both ask these two and nothing else (SPEC VIS-7).
 
 Two facts about a rule are worked out once, when a catalog is compiled, for lists to cost what they return (SPEC LST-5):
 `anchors(rule)`, groups without which the rule can't hold, and `is_static(rule)`, whether it depends on the active
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 Predicate = Callable[["View"], bool]
 StateReader = Callable[[], Any]
-FailureReport = Callable[["Spec", Exception], None]
+FailureReport = Callable[["Spec", Exception, str | None], None]
 
 
 class View:
     """What predicates see: one snapshot, and one reading of the application state (SPEC VIS-3, MOD-3)."""
 
-    __slots__ = ("_read", "_reading", "_report", "_snapshot")
+    __slots__ = ("_modes", "_read", "_reading", "_report", "_snapshot")
 
     def __init__(
         self, snapshot: Snapshot, read_state: StateReader | None = None, report: FailureReport | None = None
@@ -40,6 +41,7 @@ class View:
         self._read = read_state
         self._reading: tuple[Any, Exception | None] | None = None
         self._report = report
+        self._modes: dict[Spec, tuple[str, ...]] = {}
 
     @property
     def snapshot(self) -> Snapshot:
@@ -77,10 +79,20 @@ class View:
         """Return a view of another snapshot that shares this one's reading of the application state."""
         return View(snapshot, lambda: self.state, self._report)
 
-    def predicate_failed(self, spec: Spec, error: Exception) -> None:
-        """Report that a predicate of `spec` raised."""
+    def modes_of(self, spec: Spec) -> tuple[str, ...]:
+        """Return the available modes of a composite tool in declared order, decided once for this view (SPEC MOD-1)."""
+        spec = spec.origin or spec
+        found = self._modes.get(spec)
+        if found is None:
+            modes = spec.modes.modes.items() if spec.modes is not None else ()
+            found = tuple(name for name, mode in modes if _mode_available(spec, name, mode.available, self))
+            self._modes[spec] = found
+        return found
+
+    def predicate_failed(self, spec: Spec, error: Exception, mode: str | None = None) -> None:
+        """Report that a predicate of `spec` raised, or of one of its modes."""
         if self._report is not None:
-            self._report(spec, error)
+            self._report(spec, error, mode)
 
 
 class Visibility:
@@ -159,11 +171,22 @@ class Not(Visibility):
 
 
 def available(spec: Spec, view: View) -> bool:
-    """Return whether `spec` is available in the view's snapshot: listed unless hidden, and callable (SPEC VIS-5)."""
+    """Return whether `spec` is available in the view's snapshot: listed unless hidden, and callable (SPEC VIS-5).
+
+    A composite tool is not while none of its modes is (SPEC MOD-1).
+    """
     try:
-        return holds(spec.rule, view)
+        return holds(spec.rule, view) and (spec.modes is None or bool(view.modes_of(spec)))
     except Exception as error:
         view.predicate_failed(spec, error)
+        return False
+
+
+def _mode_available(spec: Spec, name: str, predicate: Predicate | None, view: View) -> bool:
+    try:
+        return predicate is None or _truth(predicate(view))
+    except Exception as error:
+        view.predicate_failed(spec, error, name)
         return False
 
 
@@ -218,6 +241,11 @@ def is_static(rule: Visibility) -> bool:
     return not any(isinstance(leaf, When) for leaf in leaves(rule))
 
 
+def is_settled(spec: Spec) -> bool:
+    """Return whether what is shown of `spec`, and whether it is, depends on the active groups alone."""
+    return is_static(spec.rule) and (spec.modes is None or not spec.modes.changing)
+
+
 def anchors(rule: Visibility) -> frozenset[str]:
     """Return groups each of which must be active for `rule` to hold; empty if none is necessary."""
     match rule:
@@ -237,13 +265,14 @@ def check_rule(name: str, rule: Visibility) -> None:
         if isinstance(leaf, When):
             if not callable(leaf.predicate):
                 raise InvalidDefinition(name, "its visibility predicate is not callable")
-            if _is_async(leaf.predicate):
+            if is_async(leaf.predicate):
                 raise InvalidDefinition(name, "its visibility predicate is async; predicates must answer at once")
         elif not isinstance(leaf, Always | Group):
             raise InvalidDefinition(name, f"{leaf!r} is not a visibility rule; use Visibility.always, group or when")
 
 
-def _is_async(function: Any) -> bool:
+def is_async(function: Any) -> bool:
+    """Return whether calling `function` gives something to await."""
     while isinstance(function, partial):
         function = function.func
     call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async counts too

@@ -19,6 +19,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "traced": ("sessions", "traced"),
     "growth": ("sessions", "growth"),
     "traced-growth": ("sessions", "traced_growth"),
+    "telemetry": ("telemetry", "measure"),
     "wire": ("wire", "measure"),
     "serving": ("serving", "measure"),
     "imports": ("imports", "measure"),

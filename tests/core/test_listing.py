@@ -1,6 +1,7 @@
 """SPEC 7: lists are pure, ordered, paged by name, and cost what they return."""
 
 import base64
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolfold import InvalidCursor, Page, Session, Spec, State, ToolSet, Visibility
+from toolfold import InvalidCursor, Mode, Modes, Page, Snapshot, Spec, State, ToolSet, View, Visibility
 from toolfold.catalog import Shelf
+from toolfold.listing import changes
 
 NAMES = st.sets(st.text("abAB01_-", min_size=1, max_size=4), max_size=25)
 
@@ -26,11 +28,15 @@ def desk(names: Iterable[str] = (), **settings: Any) -> ToolSet:
     return tools
 
 
-def pages(session: Session | ToolSet) -> list[Page]:
-    """Return all pages, from the first cursor to the last."""
-    found = [session.list_tools()]
+def pages(tools: ToolSet, extra: tuple[Spec, ...] = ()) -> list[Page]:
+    """Return all pages, from the first cursor to the last; a cursor met twice would lead nowhere else."""
+    session = tools.default_session
+    found = [session.list("tool", extra=extra)]
+    cursors: set[str] = set()
     while (cursor := found[-1].next_cursor) is not None:
-        found.append(session.list_tools(cursor))
+        assert cursor not in cursors
+        cursors.add(cursor)
+        found.append(session.list("tool", cursor, extra))
     return found
 
 
@@ -159,12 +165,30 @@ def test_a_cursor_survives_the_removal_of_the_tool_that_it_names() -> None:
 
 
 @pytest.mark.spec("LST-2")
-def test_a_cursor_works_whatever_the_tool_set_is_called() -> None:
-    for name in ("two\nlines", "", "ünï/code"):
-        tools = ToolSet(name, page_size=1)
-        tools.register("a", answer)
-        tools.register("b", answer)
-        assert [page.names for page in pages(tools)] == [("a",), ("b",)]
+@pytest.mark.parametrize("name", ["two\nlines", "", "ünï/code", ">>>", "???", "desk"])
+@pytest.mark.parametrize("first", ["a", "aW", "aaW", "aaaW"])  # ends of base 64 that a wrong end of padding would take
+def test_a_cursor_needs_no_quoting_and_works_whatever_things_are_called(name: str, first: str) -> None:
+    tools = ToolSet(name, page_size=1)
+    tools.register(first, answer)
+    tools.register("b", answer)
+    found = pages(tools)
+    assert [page.names for page in found] == [(first,), ("b",)]
+    assert found[0].next_cursor is not None
+    assert re.fullmatch("[A-Za-z0-9_-]+", found[0].next_cursor)
+
+
+@pytest.mark.spec("LST-1", "LST-2")
+@pytest.mark.parametrize("rule", [Visibility.always(), Visibility.when(lambda view: True)])
+@pytest.mark.parametrize("size", [None, 1, 2])
+def test_what_an_adapter_lists_beside_the_catalogs_own_is_in_its_place_on_every_page(
+    rule: Visibility, size: int | None
+) -> None:
+    tools = desk(["a", "c"], page_size=size)
+    tools.register("e", answer, visibility=rule)
+    beside = desk(["b", "d"])
+    found = pages(tools, tuple(beside.catalog.tools.values()))
+    assert [name for page in found for name in page.names] == ["a", "b", "c", "d", "e"]
+    assert tools.list_tools().names == ("a", "c", "e")[:size]
 
 
 @pytest.mark.spec("LST-3")
@@ -184,8 +208,20 @@ def test_a_malformed_cursor_is_refused(cursor: str) -> None:
 @pytest.mark.spec("LST-3")
 @pytest.mark.parametrize("cursor", [5, b"x", ["a"], True])
 def test_a_cursor_that_is_no_text_is_refused(cursor: Any) -> None:
-    with pytest.raises(InvalidCursor):
+    with pytest.raises(InvalidCursor) as caught:
         desk(["a"]).list_tools(cursor)
+    assert caught.value.cursor == str(cursor)
+
+
+@pytest.mark.spec("LST-3")
+@pytest.mark.parametrize("junk", ["!!!!", "\n\n\n\n", "===="])
+def test_a_cursor_with_something_added_is_refused(junk: str) -> None:
+    tools = desk(["a", "b"], page_size=1)
+    cursor = tools.list_tools().next_cursor
+    assert cursor is not None
+    for damaged in (junk + cursor, cursor[:4] + junk + cursor[4:], cursor + junk):
+        with pytest.raises(InvalidCursor):
+            tools.list_tools(damaged)
 
 
 @pytest.mark.spec("LST-3")
@@ -236,6 +272,29 @@ async def test_groups_are_listed_with_all_that_is_known_of_them() -> None:
         State.INACTIVE,
     ]
     assert [info.active for info in infos] == [True, False, False, False, False]
+
+
+@pytest.mark.spec("NTF-1")
+@pytest.mark.parametrize("modes", [None, Modes("what", {"on": Mode(count=lambda view: int(view.state))})])
+def test_lists_differ_if_clients_are_shown_something_else_or_something_registered_anew(modes: Modes | None) -> None:
+    schema = {"type": "object", "properties": {"what": {"type": "string"}}}
+    tools = desk(["a", "b"])
+    tools.register("p", answer, visibility=Visibility.when(lambda view: view.state < 3))
+    tools.register("t", answer, input_schema=schema, modes=modes)
+
+    def view(state: int) -> View:
+        return View(Snapshot.of(tools.catalog), lambda: state)
+
+    before = view(1)
+    assert changes(before, before) == changes(before, view(1)) == frozenset()
+    assert changes(before, view(2)) == (frozenset({"tool"}) if modes else frozenset())
+    assert changes(before, view(3)) == {"tool"}
+    tools.register_prompt("q", answer)
+    assert changes(before, view(1)) == {"prompt"}
+    tools.unregister("t")
+    assert changes(before, view(1)) == {"prompt", "tool"}
+    tools.register("t", answer, input_schema=schema, modes=modes)
+    assert changes(before, view(1)) == {"prompt", "tool"}
 
 
 class Counted:

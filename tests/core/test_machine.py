@@ -12,6 +12,7 @@ from toolfold import (
     IllegalEvent,
     ParentInactive,
     Profile,
+    QuotaExceeded,
     Step,
     ToolSet,
     plan,
@@ -233,6 +234,16 @@ def test_a_step_that_would_displace_what_it_asks_for_is_refused(active: tuple[st
         plan(at(tools, *active), Step(("b", "a")))
     assert raised.value.groups == ("a", "b")
     assert raised.value.session is None
+    assert str(raised.value) == "'b' and 'a' can't be active together, so one step can't ask for both: leave one out."
+
+
+@pytest.mark.spec("ACT-10", "ERR-2")
+def test_a_step_over_the_limit_is_refused_with_the_names_of_all_that_it_asked_for() -> None:
+    with pytest.raises(QuotaExceeded) as raised:
+        plan(at(desk(max_active=1)), Step(("c", "a")))
+    assert str(raised.value) == (
+        "The limit of 1 active groups is reached: deactivate a group before you activate 'a', 'c'."
+    )
 
 
 @pytest.mark.spec("ACT-9")

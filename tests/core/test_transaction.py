@@ -253,6 +253,15 @@ def test_what_an_abandoned_transaction_did_is_undone() -> None:
     assert (transaction.state, transaction.cause) == (ABORTED, cause)
 
 
+@pytest.mark.spec("HOOK-5")
+def test_a_transaction_abandoned_before_any_hook_ran_has_no_failed_hook() -> None:
+    transaction = Transaction((), ())
+    assert transaction.next() is None
+    transaction.give_up(RuntimeError("the plan is void"))
+    assert transaction.next() is None
+    assert (transaction.state, transaction.failed_call) == (ABORTED, None)
+
+
 @pytest.mark.spec("HOOK-6")
 def test_a_cancellation_fails_like_any_other_but_is_not_among_the_failures_of_undoing() -> None:
     class Cancelled(BaseException):

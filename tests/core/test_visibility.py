@@ -1,5 +1,6 @@
 """SPEC 6: rules and their algebra, the view of one snapshot, failing predicates, hidden things."""
 
+import inspect
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -143,6 +144,25 @@ def test_rules_mean_what_their_parts_mean(rules: list[tuple[Visibility, Naive]],
     anyio.run(check)
 
 
+async def never(view: View) -> bool:
+    return True
+
+
+@pytest.mark.spec("VIS-1", "VIS-4", "ERR-2")
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        (5, "5 is not a visibility rule; use Visibility.always, group or when"),
+        (Visibility.when(5), "its visibility predicate is not callable"),  # type: ignore[arg-type]
+        (Visibility.when(never), "its visibility predicate is async; predicates must answer at once"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_rule_is_refused_in_words_that_say_what_is_and_for_what(rule: Any, problem: str) -> None:
+    with pytest.raises(InvalidDefinition) as caught:
+        desk().register("t", answer, visibility=rule)
+    assert str(caught.value) == f"'t' can't be registered: {problem}."
+
+
 @pytest.mark.spec("VIS-1", "REG-1")
 @pytest.mark.parametrize(
     ("rule", "error"),
@@ -283,10 +303,6 @@ async def test_a_failing_reading_of_the_state_makes_what_depends_on_it_unavailab
     assert not await is_callable(tools, "t")
 
 
-async def never(view: View) -> bool:
-    return True
-
-
 class AsyncCallable:
     async def __call__(self, view: View) -> bool:
         return True
@@ -308,8 +324,23 @@ def test_an_async_predicate_is_refused_at_registration(predicate: Any, wrap: Cal
 @pytest.mark.spec("VIS-4")
 async def test_a_predicate_that_turns_out_to_be_async_makes_its_tool_unavailable() -> None:
     tools = desk()
-    tools.register("t", answer, visibility=Visibility.when(lambda view: never(view)))  # type: ignore[arg-type, return-value]
+    given: list[Any] = []
+
+    def predicate(view: View) -> Any:
+        given.append(never(view))
+        return given[-1]
+
+    told: list[Event] = []
+    tools.observe(told.append)
+    tools.register("t", answer, visibility=Visibility.when(predicate))
     assert not await is_available(tools, "t")
+    states = [inspect.getcoroutinestate(one) for one in given]
+    for one in given:
+        one.close()
+    assert states == [inspect.CORO_CLOSED] * 2
+    assert [str(event.error) for event in told if isinstance(event, PredicateFailed)] == [
+        "the predicate answered with an awaitable; predicates must answer at once"
+    ]
 
 
 @pytest.mark.spec("VIS-5", "CALL-1")

@@ -161,7 +161,8 @@ def _print(view: View, with_tools: bool) -> None:
         if with_tools:
             for spec in _tools_of(view, cost.path):
                 mark = "*" if spec.name in shown else "-"
-                rows.add_row(Text("  " * (depth + 1) + f"{mark} {spec.name}", style="dim" if mark == "-" else ""))
+                label = f"{mark} {spec.name}{_modes(view, spec)}"
+                rows.add_row(Text("  " * (depth + 1) + label, style="dim" if mark == "-" else ""))
     rows.add_row(
         *("total", "", f"{costs.tools:,}", f"{costs.listed:,}", about(costs.before), about(costs.after)), style="bold"
     )
@@ -186,6 +187,11 @@ def _verdict(view: View, costs: Costs) -> str:
         f"\nThe list costs {-costs.saved:g}% more {when} than all tools would: their definitions are shorter than the "
         'control tools. Larger groups, --control load_tool_group, or control_visibility="relevant" cost less.'
     )
+
+
+def _modes(view: View, spec: Spec) -> str:
+    """Return the modes of a composite tool that are available now."""
+    return "" if spec.modes is None else f" ({spec.modes.parameter}: {', '.join(view.modes_of(spec)) or '-'})"
 
 
 def _tools_of(view: View, path: str | None) -> list[Spec]:
@@ -224,7 +230,12 @@ def _group(view: View, cost: GroupCost, info: GroupInfo | None, shown: set[str])
         "tokens": {"before": cost.before, "after": cost.after},
         "listed": cost.listed,
         "tools": [
-            {"name": spec.name, "listed": spec.name in shown, "tokens": approximate_tokens(dict(spec.definition))}
+            {
+                "name": spec.name,
+                "listed": spec.name in shown,
+                "tokens": approximate_tokens(dict(spec.definition)),
+                **({} if spec.modes is None else {"modes": list(view.modes_of(spec))}),
+            }
             for spec in _tools_of(view, cost.path)
         ],
     }

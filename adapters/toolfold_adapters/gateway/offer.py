@@ -137,6 +137,7 @@ def _register(tools: ToolSet, upstream: Upstream, definition: Mapping[str, Any],
         description=definition.get("description"),
         input_schema=definition["inputSchema"],
         output_schema=definition.get("outputSchema"),
+        check_output=False,  # a result goes on as it is (SPEC GWY-1)
         title=definition.get("title"),
         group=group,
         flat=True,

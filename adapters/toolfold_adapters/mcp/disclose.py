@@ -128,7 +128,7 @@ class Disclosure:
         contents: dict[str, Any] = {"groups": inner} if inner else {}
         for kind in KINDS:
             specs = [spec for spec in listed(view, kind) if spec.group == path and spec.control is None]
-            if definitions := [shown for spec in specs if (shown := self._renderer.definition(spec)) is not None]:
+            if definitions := self._renderer.definitions(specs):
                 contents[LISTS[kind][1]] = definitions
         described = start.catalog.group(path).description
         return {"resultType": "complete", "contents": contents, **({"instructions": described} if described else {})}

@@ -1,14 +1,14 @@
 """Handle delivery, for requests of the modern era, 2026-07-28, which has no sessions (SPEC DEL-2, DEL-7, DEL-11).
 
-A list is a function of its request: of what the request selects, or of the handle that it carries. Opening a group
-changes no list; it answers with the definitions of what became available and with a handle, under which `call_tool`
-calls.
+A list is a function of its request: of what the request selects, or of the handle that it carries, and of the
+application state where predicates, modes or counts look at that. Opening a group changes no list; it answers with the
+definitions of what became available and with a handle, under which `call_tool` calls.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,13 +22,14 @@ from toolfold import (
     InvalidArguments,
     Session,
     Snapshot,
+    Spec,
     ToolNotFound,
     ToolResult,
     ToolSet,
     WireNames,
 )
 from toolfold.catalog import Kind
-from toolfold.listing import page_of
+from toolfold.listing import listed, page_of
 
 from .handles import SignedHandles, StoredHandles, end
 from .principals import principal_of
@@ -179,16 +180,25 @@ class HandleDelivery:
     async def _answer(self, ctx: Any, asked: Asked, state: State) -> ToolResult:
         name = self._wire.from_wire(asked.name)
         session = state.session
+        view = session.view()
         result = await session.call(
-            name, asked.arguments, progress=ctx.session.report_progress, request=ctx, spell=self._wire.to_wire
+            name,
+            asked.arguments,
+            progress=ctx.session.report_progress,
+            request=ctx,
+            spell=self._wire.to_wire,
+            view=view,
         )
         spec = session.catalog.tools.get(name)
         control = spec is not None and spec.control is not None
         changed = session.snapshot.mask != state.before.mask or session.snapshot.facts != state.before.facts
         if not changed and (not control or result.is_error):
             return result
-        handle = await self._handle(ctx, state)
-        return self._told(session, result, handle) if control else _changed(result, handle, self._through.name)
+        handle, now = await self._handle(ctx, state), listed(session.view(view), "tool")
+        if control:
+            return self._told(result, handle, now)
+        before = {spec.name for spec in listed(view.of(state.before), "tool")}
+        return self._changed(result, handle, [spec for spec in now if spec.name not in before])
 
     async def _handle(self, ctx: Any, state: State) -> str:
         """Return a handle of the present state; a session that ran hooks is kept for it from now on."""
@@ -202,25 +212,26 @@ class HandleDelivery:
                 ctx.lifespan_context.start_soon(end, session)
         return state.stored
 
-    def _told(self, session: Session, result: ToolResult, handle: str) -> ToolResult:
+    def _told(self, result: ToolResult, handle: str, now: Iterable[Spec]) -> ToolResult:
         """Return a control tool's answer with the handle and the full definitions of what became available."""
         told = dict(result.structured or {})
-        specs = session.catalog.tools
-        names = [self._wire.from_wire(name) for name in told.get("tools", ())]
-        definitions = [shown for name in names if (shown := self._renderer.definition(specs[name])) is not None]
+        new = {self._wire.from_wire(name) for name in told.get("tools", ())}
+        definitions = self._renderer.definitions(spec for spec in now if spec.name in new)
         guide = f"Handle: {handle}\nGive it as {HANDLE!r} to {self._through.name}, and when you open or close groups."
-        content = [*result.content, {"type": "text", "text": guide}]
-        if definitions:
-            content.append({"type": "text", "text": json.dumps(definitions, ensure_ascii=False)})
+        content = [*result.content, *_texts(guide, definitions)]
         structured = {**told, HANDLE: handle, "tools": definitions}
         return evolve(result, content=content, structured=structured, meta={**(result.meta or {}), HANDLE_META: handle})
 
+    def _changed(self, result: ToolResult, handle: str, new: Iterable[Spec]) -> ToolResult:
+        """Return the answer of a tool that opened groups or set facts by itself: nothing else would tell of it."""
+        guide = f"More may be available now. Handle: {handle}\nGive it as {HANDLE!r} to {self._through.name}."
+        content = [*result.content, *_texts(guide, self._renderer.definitions(new))]
+        return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
 
-def _changed(result: ToolResult, handle: str, through: str) -> ToolResult:
-    """Return the answer of a tool that opened groups or set facts by itself: nothing else would tell of it."""
-    guide = f"More may be available now. Handle: {handle}\nGive it as {HANDLE!r} to {through}."
-    content = [*result.content, {"type": "text", "text": guide}]
-    return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
+
+def _texts(guide: str, definitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    texts = [guide, json.dumps(definitions, ensure_ascii=False)] if definitions else [guide]
+    return [{"type": "text", "text": text} for text in texts]
 
 
 def _handle_of(ctx: Any) -> str | None:

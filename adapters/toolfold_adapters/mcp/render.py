@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -35,13 +35,17 @@ LISTS: Mapping[Kind, tuple[str, str]] = {
 log = logging.getLogger("toolfold.mcp")
 
 
+PROJECTED = ("inputSchema", "_meta")
+"""What of a composite tool's definition depends on its modes: nothing that could keep it from fitting (SPEC MOD-1)."""
+
 Adjust = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Renderer:
     """Puts pages and results on the wire of one era.
 
-    A definition is rendered and checked against the era's schema once, for all sessions and states.
+    A definition is rendered and checked against the era's schema once, for all sessions and states; what the modes of a
+    composite tool change of it is put into that.
 
     Args:
         wire: The names that clients see.
@@ -58,20 +62,27 @@ class Renderer:
 
     def page(self, page: Page, kind: Kind) -> dict[str, Any]:
         """Return a page of a list as a result."""
-        shown = [definition for spec in page.items if (definition := self.definition(spec)) is not None]
-        result: dict[str, Any] = {LISTS[kind][1]: shown}
+        result: dict[str, Any] = {LISTS[kind][1]: self.definitions(page.items)}
         if page.next_cursor is not None:
             result["nextCursor"] = page.next_cursor
         return self._complete(result)
+
+    def definitions(self, specs: Iterable[Spec]) -> list[dict[str, Any]]:
+        """Return the definitions of those that clients of this era can be shown."""
+        return [definition for spec in specs if (definition := self.definition(spec)) is not None]
 
     def definition(self, spec: Spec) -> dict[str, Any] | None:
         """Return a definition as clients of this era are shown it, or `None` if their schema has no place for it.
 
         One that does not fit would cost every client the whole list (SPEC REG-6).
         """
-        if spec not in self._definitions:
-            self._definitions[spec] = self._render(spec)
-        return self._definitions[spec]
+        registered = spec.origin or spec
+        if registered not in self._definitions:
+            self._definitions[registered] = self._render(registered)
+        rendered = self._definitions[registered]
+        if rendered is None or spec is registered:
+            return rendered
+        return {**rendered, **{key: spec.definition[key] for key in PROJECTED if key in spec.definition}}
 
     def _render(self, spec: Spec) -> dict[str, Any] | None:
         shown = dict(spec.definition)

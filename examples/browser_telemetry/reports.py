@@ -1,0 +1,126 @@
+"""What the tools answer: one plain function of the buffers for each mode."""
+
+from collections.abc import Callable, Iterable, Mapping
+from statistics import median
+from typing import Any
+from xml.etree import ElementTree
+
+from attrs import asdict
+
+from .events import PAGE, Action
+from .telemetry import Telemetry
+
+Report = Callable[[Telemetry], Any]
+
+
+def query(path: str) -> list[dict[str, Any]]:
+    """Return the elements of the page at an ElementTree path, such as `.//button`, or raise `SyntaxError`."""
+    found = ElementTree.fromstring(PAGE).findall(path)
+    return [{"tag": element.tag, **element.attrib, "text": (element.text or "").strip()} for element in found]
+
+
+def audit(telemetry: Telemetry) -> list[dict[str, str]]:
+    """Return what keeps people from using the page: images, inputs and buttons without a text."""
+    faults: list[dict[str, str]] = []
+    for tag, key, rule in (("img", "alt", "image-alt"), ("input", "aria-label", "label"), ("button", "text", "name")):
+        for element in query(f".//{tag}"):
+            if not element.get(key):
+                faults.append({"rule": rule, "element": f"<{tag} {element.get('id') or element.get('src')}>"})
+    return faults
+
+
+def _items(events: Iterable[Any]) -> list[dict[str, Any]]:
+    return [asdict(event) for event in events]
+
+
+def _page(telemetry: Telemetry) -> list[dict[str, Any]]:
+    went = [action.target for action in telemetry.actions if action.kind == "navigate"]
+    return [{"path": went[-1] if went else None, "title": ElementTree.fromstring(PAGE).findtext(".//title")}]
+
+
+def _performance(telemetry: Telemetry) -> dict[str, Any]:
+    return {
+        "snapshots": len(telemetry.vitals),
+        "largest_paint": median(one.largest_paint for one in telemetry.vitals),
+        "next_paint": median(one.next_paint for one in telemetry.vitals),
+        "layout_shift": max(one.layout_shift for one in telemetry.vitals),
+    }
+
+
+def _api(telemetry: Telemetry) -> dict[str, list[int]]:
+    """Return the statuses that each endpoint answered with."""
+    statuses: dict[str, set[int]] = {endpoint: set() for endpoint in telemetry.endpoints}
+    for request in telemetry.requests:
+        statuses.setdefault(f"{request.method} {request.path}", set()).add(request.status)
+    return {endpoint: sorted(seen) for endpoint, seen in statuses.items()}
+
+
+def _timeline(telemetry: Telemetry) -> list[dict[str, Any]]:
+    errors = [line for line in telemetry.console if line.level == "error"]
+    return _items(sorted([*telemetry.actions, *errors], key=lambda event: event.at))
+
+
+def _script(action: Action) -> str:
+    match action.kind:
+        case "navigate":
+            return f'page.goto("{action.target}")'
+        case "click":
+            return f'page.click("{action.target}")'
+        case "type":
+            return f'page.fill("{action.target}", "{action.value}")'
+
+
+def _reproduction(telemetry: Telemetry) -> str:
+    return "\n".join(_script(action) for action in telemetry.actions)
+
+
+def _test(telemetry: Telemetry) -> str:
+    return "\n".join(["def test_visit(page):", *(f"    {_script(action)}" for action in telemetry.actions)])
+
+
+def _pr_summary(telemetry: Telemetry) -> str:
+    counts = asdict(telemetry.counts())
+    return "\n".join(["The page told of:", *(f"- {name}: {count}" for name, count in counts.items() if count)])
+
+
+def _sarif(telemetry: Telemetry) -> dict[str, Any]:
+    results = [{"ruleId": fault["rule"], "message": {"text": fault["element"]}} for fault in audit(telemetry)]
+    return {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "browser telemetry"}}, "results": results}]}
+
+
+def _har(telemetry: Telemetry) -> dict[str, Any]:
+    entries = [
+        {
+            "time": one.milliseconds,
+            "request": {"method": one.method, "url": f"https://shop.test{one.path}"},
+            "response": {"status": one.status},
+        }
+        for one in telemetry.requests
+    ]
+    return {"log": {"version": "1.2", "creator": {"name": "browser telemetry", "version": "1"}, "entries": entries}}
+
+
+OBSERVATIONS: Mapping[str, Callable[[Telemetry], list[dict[str, Any]]]] = {
+    "errors": lambda held: _items(line for line in held.console if line.level == "error"),
+    "logs": lambda held: _items(held.console),
+    "network": lambda held: _items(held.requests),
+    "websocket_events": lambda held: _items(held.frames),
+    "websocket_status": lambda held: _items(held.sockets.values()),
+    "actions": lambda held: _items(held.actions),
+    "vitals": lambda held: _items(held.vitals),
+    "page": _page,
+}
+ANALYSES: Mapping[str, Report] = {
+    "performance": _performance,
+    "api": _api,
+    "accessibility": audit,
+    "changes": lambda held: asdict(held.counts()),
+    "timeline": _timeline,
+}
+ARTEFACTS: Mapping[str, Report] = {
+    "reproduction": _reproduction,
+    "test": _test,
+    "pr_summary": _pr_summary,
+    "sarif": _sarif,
+    "har": _har,
+}

@@ -1,0 +1,169 @@
+"""Composite tools on the wire of both eras: narrowed definitions, `_meta`, one reading for each request (SPEC 13)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.client import advertise
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.support import client_of, target_of
+from tests.adapters.mcp.test_disclosure import EXTENSION, contents_of
+from tests.adapters.mcp.test_handle_delivery import text_of, through
+from toolfold import Mode, Modes, ToolSet, View, Visibility
+from toolfold_adapters.mcp.through import HANDLE_META
+
+ERAS = ("legacy", "auto")
+TRANSPORTS = ("memory", "http")
+NAMES = ("errors", "network", "actions")
+SCHEMA = {
+    "type": "object",
+    "properties": {"what": {"type": "string", "enum": list(NAMES)}},
+    "required": ["what"],
+}
+
+
+class Buffers:
+    """An application state that counts how often it is read."""
+
+    def __init__(self, **held: int) -> None:
+        self.held = held
+        self.readings = 0
+
+    def read(self) -> dict[str, int]:
+        self.readings += 1
+        return dict(self.held)
+
+    def take(self) -> int:
+        taken, self.readings = self.readings, 0
+        return taken
+
+
+def filled(name: str) -> Mode:
+    def count(view: View) -> int:
+        return int(view.state.get(name, 0))
+
+    return Mode(available=lambda view: count(view) > 0, count=count)
+
+
+def page_tools(buffers: Buffers, **hooks: Any) -> ToolSet:
+    """Return a composite tool at the root, one in a group, and a plain tool with a predicate."""
+    tools = ToolSet("page", state=buffers.read)
+    tools.register_group("inner", **hooks)
+    modes = Modes("what", {name: filled(name) for name in NAMES})
+    for group in (None, "inner"):
+        tools.register(
+            "observe",
+            lambda arguments: arguments["what"],
+            group=group,
+            input_schema=SCHEMA,
+            modes=modes,
+            category="page",
+        )
+    tools.register("seen", lambda: "seen", visibility=Visibility.when(lambda view: "network" in view.state))
+    return tools
+
+
+async def listed(client: Client, handle: str | None = None) -> dict[str, dict[str, Any]]:
+    meta: Any = {HANDLE_META: handle} if handle else {}
+    tools = (await client.list_tools(cache_mode="bypass", meta=meta)).tools
+    return {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in tools}
+
+
+@pytest.mark.spec("MOD-1", "MOD-2")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_the_wire_has_the_narrowed_definition_and_its_meta(transport: str, era: str) -> None:
+    buffers = Buffers(network=12, actions=8)
+    async with target_of(transport, page_tools(buffers)) as target, client_of(target, era) as (client, _):
+        shown = (await listed(client))["observe"]
+        assert shown["inputSchema"]["properties"]["what"] == {"type": "string", "enum": ["network", "actions"]}
+        assert shown["_meta"] == {
+            "category": "page",
+            "available_modes": ["network", "actions"],
+            "data_counts": {"network": 12, "actions": 8},
+        }
+        buffers.held = {}
+        assert "observe" not in await listed(client)
+
+
+@pytest.mark.spec("MOD-1", "MOD-4", "CALL-1")
+@pytest.mark.parametrize("era", ERAS)
+async def test_other_modes_and_a_tool_without_any_are_refused_as_if_they_had_never_been(era: str) -> None:
+    buffers = Buffers(network=1)
+    async with target_of("memory", page_tools(buffers)) as target, client_of(target, era) as (client, _):
+        unavailable = await client.call_tool("observe", {"what": "actions"})
+        nonsense = await client.call_tool("observe", {"what": "nonsense"})
+        assert unavailable.is_error
+        assert text_of(unavailable).replace("actions", "nonsense") == text_of(nonsense)
+        assert text_of(await client.call_tool("observe", {"what": "network"})) == "network"
+        buffers.held = {}
+        with pytest.raises(MCPError, match=r"^Unknown tool: observe$"):
+            await client.call_tool("observe", {"what": "network"})
+
+
+@pytest.mark.spec("DEL-2", "MOD-1", "MOD-2")
+@pytest.mark.parametrize("hooks", [False, True])
+async def test_opening_a_group_tells_a_modern_client_the_narrowed_definitions(hooks: bool) -> None:
+    buffers = Buffers(network=3)
+    tools = page_tools(buffers, on_activate=(lambda: None) if hooks else None)
+    async with target_of("memory", tools) as target, client_of(target, "auto") as (client, _):
+        result = await client.call_tool("inner.activate", {})
+        (told,) = (result.structured_content or {})["tools"]
+        assert told["inputSchema"]["properties"]["what"]["enum"] == ["network"]
+        assert told["_meta"]["data_counts"] == {"network": 3}
+        handle = (result.meta or {})[HANDLE_META]
+        assert told == (await listed(client, handle))["inner.observe"]
+        assert json.loads(text_of(result).splitlines()[-1]) == [told]
+
+
+@pytest.mark.spec("MOD-3")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_each_request_on_the_wire_reads_the_state_exactly_once(transport: str, era: str) -> None:
+    buffers = Buffers(network=1)
+    async with target_of(transport, page_tools(buffers)) as target, client_of(target, era) as (client, _):
+        await listed(client)  # a client lists by itself when it calls what it has not seen listed
+        assert buffers.take() == 1
+        await client.call_tool("seen", {})
+        assert buffers.take() == 1
+        await client.call_tool("observe", {"what": "nonsense"})
+        assert buffers.take() == 1
+        result = await client.call_tool("inner.activate", {})
+        assert buffers.take() == 1
+        handle = (result.meta or {}).get(HANDLE_META)
+        assert "inner.observe" in await listed(client, handle)
+        assert buffers.take() == 1
+        assert text_of(await through(client, "inner.observe", {"what": "network"}, handle)) == "network"
+        assert buffers.take() == 1
+        await client.call_tool("inner.deactivate", {"handle": handle} if handle else {})
+        assert buffers.take() == 1
+
+
+@pytest.mark.spec("DEL-5", "MOD-1")
+async def test_a_group_that_is_fetched_by_the_draft_extension_has_narrowed_definitions() -> None:
+    buffers = Buffers(network=1)
+    extensions = [advertise(EXTENSION, {})]
+    async with (
+        target_of("memory", page_tools(buffers)) as target,
+        client_of(target, "auto", extensions=extensions) as (client, _),
+    ):
+        (told,) = (await contents_of(client, "inner"))["tools"]
+        assert told["inputSchema"]["properties"]["what"]["enum"] == ["network"]
+
+
+@pytest.mark.spec("DEL-7", "MOD-1")
+async def test_a_list_that_follows_the_state_is_the_same_for_the_same_state_and_never_shared_by_caches() -> None:
+    buffers = Buffers(network=1)
+    async with target_of("memory", page_tools(buffers)) as target, client_of(target, "auto") as (client, _):
+        first = await client.list_tools(cache_mode="bypass")
+        assert first.cache_scope == "private"
+        await client.call_tool("inner.activate", {})
+        buffers.held = {"network": 2}
+        assert await client.list_tools(cache_mode="bypass") != first
+        buffers.held = {"network": 1}
+        again = await client.list_tools(cache_mode="bypass")
+        assert again.model_dump_json() == first.model_dump_json()

@@ -1,0 +1,281 @@
+"""SPEC CAT-1, CAT-2: the catalog tool, with the arguments and defaults of document D, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from toolfold import (
+    DuplicateName,
+    InvalidDefinition,
+    Mode,
+    Modes,
+    Profile,
+    Session,
+    ToolNotFound,
+    ToolSet,
+    Visibility,
+)
+
+SECTIONS = ("tools", "prompts", "resources", "resource_templates")
+ADMIN: Mapping[str, Any] = {"title": "Wipe", "annotations": {"destructiveHint": True}, "meta": {"x": 1}}
+
+
+def shop(**options: Any) -> ToolSet:
+    """Return a shop with something of every kind: listed, hidden, in a group, behind a predicate."""
+    tools = ToolSet("shop", control="none")
+    tools.register("search", lambda: "", description="Find an ITEM", category="Goods")
+    tools.register("wipe", lambda: "", hidden=True, category="Admin", **ADMIN)
+    tools.register("plain", lambda: "")
+    tools.register_group("orders")
+    tools.register("open", lambda: "", group="orders", category="goods")
+    tools.register("audit", lambda: "", visibility=Visibility.when(lambda view: "auditor" in view.facts))
+    tools.register_prompt("review", lambda: "", description="Review an item")
+    tools.register_prompt("insult", lambda: "", hidden=True)
+    tools.register_prompt("refund", lambda: "", group="orders")
+    tools.register_resource("shop://items", lambda: "", name="all")
+    tools.register_resource("shop://ledger", lambda: "", name="books", hidden=True)
+    tools.register_resource_template("shop://items/{id}", lambda arguments: "", name="one")
+    tools.register_resource_template("shop://orders/{id}", lambda arguments: "", name="order", group="orders")
+    tools.register_catalog_tool(**{"hidden": True, **options})
+    return tools
+
+
+async def ask(session: Session, **arguments: Any) -> dict[str, list[dict[str, Any]]]:
+    result = await session.call("catalog", arguments)
+    assert not result.is_error, result.text
+    sections: dict[str, list[dict[str, Any]]] = result.structured
+    return sections
+
+
+def names(sections: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
+    return {section: [entry["name"] for entry in entries] for section, entries in sections.items()}
+
+
+ALL = {
+    "tools": ["catalog", "plain", "search", "wipe"],
+    "prompts": ["insult", "review"],
+    "resources": ["all", "books"],
+    "resource_templates": ["one"],
+}
+"""What is available in a new session."""
+
+LISTED = {"tools": ["plain", "search"], "prompts": ["review"], "resources": ["all"], "resource_templates": ["one"]}
+GOODS = {**ALL, "tools": ["search"]}
+NOTHING: dict[str, list[str]] = {section: [] for section in SECTIONS}
+
+
+@pytest.mark.spec("CAT-1", "CAT-2")
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, ALL),
+        ({"type": "all"}, ALL),
+        ({"type": "tools"}, {"tools": ALL["tools"]}),
+        ({"type": "prompts"}, {"prompts": ALL["prompts"]}),
+        ({"type": "resources"}, {"resources": ALL["resources"]}),
+        ({"type": "resource_templates"}, {"resource_templates": ALL["resource_templates"]}),
+        ({"query": ""}, ALL),
+        ({"query": "WIP"}, {**NOTHING, "tools": ["wipe"]}),
+        (
+            {"query": "item"},
+            {"tools": ["search"], "prompts": ["review"], "resources": ["all"], "resource_templates": ["one"]},
+        ),
+        ({"query": "SHOP://L"}, {**NOTHING, "resources": ["books"]}),
+        ({"query": "{id}"}, {**NOTHING, "resource_templates": ["one"]}),
+        ({"query": "goods"}, NOTHING),
+        ({"query": "nothing has this"}, NOTHING),
+        ({"category": "Goods"}, GOODS),
+        ({"category": "gOODS"}, GOODS),
+        ({"category": "good"}, {**ALL, "tools": []}),
+        ({"category": ""}, {**ALL, "tools": []}),
+        ({"include_hidden": True}, ALL),
+        ({"include_hidden": False}, LISTED),
+        ({"type": "tools", "category": "admin", "query": "W"}, {"tools": ["wipe"]}),
+        ({"type": "tools", "category": "admin", "include_hidden": False}, {"tools": []}),
+    ],
+    ids=str,
+)
+async def test_arguments_choose_what_is_shown(arguments: dict[str, Any], expected: dict[str, list[str]]) -> None:
+    """Document D, arguments of the catalog tool and their defaults; `category` filters tools only."""
+    sections = await ask(shop().default_session, **arguments)
+    assert names(sections) == expected
+    assert list(sections) == [section for section in SECTIONS if section in expected]
+
+
+@pytest.mark.spec("CAT-1", "CALL-2")
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        ({"type": "everything"}, "arguments.type"),
+        ({"type": None}, "arguments.type"),
+        ({"query": 5}, "arguments.query"),
+        ({"category": ["Goods"]}, "arguments.category"),
+        ({"include_hidden": "no"}, "arguments.include_hidden"),
+        ({"everything": True}, "'everything'"),
+    ],
+)
+async def test_wrong_arguments_are_refused_by_place(arguments: dict[str, Any], place: str) -> None:
+    result = await shop().call_tool("catalog", arguments)
+    assert result.is_error
+    assert place in result.text
+
+
+@pytest.mark.spec("CAT-1", "KIT-5")
+async def test_an_entry_is_the_whole_definition_with_hidden_and_its_category() -> None:
+    """Document D, the result of the catalog tool."""
+    tools = shop()
+    sections = await ask(tools.default_session)
+    catalog = tools.catalog
+    wipe = next(entry for entry in sections["tools"] if entry["name"] == "wipe")
+    assert wipe == {**catalog.tools["wipe"].definition, "hidden": True, "category": "Admin"}
+    assert {"title", "annotations", "inputSchema", "_meta"} <= wipe.keys()
+    plain = next(entry for entry in sections["tools"] if entry["name"] == "plain")
+    assert plain == {**catalog.tools["plain"].definition, "hidden": False}
+    assert sections["resources"][1] == {
+        **catalog.shelves["resource"].by_name["shop://ledger"].definition,
+        "hidden": True,
+    }
+    assert all("category" not in entry for section in SECTIONS[1:] for entry in sections[section])
+
+
+@pytest.mark.spec("CAT-2", "VIS-7")
+async def test_what_is_shown_follows_the_callers_snapshot() -> None:
+    tools = shop()
+    async with tools.open_session(active=["orders"]) as buyer, tools.open_session() as auditor:
+        auditor.set_fact("auditor", True)
+        assert names(await ask(buyer)) == {
+            "tools": ["catalog", "orders.open", "plain", "search", "wipe"],
+            "prompts": ["insult", "orders.refund", "review"],
+            "resources": ["all", "books"],
+            "resource_templates": ["one", "order"],
+        }
+        assert names(await ask(auditor, type="tools"))["tools"] == ["audit", *ALL["tools"]]
+        assert names(await ask(buyer, category="GOODS"))["tools"] == ["orders.open", "search"]
+        await buyer.deactivate("orders")
+        assert names(await ask(buyer)) == ALL
+
+
+@pytest.mark.spec("CAT-2")
+async def test_all_that_is_shown_can_be_called_and_nothing_else() -> None:
+    tools = shop()
+    async with tools.open_session() as session:
+        shown = {entry["name"] for entry in (await ask(session))["tools"]}
+        for name in tools.catalog.tools:
+            if name in shown:
+                assert not (await session.call(name)).is_error
+            else:
+                with pytest.raises(ToolNotFound):
+                    await session.call(name)
+
+
+@pytest.mark.spec("CAT-2")
+async def test_an_author_may_show_everything_and_nothing_more_can_be_called() -> None:
+    tools = shop(everything=True)
+    async with tools.open_session() as session:
+        sections = await ask(session)
+        assert names(sections)["tools"] == sorted(tools.catalog.tools)
+        assert names(sections)["prompts"] == ["insult", "orders.refund", "review"]
+        assert names(sections)["resource_templates"] == ["one", "order"]
+        for name in ("orders.open", "audit"):
+            with pytest.raises(ToolNotFound):
+                await session.call(name)
+
+
+@pytest.mark.spec("CAT-2", "PRO-1")
+async def test_what_a_profile_leaves_out_is_not_shown_even_where_everything_is() -> None:
+    tools = shop(everything=True)
+    async with tools.open_session(Profile(name="p")) as session:
+        assert "orders.open" not in names(await ask(session))["tools"]
+        assert names(await ask(session))["prompts"] == ALL["prompts"]
+
+
+@pytest.mark.spec("CAT-2", "PRO-3")
+async def test_the_catalog_tool_only_reads_and_stays_under_a_read_only_profile() -> None:
+    async with shop().open_session(Profile(name="p", available="*", read_only=True)) as session:
+        assert names(await ask(session, type="tools")) == {"tools": ["catalog"]}
+
+
+@pytest.mark.spec("CAT-1", "CTL-6")
+async def test_without_hidden_entries_it_shows_what_the_lists_show_control_tools_among_them() -> None:
+    tools = ToolSet("t", control_visibility="relevant")
+    for path in ("a", "a.x"):
+        tools.register_group(path, f"About {path}")
+        tools.register("t", lambda: "", group=path)
+    tools.register_catalog_tool()
+    async with tools.open_session() as session:
+        for opened in (None, "a", "a.x"):
+            if opened is not None:
+                await session.activate(opened)
+            listed = [{**spec.definition, "hidden": False} for spec in session.list_tools().tools]
+            assert (await ask(session, type="tools", include_hidden=False))["tools"] == listed
+        assert "a.x.deactivate" in names(await ask(session, query="close the group A.X"))["tools"]
+
+
+@pytest.mark.spec("CAT-1", "MOD-1")
+async def test_a_composite_tool_is_shown_with_the_modes_that_are_available() -> None:
+    tools = ToolSet("t")
+    schema = {"type": "object", "properties": {"what": {"type": "string"}}}
+    late = Mode(available=lambda view: "late" in view.facts)
+    tools.register(
+        "observe", lambda: "", input=schema, hidden=True, modes=Modes("what", {"always": Mode(), "late": late})
+    )
+    tools.register_catalog_tool()
+    session = tools.default_session
+
+    async def modes() -> Any:
+        (entry,) = (await ask(session, query="observe"))["tools"]
+        return entry["inputSchema"]["properties"]["what"]["enum"]
+
+    assert await modes() == ["always"]
+    session.set_fact("late", True)
+    assert await modes() == ["always", "late"]
+
+
+@pytest.mark.spec("CAT-1", "MOD-3")
+async def test_one_answer_reads_the_application_state_once() -> None:
+    readings: list[int] = []
+
+    def read() -> int:
+        readings.append(1)
+        return len(readings)
+
+    tools = ToolSet("t", state=read)
+    for name in ("a", "b"):
+        tools.register(name, lambda: "", visibility=Visibility.when(lambda view: view.state > 0))
+    tools.register_catalog_tool(visibility=Visibility.when(lambda view: view.state > 0))
+    assert names(await ask(tools.default_session, type="tools"))["tools"] == ["a", "b", "catalog"]
+    assert len(readings) == 1
+
+
+@pytest.mark.spec("CAT-1", "VIS-4")
+async def test_a_predicate_that_fails_hides_its_tool_from_the_catalog_and_nothing_else() -> None:
+    tools = shop()
+    tools.register("broken", lambda: "", visibility=Visibility.when(lambda view: view.facts["missing"]))
+    assert names(await ask(tools.default_session)) == ALL
+
+
+@pytest.mark.spec("CAT-1", "REG-7")
+async def test_it_is_registered_like_any_tool_under_any_name_and_sees_what_comes_later() -> None:
+    """Document D, registration of the catalog tool: hidden keeps it out of lists, and it is called all the same."""
+    tools = ToolSet("t", control="none")
+    tools.register_group("meta")
+    spec = tools.register_catalog_tool("find", group="meta", hidden=True, category="Meta", description="Look around")
+    assert (spec.name, spec.hidden, spec.description) == ("meta.find", True, "Look around")
+    assert spec.definition["annotations"]["readOnlyHint"] is True
+    session = tools.default_session
+    with pytest.raises(ToolNotFound):
+        await session.call("meta.find")
+    await session.activate("meta")
+    assert session.list_tools().names == ()
+    tools.register("later", lambda: "")
+    (later, itself) = (await session.call("meta.find", {"type": "tools"})).structured["tools"]
+    assert (later["name"], itself["name"]) == ("later", "meta.find")
+    assert itself["category"] == "Meta"
+    with pytest.raises(DuplicateName):
+        tools.register_catalog_tool("meta.find")
+    with pytest.raises(InvalidDefinition):
+        tools.register_catalog_tool(description=5)
+    assert tools.unregister("meta.find") is spec

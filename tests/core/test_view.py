@@ -1,0 +1,119 @@
+"""The parts of visibility by themselves: the view's one reading of the state, and what is worked out from a rule."""
+
+from typing import Any
+
+import pytest
+
+from toolfold import Mode, Modes, Snapshot, Spec, ToolSet, View, Visibility
+from toolfold.visibility import anchors, groups_of, holds, is_static
+
+A, B, C = (Visibility.group(path) for path in "abc")
+WHEN = Visibility.when(lambda view: True)
+WHAT = {"type": "object", "properties": {"what": {"type": "string", "enum": ["on", "off"]}}}
+
+
+def desk() -> ToolSet:
+    tools = ToolSet("desk", control="none")
+    tools.register_group("a")
+    tools.register("t", lambda: "done")
+    return tools
+
+
+def test_without_a_supplier_there_is_no_application_state() -> None:
+    assert View(Snapshot.of(desk().catalog)).state is None
+
+
+@pytest.mark.spec("VIS-3", "MOD-3")
+def test_a_reading_that_fails_is_not_tried_again_and_raises_the_same_each_time() -> None:
+    failures: list[OSError] = []
+
+    def read() -> int:
+        failures.append(OSError("no database"))
+        raise failures[-1]
+
+    view = View(Snapshot.of(desk().catalog), read)
+    for one in (view, view, view.of(view.snapshot)):
+        with pytest.raises(OSError, match="no database") as caught:
+            _ = one.state
+        assert caught.value is failures[0]
+    assert len(failures) == 1
+
+
+@pytest.mark.spec("VIS-3", "VIS-4", "MOD-3")
+def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snapshot() -> None:
+    readings: list[object] = []
+
+    def read() -> object:
+        readings.append(object())
+        return readings[-1]
+
+    told: list[tuple[Spec, Exception]] = []
+    tools = desk()
+
+    def report(spec: Spec, error: Exception, *_: object) -> None:
+        told.append((spec, error))
+
+    before = View(Snapshot.of(tools.catalog), read, report)
+    after = before.of(Snapshot.of(tools.catalog, 1))
+    assert (before.active, after.active) == ((), ("a",))
+    assert after.state is before.state is readings[0]
+    assert len(readings) == 1
+    failure = (tools.catalog.tools["t"], RuntimeError("broken"))
+    after.predicate_failed(*failure)
+    assert told == [failure]
+
+
+@pytest.mark.spec("MOD-1", "MOD-3")
+def test_modes_are_decided_once_for_a_view_and_what_has_none_has_none_available() -> None:
+    asked: list[View] = []
+
+    def there(view: View) -> bool:
+        asked.append(view)
+        return True
+
+    tools = desk()
+    modes = Modes("what", {"on": Mode(available=there), "off": Mode(available=lambda view: False)})
+    tools.register("observe", lambda arguments: "done", input_schema=WHAT, modes=modes)
+    view = View(Snapshot.of(tools.catalog))
+    spec = tools.catalog.tools["observe"]
+    assert view.modes_of(spec) == view.modes_of(spec) == ("on",)
+    assert asked == [view]
+    assert view.modes_of(tools.catalog.tools["t"]) == ()
+
+
+@pytest.mark.spec("LST-5")
+@pytest.mark.parametrize(
+    ("rule", "needed", "mentioned"),
+    [
+        (Visibility.always(), "", ""),
+        (WHEN, "", ""),
+        (A, "a", "a"),
+        (~A, "", "a"),
+        (A & B, "ab", "ab"),
+        (A & WHEN & C, "ac", "ac"),
+        (A | B, "", "ab"),
+        (A | WHEN, "", "a"),
+        ((A & B) | (B & C), "b", "abc"),
+        ((A & B) | ~C, "", "abc"),
+        ((A | B) & C, "c", "abc"),
+        (A & ~B, "a", "ab"),
+    ],
+)
+def test_a_rule_tells_which_groups_it_needs_and_mentions(rule: Visibility, needed: str, mentioned: str) -> None:
+    assert anchors(rule) == set(needed)
+    assert groups_of(rule) == set(mentioned)
+
+
+@pytest.mark.spec("LST-5")
+@pytest.mark.parametrize("rule", [WHEN, ~WHEN, A & WHEN, WHEN | B, ~(A & ~WHEN)])
+def test_a_rule_with_a_predicate_anywhere_depends_on_more_than_the_groups(rule: Visibility) -> None:
+    assert not is_static(rule)
+    assert is_static(~(A & B | ~C) & Visibility.always())
+
+
+@pytest.mark.spec("VIS-1")
+@pytest.mark.parametrize("rule", [5, None, Visibility()])
+def test_what_is_no_rule_has_no_truth(rule: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        holds(rule, View(Snapshot.of(desk().catalog)))
+    assert str(caught.value) == f"{rule!r} is not a visibility rule"

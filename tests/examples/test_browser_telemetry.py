@@ -1,0 +1,554 @@
+"""Document B, by its example server: availability tables, the gate, counts, and its eight test scenarios.
+
+Each is driven as a client would, in three ways: a session in this process, and real MCP clients of both eras.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client import IncomingMessage
+from mcp.shared.exceptions import MCPError
+
+from examples.browser_telemetry import page_tools, tools
+from examples.browser_telemetry.events import Action, Console, Event, Frame, Request, Socket, Vitals, visit
+from examples.browser_telemetry.telemetry import Counts, Telemetry
+from tests.adapters.cli.support import PROGRAM, invoke
+from toolfold import Session, ToolNotFound, ToolSet
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.through import HANDLE_META
+
+ROOT = Path(__file__).parents[2]
+CHANGED = "notifications/tools/list_changed"
+UNKNOWN = "unknown tool"
+
+ENTRY = Console(1, "info", "ready")
+ERROR = Console(2, "error", "price is undefined")
+BODY = Request(3, "GET", "/api/items", 200, 12)
+FRAME = Frame(4, "wss://shop.test", "in", "{}")
+CONNECTION = Socket(5, "wss://shop.test", "open")
+ACTION = Action(6, "click", "#checkout")
+SNAPSHOT = Vitals(7, 1200, 90, 0.02)
+
+
+class Caller:
+    """How a client sees the server: what it is listed, and what it is answered."""
+
+    heard: list[str]
+
+    async def listed(self) -> dict[str, dict[str, Any]]:
+        """Return the definitions in the list, by name."""
+        raise NotImplementedError
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+        """Return whether a call was an error, and its text; for an unknown tool, `UNKNOWN`."""
+        raise NotImplementedError
+
+    async def names(self) -> list[str]:
+        """Return the names in the list, but for what the library itself puts there."""
+        return [name for name in await self.listed() if name != "call_tool"]
+
+    async def modes(self, name: str) -> list[str]:
+        """Return the modes that the list has for a tool; none if the tool is not listed."""
+        definition = (await self.listed()).get(name)
+        if definition is None:
+            return []
+        parameter = {"observe": "what", "analyze": "target", "generate": "format", "configure": "action"}[name]
+        modes: list[str] = definition["inputSchema"]["properties"][parameter]["enum"]
+        return modes
+
+    async def observe(self, what: str = "logs") -> None:
+        """Make an observation, which must succeed."""
+        assert not (await self.call("observe", {"what": what}))[0]
+
+
+class InProcess(Caller):
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.heard = []
+        session.on_list_changed(lambda kinds: self.heard.append(CHANGED))
+
+    async def listed(self) -> dict[str, dict[str, Any]]:
+        return {spec.name: dict(spec.definition) for spec in self.session.list_tools().tools}
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+        try:
+            result = await self.session.call(name, arguments)
+        except ToolNotFound:
+            return True, UNKNOWN
+        return result.is_error, result.text
+
+
+class OverMcp(Caller):
+    """A client of either era; one of the modern era gives back the handle that it was given last."""
+
+    def __init__(self, client: Client, heard: list[str]) -> None:
+        self.client = client
+        self.heard = heard
+        self.handle: str | None = None
+
+    @property
+    def meta(self) -> Any:
+        return {} if self.handle is None else {HANDLE_META: self.handle}
+
+    async def listed(self) -> dict[str, dict[str, Any]]:
+        tools = (await self.client.list_tools(cache_mode="bypass", meta=self.meta)).tools
+        return {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in tools}
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+        try:
+            result = await self.client.call_tool(name, dict(arguments), meta=self.meta)
+        except MCPError as error:
+            if str(error) != f"Unknown tool: {name}":
+                raise
+            return True, UNKNOWN
+        self.handle = (result.meta or {}).get(HANDLE_META, self.handle)
+        return bool(result.is_error), "\n".join(getattr(block, "text", "") for block in result.content)
+
+
+Connect = Callable[[ToolSet], AbstractAsyncContextManager[Caller]]
+
+
+@asynccontextmanager
+async def in_process(tools: ToolSet) -> AsyncGenerator[Caller]:
+    async with tools.open_session() as session:
+        yield InProcess(session)
+
+
+def over_mcp(era: Literal["legacy", "auto"]) -> Connect:
+    @asynccontextmanager
+    async def connect(tools: ToolSet) -> AsyncGenerator[Caller]:
+        async with connected(build_server(tools), era) as caller:
+            yield caller
+
+    return connect
+
+
+@asynccontextmanager
+async def connected(target: Any, era: Literal["legacy", "auto"]) -> AsyncGenerator[Caller]:
+    heard: list[str] = []
+
+    async def hear(message: IncomingMessage) -> None:
+        heard.append(getattr(message, "method", ""))
+
+    async with Client(target, mode=era, message_handler=hear) as client:
+        yield OverMcp(client, heard)
+
+
+WAYS: dict[str, Connect] = {"in process": in_process, "legacy": over_mcp("legacy"), "modern": over_mcp("auto")}
+
+
+@pytest.fixture(params=list(WAYS))
+def connect(request: pytest.FixtureRequest) -> Connect:
+    return WAYS[request.param]
+
+
+@pytest.fixture
+def page() -> Telemetry:
+    return Telemetry()
+
+
+# The eight scenarios
+
+
+@pytest.mark.spec("MOD-5", "MOD-1")
+async def test_document_b_scenario_1_a_fresh_server_lists_observe_and_query_dom(
+    page: Telemetry, connect: Connect
+) -> None:
+    async with connect(page_tools(page)) as client:
+        assert await client.names() == ["observe", "query_dom"]
+        assert await client.modes("observe") == ["errors", "logs", "page"]
+
+
+@pytest.mark.spec("MOD-5", "DEL-8")
+async def test_document_b_scenario_1_holds_to_the_letter_for_a_server_without_call_tool() -> None:
+    async with connected(build_server(tools(), legacy_call_tool=False), "legacy") as client:
+        assert list(await client.listed()) == ["observe", "query_dom"]
+
+
+@pytest.mark.spec("MOD-5", "MOD-1")
+async def test_document_b_scenario_2_network_bodies_bring_network_and_after_an_observation_har(
+    page: Telemetry, connect: Connect
+) -> None:
+    async with connect(page_tools(page)) as client:
+        page.record(BODY)
+        assert await client.modes("observe") == ["errors", "logs", "network", "page"]
+        assert "generate" not in await client.names()
+        await client.observe()
+        assert await client.modes("generate") == ["pr_summary", "sarif", "har"]
+
+
+@pytest.mark.spec("MOD-5", "SES-6")
+async def test_document_b_scenario_3_the_first_observation_lifts_the_disclosure(
+    page: Telemetry, connect: Connect
+) -> None:
+    async with connect(page_tools(page)) as client:
+        await client.observe("errors")
+        assert await client.names() == ["analyze", "configure", "generate", "observe", "query_dom"]
+
+
+@pytest.mark.spec("MOD-5", "MOD-1")
+async def test_document_b_scenario_4_actions_bring_actions_timeline_reproduction_and_test(
+    page: Telemetry, connect: Connect
+) -> None:
+    async with connect(page_tools(page)) as client:
+        await client.observe()
+        before = {name: await client.modes(name) for name in ("observe", "analyze", "generate")}
+        page.record(ACTION)
+        gained = {name: set(await client.modes(name)) - set(modes) for name, modes in before.items()}
+        assert gained["observe"] == {"actions"}
+        assert gained["analyze"] == {"changes", "timeline"}
+        assert gained["generate"] == {"reproduction", "test", "pr_summary"}
+
+
+@pytest.mark.spec("MOD-5", "MOD-1")
+async def test_document_b_scenario_5_a_performance_snapshot_brings_vitals_and_performance(
+    page: Telemetry, connect: Connect
+) -> None:
+    async with connect(page_tools(page)) as client:
+        await client.observe()
+        page.record(SNAPSHOT)
+        assert await client.modes("observe") == ["errors", "logs", "vitals", "page"]
+        assert await client.modes("analyze") == ["performance", "accessibility", "changes"]
+
+
+@pytest.mark.spec("MOD-5", "MOD-2")
+async def test_document_b_scenario_6_configure_has_all_modes_and_no_counts_once_it_is_there(
+    page: Telemetry, connect: Connect
+) -> None:
+    async with connect(page_tools(page)) as client:
+        assert await client.modes("configure") == []
+        await client.observe()
+        for events in ((), (BODY,), (ACTION, SNAPSHOT, ENTRY)):
+            page.record(*events)
+            assert await client.modes("configure") == ["visit", "clear", "capacity"]
+            definitions = await client.listed()
+            assert "_meta" not in definitions["configure"]
+            assert "_meta" not in definitions["query_dom"]
+
+
+@pytest.mark.spec("MOD-5", "MOD-2")
+async def test_document_b_scenario_7_counts_are_the_sizes_of_the_buffers(connect: Connect) -> None:
+    page = Telemetry(capacity=3)
+    async with connect(page_tools(page)) as client:
+        await client.observe()
+        page.record(ENTRY, ERROR, BODY, BODY, ACTION, SNAPSHOT)
+        page.record(*[ACTION] * 9)  # more than there is room for
+        assert await counts(client) == {
+            "observe": {"errors": 1, "logs": 2, "network": 2, "actions": 3, "vitals": 1},
+            "analyze": {"performance": 1, "api": 1, "timeline": 3},
+            "generate": {"reproduction": 3, "test": 3, "har": 2},
+        }
+        page.record(ENTRY, ENTRY, ENTRY, FRAME, CONNECTION)  # the error is the oldest, and goes
+        assert (await counts(client))["observe"] == {
+            "errors": 0,
+            "logs": 3,
+            "network": 2,
+            "websocket_events": 1,
+            "websocket_status": 1,
+            "actions": 3,
+            "vitals": 1,
+        }
+        for name, definition in (await client.listed()).items():
+            if "_meta" in definition:
+                assert definition["_meta"]["available_modes"] == await client.modes(name)
+
+
+@pytest.mark.spec("MOD-5", "MOD-1", "MOD-4")
+async def test_document_b_scenario_8_network_without_actions_is_listed_and_can_be_called_alone(
+    page: Telemetry, connect: Connect
+) -> None:
+    async with connect(page_tools(page)) as client:
+        page.record(BODY)
+        modes = await client.modes("observe")
+        assert ("network" in modes, "actions" in modes) == (True, False)
+        failed, text = await client.call("observe", {"what": "actions"})
+        nonsense = await client.call("observe", {"what": "nonsense"})
+        assert failed
+        assert (failed, text.replace("actions", "nonsense")) == nonsense
+        assert not (await client.call("observe", {"what": "network"}))[0]
+
+
+async def counts(client: Caller) -> dict[str, dict[str, int]]:
+    """Return what the list says of how much there is, for the tools that say anything."""
+    metas = {name: definition.get("_meta") for name, definition in (await client.listed()).items()}
+    return {name: meta["data_counts"] for name, meta in metas.items() if meta}
+
+
+# The availability tables
+
+OBSERVATIONS = (
+    "errors",
+    "logs",
+    "network",
+    "websocket_events",
+    "websocket_status",
+    "actions",
+    "vitals",
+    "page",
+)
+ALWAYS: dict[str, list[str]] = {
+    "observe": ["errors", "logs", "page"],
+    "analyze": ["accessibility"],
+    "generate": ["sarif"],
+    "configure": ["visit", "clear", "capacity"],
+}
+BROUGHT: list[tuple[Event, dict[str, set[str]]]] = [
+    (ENTRY, {"analyze": {"changes"}, "generate": {"pr_summary"}}),
+    (
+        BODY,
+        {"observe": {"network"}, "analyze": {"api", "changes"}, "generate": {"pr_summary", "har"}},
+    ),
+    (FRAME, {"observe": {"websocket_events"}, "analyze": {"changes"}}),
+    (CONNECTION, {"observe": {"websocket_status"}, "analyze": {"changes"}}),
+    (
+        ACTION,
+        {
+            "observe": {"actions"},
+            "analyze": {"changes", "timeline"},
+            "generate": {"reproduction", "test", "pr_summary"},
+        },
+    ),
+    (SNAPSHOT, {"observe": {"vitals"}, "analyze": {"performance", "changes"}, "generate": {"pr_summary"}}),
+]
+
+
+@pytest.mark.spec("MOD-5", "MOD-1")
+@pytest.mark.parametrize(("event", "brought"), BROUGHT, ids=[type(event).__name__ for event, _ in BROUGHT])
+async def test_document_b_tables_each_buffer_brings_its_modes_and_no_others(
+    page: Telemetry, connect: Connect, event: Event, brought: dict[str, set[str]]
+) -> None:
+    async with connect(page_tools(page)) as client:
+        await client.observe()
+        assert {name: await client.modes(name) for name in ALWAYS} == ALWAYS
+        page.record(event)
+        gained = {name: set(await client.modes(name)) - set(modes) for name, modes in ALWAYS.items()}
+        assert {name: modes for name, modes in gained.items() if modes} == brought
+        page.clear()
+        assert {name: await client.modes(name) for name in ALWAYS} == ALWAYS
+
+
+@pytest.mark.spec("MOD-5", "MOD-1", "MOD-4")
+async def test_document_b_tables_all_modes_in_order_and_each_can_be_called_exactly_while_listed(
+    page: Telemetry, connect: Connect
+) -> None:
+    everything = {
+        "observe": list(OBSERVATIONS),
+        "analyze": ["performance", "api", "accessibility", "changes", "timeline"],
+        "generate": ["reproduction", "test", "pr_summary", "sarif", "har"],
+    }
+    parameters = {"observe": "what", "analyze": "target", "generate": "format"}
+    async with connect(page_tools(page)) as client:
+        await client.observe()
+        for events in ((), (ENTRY, ERROR, BODY, FRAME, CONNECTION, ACTION, SNAPSHOT)):
+            page.record(*events)
+            for name, modes in everything.items():
+                listed = await client.modes(name)
+                called = [mode for mode in modes if not (await client.call(name, {parameters[name]: mode}))[0]]
+                assert called == listed
+        assert {name: await client.modes(name) for name in everything} == everything
+
+
+# The gate
+
+
+@pytest.mark.spec("SES-6", "MOD-5", "CALL-1")
+async def test_before_the_gate_opens_its_tools_do_not_exist(page: Telemetry, connect: Connect) -> None:
+    page.record(ACTION)
+    async with connect(page_tools(page)) as client:
+        for _ in range(3):  # listing is no observation
+            assert await client.names() == ["observe", "query_dom"]
+        assert await client.call("generate", {"format": "reproduction"}) == (True, UNKNOWN)
+        assert not (await client.call("query_dom", {"path": ".//button"}))[0]
+        assert (await client.call("observe", {"what": "vitals"}))[0]
+        assert (await client.call("observe", {}))[0]
+        assert await client.names() == ["observe", "query_dom"]
+
+
+@pytest.mark.spec("SES-6", "SES-1")
+async def test_the_gate_stays_open_for_its_holder_and_is_shut_for_everybody_else(
+    page: Telemetry, connect: Connect
+) -> None:
+    tools = page_tools(page)
+    async with connect(tools) as client, connect(tools) as other:
+        await client.observe()
+        for event in (BODY, ACTION):  # messages come and go
+            page.record(event)
+            await client.observe()
+            assert not (await client.call("configure", {"action": "clear"}))[0]
+            assert "generate" in await client.names()
+        assert await other.names() == ["observe", "query_dom"]
+    async with connect(tools) as later:
+        assert await later.names() == ["observe", "query_dom"]
+
+
+@pytest.mark.spec("SES-6", "PER-4")
+async def test_the_gate_is_shut_after_a_restart(page: Telemetry, connect: Connect) -> None:
+    async with connect(page_tools(page)) as client:
+        await client.observe()
+        handle = getattr(client, "handle", None)
+    async with connect(page_tools(page)) as client:
+        assert await client.names() == ["observe", "query_dom"]
+        if handle is not None:  # one of the modern era still has its handle, which is worth nothing now
+            assert isinstance(client, OverMcp)
+            client.handle = handle
+            with pytest.raises(MCPError, match="handle"):
+                await client.names()
+
+
+@pytest.mark.spec("SES-6")
+async def test_nothing_shuts_the_gate_and_no_tool_opens_it_by_name(page: Telemetry) -> None:
+    tools = page_tools(page)
+    (gate,) = tools.catalog.groups
+    assert (gate.controls, gate.transient, gate.opens_on) == (False, True, "observe")
+    assert [spec.name for spec in tools.catalog.tools.values() if spec.control] == []
+
+
+# What clients are told
+
+
+@pytest.mark.spec("NTF-1", "NTF-3", "DEL-1")
+@pytest.mark.parametrize("way", ["in process", "legacy"])
+async def test_a_holder_is_told_when_the_gate_opens_and_when_a_buffer_is_no_longer_empty(
+    page: Telemetry, way: str
+) -> None:
+    tools = page_tools(page, visit(seed=7))
+    async with WAYS[way](tools) as client:
+        await client.observe()
+        assert client.heard == [CHANGED]
+        await client.observe()
+        assert client.heard == [CHANGED]
+        await client.call("configure", {"action": "visit", "amount": 200})
+        assert client.heard == [CHANGED] * 2
+        await client.call("configure", {"action": "visit", "amount": 10})
+        assert client.heard == [CHANGED] * 2
+        await client.call("configure", {"action": "clear"})
+        assert client.heard == [CHANGED] * 3
+
+
+@pytest.mark.spec("DEL-2", "MOD-1", "MOD-2")
+async def test_a_modern_client_is_told_the_definitions_as_they_would_be_listed(page: Telemetry) -> None:
+    page.record(ACTION)
+    async with WAYS["modern"](page_tools(page)) as client:
+        _, text = await client.call("observe", {"what": "actions"})
+        told = json.loads(text.splitlines()[-1])
+        listed = await client.listed()
+        assert [one["name"] for one in told] == ["analyze", "configure", "generate"]
+        assert told == [listed[one["name"]] for one in told]
+
+
+@pytest.mark.spec("DEL-7")
+async def test_modern_lists_are_the_same_bytes_while_the_page_tells_nothing_new(page: Telemetry) -> None:
+    page.record(BODY)
+    tools = page_tools(page)
+    async with WAYS["modern"](tools) as client, WAYS["modern"](tools) as other:
+        first = json.dumps(await other.listed())
+        await client.observe()
+        assert json.dumps(await other.listed()) == first
+        page.record(BODY)
+        assert json.dumps(await other.listed()) != first
+
+
+# The example itself
+
+
+@pytest.mark.spec("MOD-3")
+async def test_one_request_reads_the_buffers_once(page: Telemetry, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings: list[Counts] = []
+    read = page.counts
+
+    def counted() -> Counts:
+        readings.append(read())
+        return readings[-1]
+
+    monkeypatch.setattr(page, "counts", counted)
+    for connect in WAYS.values():
+        async with connect(page_tools(page)) as client:
+            readings.clear()
+            await client.listed()
+            assert len(readings) == 1
+            await client.observe()
+            assert len(readings) == 2
+
+
+def test_the_visitor_does_the_same_for_the_same_seed_and_fills_every_buffer() -> None:
+    page = Telemetry(capacity=10)
+    page.record(*islice(visit(seed=7), 500))
+    assert list(islice(visit(seed=7), 500)) == list(islice(visit(seed=7), 500))
+    assert list(islice(visit(seed=8), 50)) != list(islice(visit(seed=7), 50))
+    counted = page.counts()
+    assert (counted.logs, counted.network, counted.websocket_events, counted.actions, counted.vitals) == (10,) * 5
+    assert counted.errors == sum(line.level == "error" for line in page.console)
+
+
+async def test_every_mode_answers_with_what_the_buffers_hold() -> None:
+    page = Telemetry()
+    page.record(ENTRY, ERROR, BODY, FRAME, CONNECTION, ACTION, SNAPSHOT, Action(8, "type", "#search", "mug"))
+    async with page_tools(page).open_session() as session:
+
+        async def ask(tool: str, **arguments: str) -> Any:
+            return (await session.call(tool, arguments)).structured
+
+        assert (await ask("observe", what="errors"))["items"][0]["text"] == ERROR.text
+        assert (await ask("observe", what="network"))["total"] == 1
+        assert (await ask("analyze", target="api")) == {"api": {"GET /api/items": [200]}}
+        assert len((await ask("analyze", target="accessibility"))["accessibility"]) == 3
+        assert [one["at"] for one in (await ask("analyze", target="timeline"))["timeline"]] == [2, 6, 8]
+        assert (await ask("analyze", target="performance"))["performance"]["largest_paint"] == 1200
+        script = 'page.click("#checkout")\npage.fill("#search", "mug")'
+        assert (await ask("generate", format="reproduction"))["reproduction"] == script
+        assert (await ask("generate", format="har"))["har"]["log"]["entries"][0]["time"] == 12
+        assert len((await ask("generate", format="sarif"))["sarif"]["runs"][0]["results"]) == 3
+        assert [one["id"] for one in (await ask("query_dom", path=".//button"))["elements"]] == [
+            "add-to-cart",
+            "checkout",
+        ]
+        assert (await session.call("query_dom", {"path": "///"})).is_error
+        assert (await session.call("configure", {"action": "capacity", "amount": 0})).is_error
+        assert not (await session.call("configure", {"action": "capacity", "amount": 2})).is_error
+        page.record(ENTRY, ENTRY, ENTRY)
+        assert (await ask("observe", what="logs"))["total"] == 2
+
+
+def test_the_demonstration_runs_and_ends_with_the_gate_shut_for_another_session() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.browser_telemetry"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    first, *_, last = done.stdout.strip().split("\n\n")
+    assert [line.split()[0] for line in first.splitlines()[1:]] == ["observe", "query_dom"]
+    assert [line.split()[0] for line in last.splitlines()[1:]] == ["observe", "query_dom"]
+    assert "websocket_events (1000)" in last
+
+
+@pytest.mark.spec("MOD-5")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_it_is_served_by_the_command_line(era: Literal["legacy", "auto"]) -> None:
+    command = [*PROGRAM[1:], "serve", "examples.browser_telemetry:tools"]
+    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+    server = StdioServerParameters(command=PROGRAM[0], args=command, cwd=ROOT, env=environment)
+    async with connected(server, era) as client:
+        assert await client.modes("observe") == ["errors", "logs", "page"]
+        await client.observe()
+        await client.call("configure", {"action": "visit", "amount": 200})
+        assert "network" in await client.modes("observe")
+
+
+@pytest.mark.spec("MOD-1")
+def test_inspecting_it_shows_the_modes_that_there_are_now() -> None:
+    target = "examples.browser_telemetry:tools"
+    assert "* observe (what: errors, logs, page)" in invoke("inspect", target, "--tools").stdout
+    (root, gate) = json.loads(invoke("inspect", target, "--json").stdout)["groups"]
+    assert [tool.get("modes") for tool in root["tools"]] == [["errors", "logs", "page"], None]
+    assert [tool["listed"] for tool in gate["tools"]] == [False] * 3
