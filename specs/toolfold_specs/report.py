@@ -39,7 +39,7 @@ class Status(Enum):
     FAILED = "failed"
     LEFT_OUT = "left out"
     DIED = "the target failed"
-    BROKEN = "the kit failed"
+    BROKEN = "the harness failed"
 
 
 @frozen
@@ -128,9 +128,9 @@ class Row:
 class Report:
     """A run of the kit against one target.
 
-    `header` says what was run: target, kit version, spec revision, seed. `left_out` has the capabilities that were
-    missing, with the reason. `covered` has, for clauses that the kit cannot see from outside, the names of the tests
-    that show them in the target's own repository. `expected` has what the adopter expects to be violated.
+    `header` says what was run: target, kit version, spec revision, seed. `left_out` has the capabilities and settings
+    that were missing, with the reason. `covered` has, for clauses that the kit cannot see from outside, the names of
+    the tests that show them in the target's own repository. `expected` has what the adopter expects to be violated.
     """
 
     header: Mapping[str, str]
@@ -165,12 +165,17 @@ class Report:
         return tuple(expectation for expectation in self.expected if self._is_stale(expectation, self.results))
 
     @property
+    def ran(self) -> bool:
+        """Whether anything was put to the test at all."""
+        return any(result.cases or result.status in (Status.PASSED, Status.FAILED) for result in self.results)
+
+    @property
     def exit_status(self) -> int:
         """Return 0 if every MUST that applies holds, 1 if one is violated, an expectation is stale or the target failed
-        on the way, 2 if the kit could not run: it failed itself, or not one check applied.
+        on the way, 2 if the kit could not run: it failed itself, no check applied, or the target could not be started.
         """
         statuses = {result.status for result in self.results}
-        if Status.BROKEN in statuses or statuses <= {Status.LEFT_OUT}:
+        if Status.BROKEN in statuses or not self.ran:
             return 2
         return int(any(row.fails for row in self.rows) or bool(self.stale) or Status.DIED in statuses)
 
@@ -202,7 +207,9 @@ class Report:
             return Row(clause, Verdict.HELD, "", checks)
         if tests := self.covered.get(clause.id):
             return Row(clause, Verdict.COVERED, checks=tests)
-        return Row(clause, Verdict.NOT_APPLICABLE, _joined(result.reason for result in about) or NOT_SEEN)
+        never = f"it is checked by layers that were not run: {', '.join(clause.layers)}" if clause.layers else NOT_SEEN
+        reasons = (reason for result in about for reason in result.reason.split("; "))
+        return Row(clause, Verdict.NOT_APPLICABLE, _joined(reasons) or never)
 
     def _is_stale(self, expectation: Expectation, results: Iterable[Result]) -> bool:
         """Return whether the results show that what is expected does not happen (random layers never do)."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolfold_specs.check import Check, run_checks
+from toolfold_specs.checks import Check, run_checks
 from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, TargetFailed, Tool
 from toolfold_specs.layers import exhaustive
 from toolfold_specs.oracle import Oracle, World

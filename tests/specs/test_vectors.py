@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolfold_specs.check import run_checks
+from toolfold_specs.checks import run_checks
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import CAPABILITIES, Setup
 from toolfold_specs.drivers.toolfold import CoreDriver

@@ -11,12 +11,21 @@ from toolfold import __version__
 from . import INTERRUPTED
 from .inspection import inspect_target, list_profiles
 from .options import configure_logging, examples
+from .plugins import plugin_command, plugin_names
 from .serving import serve_target
 from .telling import demonstrate
 
 
 class Program(click.Group):
-    """A group of commands that ends quietly with status 130 when it is interrupted."""
+    """A group of commands, with those that others bring along; it ends quietly with status 130 when interrupted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, sorted."""
+        return sorted({*super().list_commands(ctx), *plugin_names()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; nobody takes the place of one of our own."""
+        return super().get_command(ctx, cmd_name) or plugin_command(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and let Ctrl-C through without the word "Aborted!"."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from ..check import Check
+from ..checks import Check
 from ..driver import Operation, Setup
 from ..oracle import Oracle, World, as_setup
 from ..systems import distinct_systems

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from ..check import Check
+from ..checks import Check
 from ..driver import Operation, Setup
 from ..trial import Case, Trial
 

@@ -1,0 +1,240 @@
+"""The driver of an MCP server as it is: not made for the kit, with the groups that it has.
+
+What is active is read from lists: a group is, if one of its tools is listed. Groups come from a description, or from
+the names of control tools; then their tools and exclusions are found by opening each once, and what is checked is
+whether the same holds ever after. A new session is a new connection, or a request without a handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import evolve
+
+from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, Operation, Setup, TargetFailed
+
+from .description import Call, Described, Description, infer, is_control, load
+from .link import Link
+from .protocol import BEYOND_MODERN, wire_capabilities
+from .sessions import GRACE, McpDriver, Session
+
+MOST_GROUPS: Final = 12
+"""Of how many groups exclusions are found by trying; of more, a description must tell them."""
+
+CALL_TOOL: Final = "call_tool"
+NOT_MADE: Final = "the server was not made for the kit"
+
+
+class AsIsDriver(McpDriver):
+    """Drives a server with the groups that it has.
+
+    Args:
+        link: Where the server is, and which era is spoken. It is closed with the driver.
+        description: The file that describes its groups; None to find them.
+        grace: Seconds that a notice of a changed list is waited for if it did not come with the answer.
+
+    Raises:
+        TargetNotStarted: The server can't be started.
+        TargetFailed: Its groups can't be found.
+        DescriptionError: The description is wrong.
+    """
+
+    def __init__(self, link: Link, description: Path | None = None, grace: float = GRACE) -> None:
+        super().__init__(link, grace)
+        self.capabilities = frozenset({"listing"})
+        self._described = Description()
+        self._inferred = description is None
+        self._fresh = True
+        self._or_close(lambda: self._learn(description))
+        self.given = self._setup = self._described.setup
+        self.capabilities, self.left_out = self._able()
+
+    def _learn(self, description: Path | None) -> None:
+        names = {str(tool["name"]) for tool in self.main.list_all_tools()}
+        self.call_tool = CALL_TOOL if CALL_TOOL in names else None
+        self._described = infer(names) if description is None else load(description)
+        self._by_arguments = self._described.handles == "arguments"
+        if not self._described.groups:
+            raise TargetFailed(
+                "Its list has no tool named like GROUP.activate, so its groups are not known: describe them in a file."
+            )
+        if description is None:
+            self._described = self._found(names)
+
+    def _able(self) -> tuple[frozenset[str], Mapping[str, str]]:
+        """Return what can be driven, and why the rest can't."""
+        missing = dict.fromkeys(CAPABILITIES, NOT_MADE)
+        there = {"listing", "sessions"}
+        tools = self.main.capabilities.get("tools")
+        if self._modern:
+            missing.update(BEYOND_MODERN)
+        else:
+            missing["notifications"] = "the server does not advertise tools.listChanged"
+            there |= {"ending", *(["notifications"] if tools is not None and tools.get("listChanged") else [])}
+        if self._modern and self._by_arguments:
+            there.remove("listing")
+            missing["listing"] = "a list can't be asked for with a handle"
+        wire = wire_capabilities(self.link.era, self.call_tool)
+        return wire | there, {name: why for name, why in missing.items() if name not in there}
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def configure(self, setup: Setup) -> Answer:
+        """Begin anew with the groups that are there; any other setup is refused."""
+        if setup != self.given:
+            return Answer(error="error")
+        self._begin()
+        return Answer()
+
+    def _begin(self) -> None:
+        """Forget all sessions; those that come next are new."""
+        for session in self._sessions.values():
+            if session.connection is not self.main:
+                session.connection.close()
+        self._sessions.clear()
+        if not self._fresh and not self._modern:
+            self.main.close()
+            self.main = self.link.connect()
+        self._fresh = False
+
+    def _session(self, name: str) -> Session:
+        new = name not in self._sessions
+        session = super()._session(name)
+        if new and self._described.starts_active:
+            for path in reversed(self._described.starts_active):
+                self._step("deactivate", path, session)
+            if still := self._active(session):
+                raise TargetFailed(f"The group {still[0]} is open in a new session, and could not be closed.")
+            session.heard = session.connection.changes
+        return session
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def _step(self, verb: str, path: str, session: Session) -> None:
+        """Open or close a group, whatever comes of it."""
+        call = self._call_of(verb, path)
+        if call is not None:
+            self._keep_handle(session, self._ask(session, call.tool, call.arguments))
+
+    def _call_of(self, verb: str, path: str) -> Call | None:
+        """Return the call that opens or closes a group; for a group that does not exist, what it would be."""
+
+        def call(group: Described) -> Call | None:
+            return group.activate if verb == "activate" else group.deactivate
+
+        for group in self._described.groups:
+            if group.path == path:
+                return call(group)
+        first = self._described.groups[0]
+        known = call(first)
+        return known.renamed(first.path, path) if known is not None else None
+
+    def _perform(self, operation: Operation) -> Answer:
+        if operation.verb in ("activate", "deactivate") and self._request(operation) == _NO_CALL:
+            return self._not_asked(operation)
+        return super()._perform(operation)
+
+    def _not_asked(self, operation: Operation) -> Answer:
+        """Return the answer to what the server has no call for: a refusal, unless it is so already."""
+        active, path = self._active(self._session(operation.session)), operation.arguments["group"]
+        is_so = path in self._setup.paths and active is not None and path not in active
+        return Answer(error=None if is_so else "error", active=active)
+
+    def _request(self, operation: Operation) -> tuple[str, Mapping[str, Any]]:
+        if operation.verb not in ("activate", "deactivate"):
+            return super()._request(operation)
+        call = self._call_of(operation.verb, operation.arguments["group"])
+        return _NO_CALL if call is None else (call.tool, call.arguments)
+
+    # -- names and lists ----------------------------------------------------------------------------------------------
+
+    def _label(self, name: str) -> str:
+        return self._described.labels.get(name, name)
+
+    def name_of(self, tool: str) -> str:
+        """Return what clients call a tool of the setup."""
+        return next((name for name, label in self._described.labels.items() if label == tool), tool)
+
+    def _is_control(self, name: str) -> bool:
+        calls = (call for group in self._described.groups for call in (group.activate, group.deactivate))
+        return any(call is not None and call.tool == name for call in calls)
+
+    def list(self, cursor: str | None = None, session: str = MAIN) -> Answer:
+        """Ask for the whole list; its names are those of the setup, in an order that says whether the server's is."""
+        names = self._names(self._session(session))
+        tools = [name for name in names if name in self._described.labels]
+        labels = [self._label(name) for name in tools]
+        ordered = sorted(labels) if tools == sorted(tools) else labels
+        controls = tuple(name for name in names if self._is_control(name)) if self._inferred else None
+        return Answer(tools=tuple(ordered), controls=controls)
+
+    def _names(self, session: Session) -> Sequence[str]:
+        return [str(tool["name"]) for tool in session.connection.list_all_tools(self._meta(session))]
+
+    # -- finding what is there ----------------------------------------------------------------------------------------
+
+    def _found(self, names: set[str]) -> Description:
+        """Return a description with the tools and exclusions that show when groups are opened one by one."""
+        self._fresh = False
+        at_first = {name for name in names if is_control(name)}
+        tools: dict[str, tuple[str, ...]] = {}
+        while left := [group.path for group in self._described.groups if group.path not in tools]:
+            tools[left[0]] = self._found_tools(left[0], names)
+            self._described = infer(names)  # opening may have shown more groups
+        groups = tuple(
+            evolve(group, tools=tools[group.path])
+            for group in self._described.groups
+            if all(tools.get(path) for path in (*_above(group.path), group.path))
+        )
+        if not groups:
+            raise TargetFailed("Opening its groups adds no tools to its list, so what is active can't be told.")
+        found = evolve(self._described, groups=groups)
+        if len(groups) <= MOST_GROUPS:
+            found = evolve(found, exclusions=self._found_exclusions(tools, [group.path for group in groups]))
+        self._begin()
+        every = {name for name in names if is_control(name)}
+        return evolve(found, relevant_controls=at_first != every)
+
+    def _found_tools(self, path: str, names: set[str]) -> tuple[str, ...]:
+        """Return the tools that opening a group adds to the list; all names that are met go to `names`."""
+        session = self._session(MAIN)
+        for above in _above(path):
+            self._step("activate", above, session)
+        before = self._names(session)
+        self._step("activate", path, session)
+        after = self._names(session)
+        names.update(before, after)
+        return tuple(name for name in after if name not in before and not is_control(name))
+
+    def _found_exclusions(
+        self, tools: Mapping[str, Sequence[str]], paths: Sequence[str]
+    ) -> tuple[tuple[str, ...], ...]:
+        """Return the pairs of groups of which opening one closes the other."""
+        session = self._session(MAIN)
+        pairs: set[tuple[str, ...]] = set()
+
+        def active() -> set[str]:
+            listed = set(self._names(session))
+            return {path for path in paths if listed.intersection(tools[path])}
+
+        for one in paths:
+            for other in paths:
+                for step in (*_above(one), one):
+                    self._step("activate", step, session)
+                for step in (*_above(other), other):
+                    before = active()
+                    self._step("activate", step, session)
+                    gone = before - active()
+                    pairs |= {tuple(sorted((step, path))) for path in gone if not gone.intersection(_above(path))}
+        return tuple(sorted(pairs))
+
+
+_NO_CALL: Final[tuple[str, Mapping[str, Any]]] = ("", {})
+
+
+def _above(path: str) -> tuple[str, ...]:
+    """Return the ancestors of a group, the topmost first."""
+    parts = path.split(".")
+    return tuple(".".join(parts[:length]) for length in range(1, len(parts)))

@@ -1,0 +1,224 @@
+"""What a server that was not made for the kit offers: its groups, their tools, and how they are opened and closed.
+
+A description is data, from a TOML file::
+
+    [server]                                # optional; what else is in it is for whoever starts the server
+    starts_active = ["core"]                # groups that are open in a new session, and are closed first
+    handles = "arguments"                   # how a modern handle travels, unless in _meta
+    relevant_controls = true                # a control is there only while it could do something
+
+    [[group]]
+    path = "files.edit"                     # the parent is "files"
+    tools = ["write_note"]                  # as clients see them
+    activate = { tool = "activate_files_edit", arguments = {} }
+    deactivate = { tool = "deactivate_files_edit" }
+
+    [[exclusion]]
+    groups = ["sandbox", "live"]
+
+or what can be told from a list of tools: names that end in `.activate` and `.deactivate`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from attrs import field, frozen
+
+from toolfold_specs.driver import Group, Setup, Tool
+
+GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate", "controls", "probe"})
+CALL_KEYS = frozenset({"tool", "arguments"})
+
+
+class DescriptionError(Exception):
+    """A description can't be read; the message says where and why."""
+
+
+@frozen
+class Call:
+    """A call of a tool, as it opens or closes a group."""
+
+    tool: str
+    arguments: Mapping[str, Any] = field(factory=dict[str, Any])
+
+    def renamed(self, path: str, other: str) -> Call | None:
+        """Return the same for another group, by its path in the tool's name or an argument; None if there is none."""
+        for shown, put in ((path, other), (path.replace(".", "_"), other.replace(".", "_"))):
+            if shown in self.tool:
+                return Call(self.tool.replace(shown, put), self.arguments)
+            if shown in self.arguments.values():
+                return Call(
+                    self.tool, {name: put if value == shown else value for name, value in self.arguments.items()}
+                )
+        return None
+
+
+@frozen
+class Described:
+    """A group: its path, the names of its tools, and the calls that open and close it."""
+
+    path: str
+    tools: tuple[str, ...]
+    activate: Call
+    deactivate: Call | None = None
+
+
+@frozen
+class Description:
+    """All that is known of a server's groups."""
+
+    groups: tuple[Described, ...] = ()
+    exclusions: tuple[tuple[str, ...], ...] = ()
+    starts_active: tuple[str, ...] = ()
+    handles: str = "meta"
+    relevant_controls: bool = False
+
+    @property
+    def setup(self) -> Setup:
+        """The same as a system for the oracle; its tools are named by their labels."""
+        groups = [Group(group.path, deactivator=group.deactivate is not None) for group in self.groups]
+        owned = [
+            (group.path, self.labels[tool]) for group in self.groups for tool in group.tools if tool in self.labels
+        ]
+        tools = [Tool(label.removeprefix(f"{path}."), path) for path, label in owned]
+        return Setup(groups, self.exclusions, tools, relevant_controls=self.relevant_controls)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """For each tool of one group the name that it has in the setup: qualified by the group's path."""
+        owners: dict[str, list[str]] = {}
+        for group in self.groups:
+            for tool in group.tools:
+                owners.setdefault(tool, []).append(group.path)
+        single = {tool: paths[0] for tool, paths in owners.items() if len(paths) == 1}
+        return {tool: f"{path}.{tool.removeprefix(f'{path}.')}" for tool, path in single.items()}
+
+
+def load(path: Path) -> Description:
+    """Return the description in a TOML file.
+
+    Raises:
+        DescriptionError: It can't be read, or is wrong somewhere.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DescriptionError(f"{path} can't be read: {error}") from error
+    try:
+        return parse(data)
+    except DescriptionError as error:
+        raise DescriptionError(f"{path}: {error}") from error
+
+
+def parse(data: Mapping[str, Any]) -> Description:
+    """Return the description in the data of a TOML file; raises `DescriptionError`."""
+    _check_keys("the file", data, {"server", "group", "exclusion"})
+    groups = tuple(_group(number, entry) for number, entry in enumerate(_tables(data, "group"), 1))
+    paths = [group.path for group in groups]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise DescriptionError(f"the group {path!r} is described twice")
+        if "." in path and path.rpartition(".")[0] not in paths:
+            raise DescriptionError(f"the group {path!r} has no parent: describe {path.rpartition('.')[0]!r} too")
+    server = data.get("server", {})
+    if not isinstance(server, Mapping):
+        raise DescriptionError("[server] must be a table")
+    known = cast("Mapping[str, Any]", server)
+    starts = _names("server.starts_active", known.get("starts_active", []))
+    exclusions = tuple(_exclusion(number, entry) for number, entry in enumerate(_tables(data, "exclusion"), 1))
+    for named in (*starts, *(path for members in exclusions for path in members)):
+        if named not in paths:
+            there = ", ".join(paths) or "there are none"
+            raise DescriptionError(f"{named!r} is no group that is described: {there}")
+    handles = known.get("handles", "meta")
+    if handles not in ("meta", "arguments"):
+        raise DescriptionError(f'server.handles is "meta" or "arguments", not {handles!r}')
+    relevant = known.get("relevant_controls", False)
+    if not isinstance(relevant, bool):
+        raise DescriptionError(f"server.relevant_controls is true or false, not {relevant!r}")
+    return Description(groups, exclusions, starts, str(handles), relevant)
+
+
+def is_control(name: str) -> bool:
+    """Return whether a name looks like that of a control tool."""
+    return name.endswith((".activate", ".deactivate"))
+
+
+def infer(names: Iterable[str]) -> Description:
+    """Return what the names of tools tell: groups by names like `files.edit.activate`; tools remain to be found."""
+    names = set(names)
+    paths = sorted((name.removesuffix(".activate") for name in names if name.endswith(".activate")), key=_canonical)
+    kept = [path for path in paths if "." not in path or path.rpartition(".")[0] in paths]
+    return Description(tuple(_inferred(path, names) for path in kept))
+
+
+def _inferred(path: str, names: set[str]) -> Described:
+    deactivator = f"{path}.deactivate"
+    return Described(path, (), Call(f"{path}.activate"), Call(deactivator) if deactivator in names else None)
+
+
+def _canonical(path: str) -> list[str]:
+    return path.split(".")
+
+
+def _group(number: int, entry: Mapping[str, Any]) -> Described:
+    where = f"group {number}"
+    _check_keys(where, entry, GROUP_KEYS)
+    path = entry.get("path")
+    if not isinstance(path, str) or not path:
+        raise DescriptionError(f"{where} has no path")
+    parent = entry.get("parent", path.rpartition(".")[0])
+    if parent != path.rpartition(".")[0]:
+        raise DescriptionError(f"the path of a group begins with its parent's: call {path!r} {f'{parent}.{path}'!r}")
+    activate = _call(f"the group {path!r}", entry, "activate")
+    if activate is None:
+        raise DescriptionError(f"the group {path!r} has no activate = {{ tool = …, arguments = … }}")
+    tools = _names(f"tools of the group {path!r}", entry.get("tools", []))
+    return Described(path, tools, activate, _call(f"the group {path!r}", entry, "deactivate"))
+
+
+def _call(where: str, entry: Mapping[str, Any], key: str) -> Call | None:
+    given = entry.get(key)
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise DescriptionError(f"{key} of {where} must be a table with tool and arguments")
+    call = cast("Mapping[str, Any]", given)
+    _check_keys(f"{key} of {where}", call, CALL_KEYS)
+    arguments = call.get("arguments", {})
+    if not isinstance(call.get("tool"), str) or not isinstance(arguments, Mapping):
+        raise DescriptionError(f"{key} of {where} needs tool, a text, and arguments, a table")
+    return Call(str(call["tool"]), cast("Mapping[str, Any]", arguments))
+
+
+def _exclusion(number: int, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    _check_keys(f"exclusion {number}", entry, {"groups", "policy"})
+    members = _names(f"groups of exclusion {number}", entry.get("groups"))
+    if len(set(members)) < 2:
+        raise DescriptionError(f"exclusion {number} needs two groups or more")
+    return members
+
+
+def _tables(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    given = data.get(key, [])
+    entries = cast("list[object]", given) if isinstance(given, list) else [given]
+    if not all(isinstance(entry, Mapping) for entry in entries):
+        raise DescriptionError(f"[[{key}]] must be tables")
+    return cast("list[Mapping[str, Any]]", entries)
+
+
+def _names(where: str, given: Any) -> tuple[str, ...]:
+    names = cast("list[object]", given) if isinstance(given, list) else [None]
+    if not all(isinstance(name, str) for name in names):
+        raise DescriptionError(f"{where} must be a list of texts, not {given!r}")
+    return tuple(map(str, names))
+
+
+def _check_keys(where: str, entry: Mapping[str, Any], known: Iterable[str]) -> None:
+    for key in entry:
+        if key not in known:
+            raise DescriptionError(f"{where} has {key!r}, which is none of {', '.join(sorted(known))}")

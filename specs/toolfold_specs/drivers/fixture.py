@@ -1,0 +1,247 @@
+"""The driver of a server made for the kit: every capability over MCP (see `protocol`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from attrs import frozen
+
+from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, Operation, Setup, TargetFailed
+
+from .link import Connection, Link
+from .protocol import (
+    BEYOND,
+    BEYOND_MODERN,
+    CLAIMED,
+    CONFIGURE,
+    OBSERVE,
+    PREFIX,
+    RELEASE,
+    SCRIPT,
+    wire_capabilities,
+)
+from .replies import Pending
+from .sessions import GRACE, McpDriver, Session, canonical
+
+__all__ = ["CONFIGURE", "FixtureDriver"]
+
+
+@frozen
+class _Ticket:
+    operation: Operation
+    pending: Pending | None
+    answer: Answer | None = None
+    """Known at once for what waits for nothing."""
+
+
+class FixtureDriver(McpDriver):
+    """Drives a server that has the fixture protocol.
+
+    Args:
+        link: Where the server is, and which era is spoken. It is closed with the driver.
+        grace: Seconds that a notice of a changed list is waited for if it did not come with the answer.
+
+    Raises:
+        TargetNotStarted: The server can't be started.
+        TargetFailed: It has not the fixture protocol.
+    """
+
+    def __init__(self, link: Link, grace: float = GRACE) -> None:
+        super().__init__(link, grace)
+        self._scripts: dict[tuple[str, str], str] = {}
+        self._tickets: dict[int, _Ticket] = {}
+        told = self._or_close(lambda: self._configure(self.main, Setup()))
+        self.call_tool = told.get("call_tool")
+        self._by_arguments = told.get("handles") == "arguments"
+        claimed = told.get("capabilities", [])
+        self.capabilities, self.left_out = self._able(frozenset(map(str, cast("Sequence[Any]", claimed))))
+
+    def _able(self, claimed: frozenset[str]) -> tuple[frozenset[str], Mapping[str, str]]:
+        """Return what can be driven, and why the rest can't."""
+        missing = {**dict.fromkeys(CLAIMED - claimed, "the server does not name it"), **BEYOND}
+        if self._modern:
+            missing.update(BEYOND_MODERN)
+        tools = self.main.capabilities.get("tools")
+        if tools is None or not tools.get("listChanged"):
+            missing.setdefault("notifications", "the server does not advertise tools.listChanged")
+        if self.call_tool is not None and "paging" not in missing:
+            missing["paging"] = f"pages have the tool {self.call_tool} besides"
+        if self._modern and self._by_arguments:
+            missing["listing"] = "a list can't be asked for with a handle"
+        there = {*CAPABILITIES, *wire_capabilities(self.link.era, self.call_tool)}
+        return frozenset(there - missing.keys()), missing
+
+    # -- configuring --------------------------------------------------------------------------------------------------
+
+    def configure(self, setup: Setup) -> Answer:
+        """Replace the system; connections are kept where every session behind them is new all the same."""
+        self._abandon()
+        told = self._configure(self.main, setup)
+        if told.get("error"):
+            return Answer(error=str(told["error"]))
+        self._setup = setup
+        self._scripts.clear()
+        self._renew()
+        return Answer()
+
+    def _configure(self, connection: Connection, setup: Setup) -> Mapping[str, Any]:
+        reply = connection.reply(CONFIGURE, {"setup": setup.to_json()})
+        told = reply.structured
+        if reply.refused is not None:
+            raise TargetFailed(f"It has no tool {CONFIGURE}, so it is no server made for the kit: {reply.refused}")
+        if told.get("ok") is not True and not isinstance(told.get("error"), str):
+            shown = reply.text[:200] or dict(told)
+            raise TargetFailed(f'{CONFIGURE} answered neither "ok" nor "error" in its structured content: {shown!r}')
+        return told
+
+    def _renew(self) -> None:
+        """Have every session be new; the main one keeps its connection."""
+        for name, session in tuple(self._sessions.items()):
+            main = session.connection is self.main
+            if main or self._apart:
+                self._sessions[name] = Session(session.connection, heard=session.connection.changes, current=main)
+            else:  # a notice of its end might come late, and be taken for one of the new session
+                session.connection.close()
+                del self._sessions[name]
+
+    def _prepare(self, session: Session) -> None:
+        self._configure(session.connection, self._setup)
+        for (group, phase), outcome in self._scripts.items():
+            self._tell(session, group, phase, outcome)
+
+    def _is_shown(self, name: str) -> bool:
+        return super()._is_shown(name) and not name.startswith(PREFIX)
+
+    def _active(self, session: Session) -> tuple[str, ...] | None:
+        """Return the groups that have a tool in the list, or what the server says if there are groups without any."""
+        active = super()._active(session)
+        if active is not None or "hooks" not in self.capabilities:
+            return active
+        told = self._observe(session).get("active")
+        return None if told is None else canonical(told)
+
+    # -- hooks --------------------------------------------------------------------------------------------------------
+
+    def _hooks(self, session: Session) -> tuple[tuple[str, str], ...] | None:
+        """Return the hooks that began since the last answer."""
+        if "hooks" not in self.capabilities:
+            return None
+        if any(group.hooks for group in self._setup.groups):
+            self._observe(session)
+        began = tuple(session.hooks)
+        session.hooks.clear()
+        return began
+
+    def _observe(self, session: Session, settled: bool = False) -> Mapping[str, Any]:
+        told = self._control(session, OBSERVE, {"settled": settled})
+        session.hooks += _pairs(told.get("hooks", ()))
+        return told
+
+    def _forget(self, session: Session) -> None:
+        if "hooks" in self.capabilities and not self._apart:
+            self._observe(session, settled=True)
+            session.hooks.clear()
+
+    def script(self, group: str, phase: str, outcome: str, session: str = MAIN) -> Answer:
+        """Tell a hook what to do, in every process that there is or will be."""
+        self._scripts[group, phase] = outcome
+        found = self._session(session)
+        for told in self._processes(found):
+            self._tell(told, group, phase, outcome)
+        return Answer()
+
+    def _tell(self, session: Session, group: str, phase: str, outcome: str) -> None:
+        self._control(session, SCRIPT, {"group": group, "phase": phase, "outcome": outcome})
+
+    def _processes(self, session: Session) -> Sequence[Session]:
+        """Return one session for each process with the present setup."""
+        return [found for found in self._sessions.values() if found.current] if self._apart else [session]
+
+    def parked(self) -> tuple[tuple[str, str], ...]:
+        """Return the hooks that wait now."""
+        found = [
+            pair
+            for one in self._processes(self._session(MAIN))
+            for pair in _pairs(self._observe(one).get("parked", ()))
+        ]
+        return tuple(sorted(found))
+
+    def release(self, group: str, phase: str, fail: bool = False) -> None:
+        """Let a parked hook end, wherever it is."""
+        for session in self._processes(self._session(MAIN)):
+            if (phase, group) in _pairs(self._observe(session).get("parked", ())):
+                self._control(session, RELEASE, {"group": group, "phase": phase, "fail": fail})
+        self._settle()
+
+    # -- several operations at a time ---------------------------------------------------------------------------------
+
+    def start(self, operation: Operation) -> int:
+        """Send a request, and return once the server has it and goes no further with it."""
+        ticket = max(self._tickets, default=0) + 1
+        if operation.verb in ("list", "snapshot"):  # these wait for nothing
+            self._tickets[ticket] = _Ticket(operation, None, self.perform(operation))
+            return ticket
+        session = self._session(operation.session)
+        pending = session.connection.start_call(*self._carrying(session, *self._request(operation)))
+        self._tickets[ticket] = _Ticket(operation, pending)
+        self._settle()
+        return ticket
+
+    def cancel(self, ticket: int) -> None:
+        """Withdraw a request, and return once the server has dealt with that."""
+        pending = self._tickets[ticket].pending
+        if pending is not None:
+            pending.cancel()
+        self._settle()
+
+    def finish(self, ticket: int) -> Answer:
+        """Wait for the answer to a request."""
+        found = self._tickets.pop(ticket)
+        if found.pending is None:
+            return found.answer or Answer()
+        session = self._session(found.operation.session)
+        reply = found.pending.reply()
+        if reply is not None:
+            return self._answer(found.operation, session, reply)
+        hooks, notified = self._hooks(session), self._notified(session, False)
+        return Answer("Cancelled", active=self._active(session), hooks=hooks, notified=notified)
+
+    def _settle(self) -> None:
+        """Return once every request under way waits: the server has all of them, and has settled."""
+        limit = time.monotonic() + self.link.timeout
+        for session in self._processes(self._session(MAIN)):
+            while self._observe(session, settled=True).get("under_way") != self._waiting(session):
+                if time.monotonic() > limit:
+                    raise TargetFailed(f'{OBSERVE} never told of as many calls "under_way" as wait for their answers.')
+
+    def _waiting(self, session: Session) -> int:
+        """Return how many requests to a session's process have no answer yet."""
+        return sum(
+            ticket.pending is not None
+            and not ticket.pending.done
+            and (not self._apart or self._sessions[ticket.operation.session] is session)
+            for ticket in self._tickets.values()
+        )
+
+    def _abandon(self) -> None:
+        for ticket in self._tickets.values():
+            if ticket.pending is not None:
+                ticket.pending.cancel()
+        self._tickets.clear()
+
+    def _control(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call a tool of the kit, which must not fail."""
+        reply = session.connection.reply(name, arguments, self._meta(session))
+        if reply.refused is not None or reply.is_error:
+            raise TargetFailed(f"{name} failed: {reply.refused or reply.text}")
+        return reply.structured
+
+
+def _pairs(told: Any) -> list[tuple[str, str]]:
+    """Return pairs of phase and group."""
+    try:
+        return [(str(phase), str(group)) for phase, group in told]
+    except (TypeError, ValueError):
+        raise TargetFailed(f"{OBSERVE} told of hooks as {told!r}, and not as pairs of phase and group.") from None

@@ -1,0 +1,161 @@
+"""A server in a process group of its own, as a transport for `mcp.Client`.
+
+The SDK has such a transport, but tells neither the process's id nor what the server wrote besides messages, and leaves
+alone what a server that ended by itself had started. Here whatever belongs to the server's group is gone at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import anyio
+import mcp_types as types
+from anyio.abc import ByteSendStream, Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+from attrs import field, frozen
+from mcp.shared.message import SessionMessage
+
+PATIENCE = 2.0
+"""Seconds for a server to end by itself once its stdin is closed, and again once it is told to."""
+MOMENT = 0.3  # seconds
+POLL = 0.01
+LONGEST_LINE = 64 * 1024 * 1024
+GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
+
+Streams = tuple[Any, Any]
+
+
+def _strings(values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+@frozen
+class Command:
+    """How to start a server that speaks over stdio; `env` is added to the environment of this process."""
+
+    command: tuple[str, ...] = field(converter=_strings)
+    env: Mapping[str, str] = field(factory=dict[str, str])
+    cwd: str | Path | None = None
+
+
+class Child:
+    """A server's process, and what it wrote that is no message."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._errors: IO[bytes] | None = None
+        self._last_words = ""
+        self._status: int | None = None
+        self._told_to_end = False
+        self._process: Process | None = None
+        self.garbage = ""
+        """The first line on its stdout that is no message."""
+
+    @property
+    def complaint(self) -> str:
+        """The last line that it wrote to stderr."""
+        if self._errors is not None and not self._errors.closed:
+            self._errors.seek(0)
+            lines = [line.strip() for line in self._errors.read().decode(errors="replace").splitlines()]
+            self._last_words = next((line for line in reversed(lines) if line), "")
+        return self._last_words
+
+    @property
+    def pid(self) -> int | None:
+        """The id of its process and of its group."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status if it has ended by itself."""
+        return self._process.returncode if self._process is not None and not self._told_to_end else self._status
+
+    @asynccontextmanager
+    async def run(self) -> AsyncGenerator[Streams]:
+        """Start it and yield the streams of its messages; at the end it is gone, and so is all of its group.
+
+        Raises:
+            OSError: It can't be started.
+        """
+        with tempfile.TemporaryFile() as errors:
+            self._errors = errors
+            process = await anyio.open_process(
+                self._command.command,
+                env={**os.environ, **self._command.env},
+                cwd=self._command.cwd,
+                stderr=errors,
+                start_new_session=True,
+            )
+            self._process = process
+            try:
+                async with self._messages(process) as streams:
+                    yield streams
+            finally:
+                self._status, self._told_to_end = process.returncode, True
+                with anyio.CancelScope(shield=True):
+                    await _end(process)
+                _ = self.complaint  # is read while it is there
+
+    @asynccontextmanager
+    async def _messages(self, process: Process) -> AsyncGenerator[Streams]:
+        assert process.stdin is not None
+        heard, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, said = anyio.create_memory_object_stream[SessionMessage](0)
+        async with heard, incoming, outgoing, said, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read, process, heard)
+            tasks.start_soon(_write, process.stdin, said, heard.close)
+            yield incoming, outgoing
+            tasks.cancel_scope.cancel()
+
+    async def _read(self, process: Process, heard: Any) -> None:
+        """Pass messages on; their stream ends where the server's stdout does, or where it has anything else in it."""
+        assert process.stdout is not None
+        lines = BufferedByteReceiveStream(process.stdout)
+        async with heard:
+            with suppress(*GONE, anyio.IncompleteRead, anyio.DelimiterNotFound):
+                while True:
+                    line = await lines.receive_until(b"\n", LONGEST_LINE)
+                    try:
+                        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    except ValueError:
+                        self.garbage = line.decode(errors="replace").strip() or "(an empty line)"
+                        return
+                    await heard.send(SessionMessage(message))
+            await _wait(process, MOMENT)  # so that its status can be told
+
+
+async def _write(stdin: ByteSendStream, said: Any, hang_up: Callable[[], None]) -> None:
+    """Send messages on; a server that takes none any more is one that has hung up."""
+    try:
+        async for one in said:
+            text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await stdin.send(f"{text}\n".encode())
+    except GONE:
+        hang_up()
+
+
+async def _end(process: Process) -> None:
+    """Have a process end, in bounded time and by force if need be, and everything in its group with it."""
+    with suppress(*GONE):
+        if process.stdin is not None:
+            await process.stdin.aclose()
+    await _wait(process)
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, how)  # its id is the group's, as it began a session of its own
+            await _wait(process)
+    with anyio.move_on_after(PATIENCE):  # a process that left the group may hold the pipes open
+        await process.aclose()
+
+
+async def _wait(process: Process, seconds: float = PATIENCE) -> None:
+    """Wait for its end: by looking, since `wait` also waits for whoever else has the pipes."""
+    with anyio.move_on_after(seconds):
+        while process.returncode is None:  # noqa: ASYNC110
+            await anyio.sleep(POLL)

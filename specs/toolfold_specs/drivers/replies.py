@@ -1,0 +1,84 @@
+"""What comes of asking a server: a result, an error of the protocol, or the end of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager
+from typing import Any, cast
+
+from attrs import field, frozen
+
+from toolfold_specs.driver import TargetFailed
+
+
+class TargetNotStarted(TargetFailed):
+    """The server can't be started or reached, so that nothing can be said about it."""
+
+
+class WireError(Exception):
+    """An error of the protocol, as the server answered it."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        self.code = code
+        self.message = message
+        self.data = data
+        super().__init__(f"{message} ({code})")
+
+
+@frozen
+class Reply:
+    """What a call came to: a result, or an error of the protocol."""
+
+    result: Mapping[str, Any] = field(factory=dict[str, Any])
+    refused: WireError | None = None
+
+    @property
+    def structured(self) -> Mapping[str, Any]:
+        """The structured content."""
+        found = self.result.get("structuredContent")
+        return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The result's `_meta`."""
+        found = self.result.get("_meta")
+        return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+    @property
+    def text(self) -> str:
+        """The text of the content."""
+        blocks = cast("list[Mapping[str, Any]]", self.result.get("content") or [])
+        return "\n".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool failed."""
+        return bool(self.result.get("isError"))
+
+
+class Pending:
+    """A request under way."""
+
+    def __init__(self, future: Future[dict[str, Any]], judged: AbstractContextManager[None]) -> None:
+        self._judged = judged
+        self._future = future
+
+    @property
+    def done(self) -> bool:
+        """Whether its answer has come, or it was cancelled."""
+        return self._future.done()
+
+    def cancel(self) -> None:
+        """Tell the server that the answer is no longer wanted, and wait for none."""
+        self._future.cancel()
+
+    def reply(self) -> Reply | None:
+        """Return what the call comes to, or None if it was cancelled; raises as `Connection.reply` does."""
+        try:
+            with self._judged:
+                return Reply(self._future.result())
+        except WireError as error:
+            return Reply(refused=error)
+        except CancelledError:
+            return None

@@ -1,0 +1,281 @@
+"""What drivers of MCP servers have in common: sessions, steps, lists and notices, in either era."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar, cast
+
+from attrs import define, field
+
+from toolfold_specs.driver import MAIN, Answer, Driver, Operation, Setup, TargetFailed
+
+from .link import Connection, Link
+from .protocol import ERROR_META, FACT, HANDLE, HANDLE_META, INVALID_PARAMS
+from .replies import Reply, WireError
+
+T = TypeVar("T")
+
+GRACE: Final = 0.5
+"""Seconds that a notice may come after the answer that it belongs to, where they do not share a stream."""
+
+
+@define
+class Session:
+    """A session of the kit: its connection, or its handle, and what was heard of it since its last answer."""
+
+    connection: Connection
+    handle: str | None = None
+    heard: int = 0
+    hooks: list[tuple[str, str]] = field(factory=list[tuple[str, str]])
+    current: bool = False
+    """Whether the process behind the connection has the present setup, where each has its own."""
+
+
+class McpDriver(Driver):
+    """Drives an MCP server. In the legacy era a session is a connection, in the modern one a handle.
+
+    Args:
+        link: Where the server is, and which era is spoken. It is closed with the driver.
+        grace: Seconds that a notice of a changed list is waited for if it did not come with the answer.
+    """
+
+    def __init__(self, link: Link, grace: float = GRACE) -> None:
+        self.name = link.name
+        self.link = link
+        self.call_tool: str | None = None
+        """The name of the tool that calls others, if there is one."""
+        self._by_arguments = False
+        self._grace = grace
+        self._modern = link.era == "modern"
+        self._apart = link.own_processes and not self._modern
+        self._setup = Setup()
+        self._sessions: dict[str, Session] = {}
+        self.main = link.connect()
+
+    def _or_close(self, work: Callable[[], T]) -> T:
+        """Return what comes of some work; let go of everything if it fails."""
+        try:
+            return work()
+        except BaseException:
+            self.link.close()
+            raise
+
+    # -- for subclasses -----------------------------------------------------------------------------------------------
+
+    def _prepare(self, session: Session) -> None:
+        """Have the process behind a session's connection be like the main one."""
+
+    def _request(self, operation: Operation) -> tuple[str, Mapping[str, Any]]:
+        """Return the call that an operation is."""
+        asked = operation.arguments
+        match operation.verb:
+            case "activate" | "deactivate":
+                return f"{asked['group']}.{operation.verb}", {}
+            case "set_fact":
+                return FACT, asked
+            case _:
+                return asked["tool"], asked["arguments"]
+
+    def _is_control(self, name: str) -> bool:
+        """Return whether a name is that of a control tool."""
+        own = (tool.full_name for tool in self._setup.tools)
+        return name.rpartition(".")[2] in ("activate", "deactivate") and name not in own
+
+    def _is_shown(self, name: str) -> bool:
+        """Return whether a name on a list is of the system, and not of what the server has besides."""
+        return name != self.call_tool
+
+    def _active(self, session: Session) -> tuple[str, ...] | None:
+        """Return the groups that have a tool in the list; None if there are groups that this can't tell of."""
+        telling: dict[str, str] = {}
+        for tool in self._setup.tools:
+            if tool.group is not None and tool.when == "group" and not tool.hidden:
+                telling.setdefault(tool.group, tool.full_name)
+        if "listing" not in self.capabilities or telling.keys() != set(self._setup.paths):
+            return None
+        listed = {self._label(tool["name"]) for tool in session.connection.list_all_tools(self._meta(session))}
+        return tuple(path for path in self._setup.paths if telling[path] in listed)
+
+    def _label(self, name: str) -> str:
+        """Return what a tool is called in the setup."""
+        return name
+
+    def _forget(self, session: Session) -> None:
+        """Forget what was heard of the session before this one."""
+
+    def _hooks(self, session: Session) -> tuple[tuple[str, str], ...] | None:
+        """Return the hooks that began since the last answer, as far as that is known."""
+        return None
+
+    # -- for checks of the wire ---------------------------------------------------------------------------------------
+
+    def control(self, verb: str, group: str) -> tuple[str, Mapping[str, Any]]:
+        """Return the call that activates or deactivates a group."""
+        return self._request(Operation(verb, {"group": group}))
+
+    def name_of(self, tool: str) -> str:
+        """Return what clients call a tool of the setup."""
+        return tool
+
+    def another(self) -> Connection:
+        """Return one more connection with the present setup; whoever asks closes it."""
+        connection = self.link.connect()
+        if self.link.own_processes:
+            self._prepare(Session(connection))
+        return connection
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def _session(self, name: str) -> Session:
+        """Return a session, connected and with the present setup."""
+        session = self._sessions.get(name)
+        if session is None:
+            shared = name == MAIN or self._modern
+            connection = self.main if shared else self.link.connect()
+            session = Session(connection, heard=connection.changes, current=shared or not self._apart)
+            self._sessions[name] = session
+        if not session.current:
+            self._prepare(session)
+            session.heard = session.connection.changes
+            session.current = True
+        return session
+
+    def end(self, session: str = MAIN) -> Answer:
+        """Close the session's connection; its hooks run unseen, and another connection follows."""
+        ended = self._session(session)
+        del self._sessions[session]
+        ended.connection.close()
+        if ended.connection is self.main:
+            self.main = self.link.connect()
+            if self._apart:
+                self._prepare(Session(self.main))
+        following = self._session(session)
+        self._forget(following)
+        return Answer(active=self._active(following))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.link.close()
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def activate(self, group: str, session: str = MAIN) -> Answer:
+        """Call `{group}.activate`."""
+        return self._perform(Operation("activate", {"group": group}, session))
+
+    def deactivate(self, group: str, force: bool = False, session: str = MAIN) -> Answer:
+        """Call `{group}.deactivate`."""
+        return self._perform(Operation("deactivate", {"group": group}, session))
+
+    def set_fact(self, fact: str, value: bool, session: str = MAIN) -> Answer:
+        """Set a fact."""
+        return self._perform(Operation("set_fact", {"fact": fact, "value": value}, session))
+
+    def call(self, tool: str, arguments: Mapping[str, Any], session: str = MAIN) -> Answer:
+        """Call a tool by its name."""
+        return self._perform(Operation("call", {"tool": tool, "arguments": arguments}, session))
+
+    def snapshot(self, session: str = MAIN) -> Answer:
+        """Return the groups that have a tool in the list."""
+        found = self._session(session)
+        return Answer(active=self._active(found), notified=self._notified(found, False))
+
+    def _perform(self, operation: Operation) -> Answer:
+        session = self._session(operation.session)
+        name, arguments = self._request(operation)
+        return self._answer(operation, session, self._ask(session, name, arguments))
+
+    def _answer(self, operation: Operation, session: Session, reply: Reply) -> Answer:
+        self._keep_handle(session, reply)
+        if operation.verb == "call":
+            if reply.refused is not None:
+                return Answer(error=_protocol_error(reply.refused, "ToolNotFound"))
+            return Answer(text=reply.text, is_error=reply.is_error)
+        error, detail = self._refusal(operation, reply)
+        if error is not None and self._setup.relevant_controls and self._is_so(operation, session):
+            error = None  # there is no tool for what is so already
+        changed = reply.structured.get("changed") if error is None else None
+        told = reply.structured.get("active") if error is None else None
+        active = self._active(session) if told is None else canonical(told)
+        hooks = self._hooks(session)
+        notified = self._notified(session, changed is True)
+        changed = changed if isinstance(changed, bool) else None
+        return Answer(error, changed, detail, active=active, hooks=hooks, notified=notified)
+
+    def _refusal(self, operation: Operation, reply: Reply) -> tuple[str | None, Mapping[str, Any]]:
+        """Return the name of the error that an answer tells of, and what it names."""
+        if reply.refused is not None:
+            if operation.arguments.get("group") not in self._setup.paths:
+                return _protocol_error(reply.refused, "GroupNotFound"), {}
+            return "error" if self._setup.relevant_controls else _protocol_error(reply.refused, "ToolNotFound"), {}
+        if not reply.is_error:
+            return None, {}
+        told = reply.meta.get(ERROR_META)
+        if not isinstance(told, Mapping) or "errors" not in self.capabilities:
+            return "error", {}
+        detail = dict(cast("Mapping[str, Any]", told))
+        return str(detail.pop("error", "error")), detail
+
+    def _is_so(self, operation: Operation, session: Session) -> bool:
+        """Return whether a group is already as an operation wants it."""
+        active, path = self._active(session), operation.arguments.get("group")
+        return active is not None and path in self._setup.paths and (path in active) == (operation.verb == "activate")
+
+    def _keep_handle(self, session: Session, reply: Reply) -> None:
+        handle = reply.meta.get(HANDLE_META) or reply.structured.get(HANDLE)
+        if self._modern and isinstance(handle, str):
+            session.handle = handle
+
+    # -- lists --------------------------------------------------------------------------------------------------------
+
+    def list(self, cursor: str | None = None, session: str = MAIN) -> Answer:
+        """Ask for a page of the list."""
+        found = self._session(session)
+        try:
+            page = found.connection.list_tools(cursor, self._meta(found))
+        except WireError as error:
+            return Answer(error=_protocol_error(error, "InvalidCursor"))
+        names = [str(tool["name"]) for tool in page["tools"] if self._is_shown(str(tool["name"]))]
+        control = [name for name in names if self._is_control(name)]
+        tools = tuple(name for name in names if name not in control)
+        return Answer(tools=tools, controls=tuple(control), next_cursor=page.get("nextCursor"))
+
+    def _notified(self, session: Session, expected: bool) -> int | None:
+        """Return how many notices came since the last answer; one that is due is waited for a little."""
+        if "notifications" not in self.capabilities:
+            return None
+        if expected:
+            session.connection.wait_for_change(session.heard, self._grace)
+        came = session.connection.changes - session.heard
+        session.heard += came
+        return came
+
+    def _ask(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Reply:
+        """Call a tool in a session."""
+        return session.connection.reply(*self._carrying(session, name, arguments))
+
+    def _carrying(
+        self, session: Session, name: str, arguments: Mapping[str, Any]
+    ) -> tuple[str, Mapping[str, Any], Mapping[str, Any] | None]:
+        """Return a call with the session's handle in it, where it has one."""
+        if session.handle is None or not self._by_arguments:
+            return name, arguments, self._meta(session)
+        if self._is_control(name):
+            return name, {**arguments, HANDLE: session.handle}, None
+        return str(self.call_tool), {HANDLE: session.handle, "name": name, "arguments": arguments}, None
+
+    def _meta(self, session: Session) -> Mapping[str, Any] | None:
+        return {HANDLE_META: session.handle} if session.handle is not None and not self._by_arguments else None
+
+
+def _protocol_error(error: WireError, name: str) -> str:
+    """Return what an error of the protocol means: `name` if it is about what was asked for."""
+    return name if error.code == INVALID_PARAMS else "error"
+
+
+def canonical(told: Any) -> tuple[str, ...]:
+    """Return the groups that an answer names as active, in canonical order."""
+    if not isinstance(told, list):
+        raise TargetFailed(f"It named as active groups what is no list: {told!r}")
+    paths = cast("list[object]", told)
+    return tuple(sorted(map(str, paths), key=lambda path: path.split(".")))

@@ -1,0 +1,281 @@
+"""This library's own server under the fixture protocol of `drivers.protocol`, over stdio or HTTP.
+
+    python -m toolfold_specs.fixture_server
+    python -m toolfold_specs.fixture_server --http 0
+
+It is the server that `toolfold_adapters.mcp.build_server` builds, for a tool set that each setup replaces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+import anyio
+import anyio.lowlevel
+import uvicorn
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+from toolfold import Context, HookContext, ToolError, ToolfoldError, ToolSet, Visibility
+from toolfold_adapters.mcp import build_server
+
+from .driver import Setup, Tool
+from .drivers.protocol import CLAIMED, CONFIGURE, FACT, OBSERVE, PREFIX, RELEASE, SCRIPT
+
+CALL_TOOL = "call_tool"
+HOST = "127.0.0.1"
+NAME = "fixture"
+QUIET_TURNS = 100
+
+Schema = dict[str, Any]
+
+
+class Replaceable:
+    """Stands for a tool set that can be replaced while it is served."""
+
+    def __init__(self) -> None:
+        self.present = ToolSet(NAME)
+        self._guards: list[tuple[Callable[[str], None], ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.present, name)
+
+    def guard_names(self, *guards: Callable[[str], None]) -> None:
+        """Guard the names of the present tool set, and of all that replace it."""
+        self._guards.append(guards)
+        self.present.guard_names(*guards)
+
+    async def replace(self, tools: ToolSet) -> None:
+        """Put `tools` in place, and end the sessions of what was there: each goes on with a new one."""
+        for guards in self._guards:
+            tools.guard_names(*guards)
+        before, self.present = self.present, tools
+        for session in before.sessions:
+            try:
+                await session.close()
+            except ExceptionGroup:  # of hooks that were told to fail
+                continue
+
+
+class Hooks:
+    """What the hooks of a setup do, and which of them began."""
+
+    def __init__(self) -> None:
+        self.began: list[tuple[str, str]] = []
+        self.scripts: dict[tuple[str, str], str] = {}
+        self.parked: dict[tuple[str, str], anyio.Event] = {}
+        self._failing: set[tuple[str, str]] = set()
+
+    async def run(self, phase: str, group: str, context: HookContext) -> None:
+        """Be a hook."""
+        self.began.append((phase, group))
+        match self.scripts.get((phase, group)):
+            case "fail":
+                raise RuntimeError("told to fail")
+            case "ask":
+                await context.session.activate(context.session.catalog.groups[0].path)
+            case "park":
+                await self._park((phase, group))
+            case _:
+                pass
+
+    async def _park(self, hook: tuple[str, str]) -> None:
+        self.parked[hook] = anyio.Event()
+        try:
+            await self.parked[hook].wait()
+            if hook in self._failing:
+                raise RuntimeError("told to fail")
+        finally:
+            del self.parked[hook]
+            self._failing.discard(hook)
+
+    def release(self, hook: tuple[str, str], fail: bool) -> None:
+        """Let a parked hook end."""
+        if hook not in self.parked:
+            raise ToolError(f"The {hook[0]} hook of {hook[1]} is not parked.")
+        if fail:
+            self._failing.add(hook)
+        self.parked[hook].set()
+
+    def release_all(self) -> None:
+        """Let every hook do as it likes from now on."""
+        self.scripts.clear()
+        for event in self.parked.values():
+            event.set()
+
+
+class Fixture:
+    """The tools of the kit, and the server that they are on."""
+
+    def __init__(self, call_tool: bool) -> None:
+        self._legacy_call_tool = call_tool
+        self._tools = Replaceable()
+        self._hooks = Hooks()
+        self._under_way = 0
+        self._add_own(self._tools.present)
+        self.server: Server[Any] = build_server(
+            cast(ToolSet, self._tools), call_tool=CALL_TOOL, legacy_call_tool=call_tool
+        )
+        self.server.middleware.append(self._count)
+
+    async def _count(self, ctx: Any, call_next: Any) -> Any:
+        """Count the calls under way, but for those of the kit."""
+        params: Mapping[str, Any] = ctx.params or {}
+        if ctx.method != "tools/call" or str(params.get("name")).startswith(PREFIX):
+            return await call_next(ctx)
+        self._under_way += 1
+        try:
+            return await call_next(ctx)
+        finally:
+            self._under_way -= 1
+
+    def _add_own(self, tools: ToolSet) -> None:
+        anything, hook = {"type": "object"}, {"group": _TEXT, "phase": _TEXT}
+        own: dict[str, tuple[Callable[..., Any], Schema]] = {
+            CONFIGURE: (self._configure, _object(setup=anything)),
+            FACT: (self._set_fact, _object(fact=_TEXT, value={"type": "boolean"})),
+            OBSERVE: (self._observe, {"type": "object", "properties": {"settled": {"type": "boolean"}}}),
+            SCRIPT: (self._script, _object(**hook, outcome=_TEXT)),
+            RELEASE: (self._release, _object(**hook, fail={"type": "boolean"})),
+        }
+        for name, (handler, schema) in own.items():
+            hidden = tools.page_size is not None  # the kit foretells which tools are on a page
+            tools.register(name, handler, description="For the conformance kit.", input_schema=schema, hidden=hidden)
+
+    async def _configure(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
+        setup = Setup.from_json(arguments["setup"])
+        hooks = Hooks()
+        try:
+            tools = tool_set(setup, hooks)
+        except ToolfoldError as error:
+            return {"error": type(error).__name__}
+        self._add_own(tools)
+        self._hooks.release_all()
+        await self._tools.replace(tools)
+        self._hooks = hooks
+        modern = context.request is not None and context.request.protocol_version >= "2026"
+        named = {"call_tool": CALL_TOOL} if modern or self._legacy_call_tool else {}
+        return {"ok": True, "capabilities": sorted(CLAIMED), **named}
+
+    def _set_fact(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
+        context.set_fact(arguments["fact"], arguments["value"])
+        return {}
+
+    async def _observe(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
+        if arguments.get("settled"):
+            await self._settled()
+        hooks, self._hooks.began = self._hooks.began, []
+        parked = sorted(self._hooks.parked)
+        return {"hooks": hooks, "active": context.session.active, "parked": parked, "under_way": self._under_way}
+
+    async def _settled(self) -> None:
+        """Return once nothing has happened for many turns of the loop.
+
+        `anyio.wait_all_tasks_blocked` may wait for ever: an HTTP server's ticks can stay in step with its own.
+        """
+        before, quiet = self._happening(), 0
+        while quiet < QUIET_TURNS:
+            await anyio.lowlevel.checkpoint()
+            now = self._happening()
+            before, quiet = now, quiet + 1 if now == before else 0
+
+    def _happening(self) -> tuple[object, ...]:
+        return self._under_way, len(self._hooks.began), tuple(self._hooks.parked)
+
+    def _script(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        self._hooks.scripts[arguments["phase"], arguments["group"]] = arguments["outcome"]
+        return {}
+
+    def _release(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        self._hooks.release((arguments["phase"], arguments["group"]), arguments["fail"])
+        return {}
+
+
+_TEXT = {"type": "string"}
+
+
+def _object(**properties: Any) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def tool_set(setup: Setup, hooks: Hooks) -> ToolSet:
+    """Return the tool set of a setup, or raise the error that forbids it."""
+    tools = ToolSet(
+        NAME,
+        page_size=setup.page_size,
+        max_active=setup.max_active,
+        evict="oldest" if setup.evict_oldest else None,
+        control_visibility="relevant" if setup.relevant_controls else "always",
+    )
+    for group in setup.groups:
+        tools.register_group(
+            group.path,
+            group.description,
+            show_deactivator=group.deactivator,
+            pinned=group.path in setup.pinned,
+            **cast("dict[str, Any]", {phase: partial(hooks.run, phase, group.path) for phase in group.hooks}),
+        )
+    for members in setup.exclusions:
+        tools.register_exclusion(*members)
+    for tool in setup.tools:
+        schema = dict(tool.input_schema or {"type": "object"})
+        handler = partial(_handle, tool)
+        tools.register(
+            tool.name, handler, input_schema=schema, group=tool.group, visibility=_rule(tool), hidden=tool.hidden
+        )
+    return tools
+
+
+def _handle(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    if tool.does == "refuse":
+        raise ToolError("refused on purpose")
+    if tool.does == "crash":
+        raise RuntimeError("secret")
+    return {"tool": tool.full_name, "arguments": dict(arguments)}
+
+
+def _rule(tool: Tool) -> Visibility | None:
+    """Return the rule of a tool; None for that of its group."""
+    if tool.when == "group":
+        return None
+    fact = tool.when.removeprefix("fact ")
+    return Visibility.always() if tool.when == "always" else Visibility.when(lambda view: bool(view.facts.get(fact)))
+
+
+async def serve_stdio(server: Server[Any]) -> None:
+    """Serve one client over stdio."""
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+async def serve_http(server: Server[Any], port: int) -> None:
+    """Serve over HTTP on loopback, and print the URL; a port of 0 is any that is free."""
+    # with its protocol named, asyncio has answers leave at once instead of after the client's delayed acknowledgement
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen()
+        print(f"http://{HOST}:{listener.getsockname()[1]}/mcp", flush=True)
+        app = server.streamable_http_app(host=HOST)
+        await uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none")).serve(sockets=[listener])
+
+
+def main() -> None:
+    """Serve as the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m toolfold_specs.fixture_server", description=__doc__)
+    parser.add_argument("--http", type=int, metavar="PORT", help="serve over HTTP, on any free port for 0")
+    parser.add_argument("--no-call-tool", action="store_true", help=f"do not offer {CALL_TOOL} to legacy clients")
+    options = parser.parse_args()
+    server = Fixture(call_tool=not options.no_call_tool).server
+    if options.http is None:
+        anyio.run(serve_stdio, server)
+    else:
+        anyio.run(serve_http, server, options.http)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""How sessions, handles and lists come over the wire (SPEC 18): the checks of delivery, for the layer "wire"."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+from ..driver import Group, Setup
+from ..drivers.protocol import HANDLE, HANDLE_META, INVALID_PARAMS
+from .over_mcp import SETUP, Json, Wire, handle_of, items, mapping, name_in, on, seen
+
+# -- delivery in the legacy era ---------------------------------------------------------------------------------------
+
+
+@on()
+def sessions(wire: Wire) -> None:
+    """Judge that what a legacy connection opens is its own, and that it is told once (SPEC DEL-1)."""
+    tool = wire.tool
+    with closing(wire.driver.another()) as other:
+        before, heard, heard_there = wire.names(), wire.main.changes, other.changes
+        wire.step("activate", wire.group)
+        wire.main.wait_for_change(heard, 2)
+        after = wire.names()
+        wire.judge("DEL-1", tool in after, f"{tool} is not listed in the session that opened its group", got=after)
+        there = wire.names(on=other)
+        wire.judge("DEL-1", there == before, "the list of another session follows", before, there)
+        told, told_there = wire.main.changes - heard, other.changes - heard_there
+        wire.judge("DEL-1", told == 1, "notices of one change of the list", 1, told)
+        wire.judge("DEL-1", told_there == 0, "another session is told of it", 0, told_there)
+
+
+@on()
+def through_in_session(wire: Wire) -> None:
+    """Judge that calling through obeys the session's availability (SPEC DEL-8)."""
+    through, tool = wire.driver.call_tool, wire.tool
+    assert through is not None
+    wire.judge("DEL-8", through in wire.names(), f"{through} is not listed")
+    closed = wire.call(through, {"name": tool, "arguments": {}})
+    refused = closed.refused is None and closed.is_error and tool in closed.text
+    wire.judge("DEL-8", refused, f"{through} calls {tool}, which is not available", got=seen(closed))
+    unknown = wire.call(through, {"name": "no_such_tool", "arguments": {}})
+    same = unknown.text.replace("no_such_tool", "NAME") == closed.text.replace(tool, "NAME")
+    wire.judge("DEL-8", same, f"{through} tells unknown and unavailable apart", unknown.text, closed.text)
+    wire.step("activate", wire.group)
+    direct = wire.call(tool, {})
+    indirect = wire.call(through, {"name": tool, "arguments": {}})
+    wire.judge("DEL-8", seen(direct) == seen(indirect), f"{through} answers otherwise", seen(direct), seen(indirect))
+
+
+# -- delivery in the modern era ---------------------------------------------------------------------------------------
+
+
+@on()
+def handles(wire: Wire) -> None:
+    """Judge what an activation returns and that lists stay (SPEC DEL-2)."""
+    through, group, tool = wire.driver.call_tool, wire.group, wire.tool
+    before = wire.tools()
+    opened = wire.step("activate", group)
+    handle = handle_of(opened)
+    if not wire.judge("DEL-2", handle is not None, "an activation returns no handle", got=seen(opened)):
+        return
+    told = items(opened.structured.get("tools"))
+    whole = any(name_in(one) == tool and "inputSchema" in mapping(one) for one in told)
+    wire.judge("DEL-2", whole, f"an activation does not return the definition of {tool}", got=told)
+    wire.judge("DEL-2", wire.tools() == before, "a call has changed the list")
+    if wire.judge("DEL-2", through is not None, "there is no tool that calls others"):
+        _judge_through(wire, str(through), tool, str(handle))
+    second = next((path for path in wire.setup.paths if "." not in path and _apart(wire.setup, path, group)), None)
+    if second is not None:
+        both = wire.step("activate", second, handle)
+        active = sorted(both.structured.get("active") or [])
+        wire.judge(
+            "DEL-2", active == sorted([group, second]), "an activator does not go on from its handle", got=active
+        )
+        wire.judge("DEL-2", handle_of(both) is not None, "an activation under a handle returns none")
+
+
+def _judge_through(wire: Wire, through: str, tool: str, handle: str) -> None:
+    called = wire.call(through, {HANDLE: handle, "name": tool, "arguments": {}})
+    wire.judge("DEL-2", wire.reaches(called), f"{through} does not call {tool} under its handle", got=seen(called))
+    without = wire.call(through, {"name": tool, "arguments": {}})
+    wire.judge("DEL-2", without.is_error, f"{through} calls {tool} without a handle", got=seen(without))
+
+
+def _apart(setup: Setup, path: str, other: str) -> bool:
+    return path != other and not any({path, other} <= set(members) for members in setup.exclusions)
+
+
+def _altered(handle: str) -> list[str]:
+    """Return texts that are like a handle, and none."""
+    middle = len(handle) // 2
+    other = "A" if handle[middle] != "A" else "B"
+    body, _, signature = handle.rpartition(".")
+    return [
+        handle[:middle] + other + handle[middle + 1 :],
+        f"{body}.{signature[::-1]}",
+        handle[:-4],
+        handle + handle,
+        "made up",
+        "s." + "A" * 32,
+    ]
+
+
+@on()
+def forged(wire: Wire) -> None:
+    """Judge that altered handles are refused (SPEC DEL-3)."""
+    _judge_forged(wire)
+    if wire.trial.can("setups", "hooks"):
+        hooks = ("on_activate", "on_deactivate")
+        groups = [Group(group.path, hooks=hooks) for group in SETUP.groups]
+        wire.trial.driver.configure(Setup(groups, SETUP.exclusions, SETUP.tools))
+        _judge_forged(wire)
+
+
+def _judge_forged(wire: Wire) -> None:
+    through, group, tool = wire.driver.call_tool, wire.group, wire.tool
+    handle = handle_of(wire.step("activate", group))
+    if handle is None:
+        return
+    for altered in _altered(handle):
+        replies = {
+            "in the arguments of an activation": wire.step("activate", group, altered),
+            "in _meta": wire.call(tool, {}, {HANDLE_META: altered}),
+        }
+        if through is not None:
+            asked: Json = {HANDLE: altered, "name": tool, "arguments": {}}
+            replies[f"in the arguments of {through}"] = wire.call(through, asked)
+        for where, reply in replies.items():
+            refused = reply.refused is None and reply.is_error
+            message = f"the altered handle {altered!r} {where} is not answered by an isError result"
+            if wire.judge("DEL-3", refused, message, got=seen(reply)):
+                says = "activate" in reply.text.lower()
+                wire.judge("DEL-3", says, "a refused handle is not told to activate again", got=reply.text)
+
+
+@on()
+def equal_inputs(wire: Wire) -> None:
+    """Judge that equal requests have equal lists (SPEC DEL-7)."""
+    first = _bytes(wire.page())
+    handle = handle_of(wire.step("activate", wire.group))
+    wire.call(wire.tool, {}, {HANDLE_META: handle} if handle else None)
+    wire.call("no_such_tool", {})
+    again = _bytes(wire.page())
+    wire.judge("DEL-7", again == first, "the list has changed after other requests", first, again)
+    with closing(wire.driver.another()) as other:
+        there = _bytes(wire.page(on=other))
+        wire.judge("DEL-7", there == first, "the list is another one on another connection", first, there)
+    result = wire.page()
+    lifetime = result.get("ttlMs")
+    fits = isinstance(lifetime, int) and lifetime >= 0 and result.get("cacheScope") in ("public", "private")
+    wire.judge("DEL-7", fits, "a list does not say for how long and for whom it holds", got={**result, "tools": "…"})
+
+
+def _bytes(page: Json) -> str:
+    """Return a page as text, in its order, without what a server says of itself."""
+    return json.dumps({name: value for name, value in page.items() if name != "_meta"}, ensure_ascii=False)
+
+
+@on()
+def carried(wire: Wire) -> None:
+    """Judge lists and calls under a handle that the request carries (SPEC DEL-11)."""
+    group, tool = wire.group, wire.tool
+    handle = handle_of(wire.step("activate", group))
+    if handle is None:
+        return
+    meta = {HANDLE_META: handle}
+    page = wire.page(meta=meta)
+    names = [one["name"] for one in page["tools"]]
+    wire.judge("DEL-11", tool in names, f"a list under a handle does not have {tool}", got=names)
+    scope = page.get("cacheScope")
+    wire.judge("DEL-11", scope == "private", "a list under a handle is not for its caller alone", "private", scope)
+    called = wire.call(tool, {}, meta)
+    wire.judge("DEL-11", wire.reaches(called), f"{tool} can't be called under its handle", got=seen(called))
+    wire.judge("DEL-11", tool not in wire.names(), "a list without the handle has it too")
+    without = wire.call(tool, {})
+    code = without.refused.code if without.refused else None
+    wire.judge("DEL-11", code == INVALID_PARAMS, f"{tool} can be called without the handle", got=seen(without))
+    wire.judge("DEL-7", _bytes(wire.page(meta=meta)) == _bytes(page), "two lists under one handle differ")

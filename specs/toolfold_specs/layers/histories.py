@@ -1,0 +1,229 @@
+"""Random concurrent histories of one session, searched for an order that explains them (SPEC SES-2, CNF-7).
+
+Clients ask in rounds: some begin, hooks that were told to wait are let go on at random, states are read in between,
+and what was begun is finished. Where hooks can't be told to wait it depends on the implementation whether anything
+overlaps; a history in which nothing was seen to is evidence for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from random import Random
+
+from ..checks import Check
+from ..driver import MAIN, Operation, Setup, TargetFailed
+from ..oracle import Oracle, as_setup
+from ..overlap import Hook, Overlap
+from ..reference import System
+from ..systems import distinct_systems
+from ..trial import Trial, shortened
+
+HISTORIES, DEEP_HISTORIES = 30, 300
+"""How many histories there are, usually and with `deep`."""
+
+LONGEST, DEEP_LONGEST = 60, 320
+"""How many operations the clients of one history ask for at most."""
+
+CLIENTS, EACH = (2, 8), (5, 40)
+"""How many clients there are, and for how many operations each asks."""
+
+SHRINKING = 1500
+"""How many operations may be spent on shortening a history."""
+
+SNAPSHOT = Operation("snapshot")
+
+
+@cache
+def _systems() -> tuple[System, ...]:
+    """All systems of two to four groups with an exclusion."""
+    return tuple(system for size in (2, 3, 4) for system in distinct_systems(size) if system.exclusions)
+
+
+def _histories(trial: Trial) -> None:
+    for number in range(DEEP_HISTORIES if trial.deep else HISTORIES):
+        trial.progress(f"history {number + 1}")
+        random = Random(f"{trial.seed} {number}")
+        setup = trial.driver.given or _setup(trial, random)
+        if not setup.groups:
+            return
+        run = _Random(trial, setup, random).run()
+        if run is None:
+            return
+        if run.explained:
+            if run.overlapped:
+                trial.holds("SES-2")
+            continue
+        _report(trial, setup, run)
+        return
+
+
+def _setup(trial: Trial, random: Random) -> Setup:
+    hooks = ("on_activate", "on_deactivate") if trial.can("hooks") else ()
+    return as_setup(random.choice(_systems()), hooks=hooks)
+
+
+# -- one history -----------------------------------------------------------------------------------------------------
+
+
+class _Run(Overlap):
+    """A history, judged in every pause, and whether operations were seen to overlap in it."""
+
+    overlapped = False
+    explained = True
+    """Whether an order explains what was answered."""
+    paused = 0
+    """How many moves were made until the last pause."""
+
+    def look(self) -> None:
+        """Read the state; if it is not what everything begun comes to, something still goes on."""
+        active = self.perform(SNAPSHOT).active
+        if self.under_way and active not in (None, self.oracle.active(self.serial.holder(MAIN))):
+            self.overlapped = True
+
+    def end(self, random: Random) -> None:
+        """Let everything come to its end, read the state and judge what was seen since the last such pause."""
+        self.drain(random.choice)
+        tickets = list(self.under_way)
+        random.shuffle(tickets)
+        for ticket in tickets:
+            self.finish(ticket)
+        active = self.perform(SNAPSHOT).active or ()
+        self.explained = self.linearizable()
+        if self.explained:
+            self.pause(tuple(self.oracle.number[path] for path in active))
+            self.paused = len(self.history)
+
+    def last_round(self) -> list[Operation]:
+        """Return moves that lead to the last pause without anything overlapping, and those made since then."""
+        reached = self.oracle.active(self.initial.holder(MAIN))
+        scripts = [move for move in self.history[: self.paused] if move.verb == "script"]
+        return [*(Operation("activate", {"group": path}) for path in reached), *scripts, *self.history[self.paused :]]
+
+
+class _Random:
+    """Makes up a history while it happens."""
+
+    def __init__(self, trial: Trial, setup: Setup, random: Random) -> None:
+        self._trial = trial
+        self._setup = setup
+        self._random = random
+        self._oracle = Oracle(setup)
+
+    def run(self) -> _Run | None:
+        """Return the history, or None if the system could not be configured."""
+        case = self._trial.begin(self._setup)
+        if case is None:
+            return None
+        run = _Run(case)
+        random = self._random
+        for script in self._scripts():
+            run.perform(script)
+        clients = random.randint(*CLIENTS)
+        left = min(clients * random.randint(*EACH), DEEP_LONGEST if self._trial.deep else LONGEST)
+        while left > 0 and run.explained:
+            together = random.randint(1, min(clients, left))
+            left -= together
+            self._round(run, together)
+        return run
+
+    def _round(self, run: _Run, together: int) -> None:
+        random = self._random
+        for _ in range(together):
+            run.start(self._drawn())
+            if random.random() < 0.3:
+                run.look()
+            if random.random() < 0.3 and (waiting := self._waiting(run)):
+                run.release(random.choice(waiting))
+        while waiting := self._waiting(run):
+            run.release(random.choice(waiting))
+            if random.random() < 0.3:
+                run.look()
+        run.end(random)
+
+    def _waiting(self, run: _Run) -> tuple[Hook, ...]:
+        return run.waiting() if self._trial.can("parked hooks") else ()
+
+    def _scripts(self) -> Iterator[Operation]:
+        """Yield what the hooks are told for this history: most wait, a few fail."""
+        outcomes = ["succeed", *(["park"] * 3 if self._trial.can("parked hooks") else [])]
+        outcomes += ["fail"] if self._trial.can("failing hooks") else []
+        for group in self._setup.groups:
+            for phase in group.hooks if len(outcomes) > 1 else ():
+                arguments = {"group": group.path, "phase": phase, "outcome": self._random.choice(outcomes)}
+                yield Operation("script", arguments)
+
+    def _drawn(self) -> Operation:
+        random, paths = self._random, self._oracle.paths
+        verbs: list[str] = ["activate", "activate", "activate", "deactivate", "deactivate", "snapshot"]
+        if self._trial.can("transition"):
+            verbs.append("transition")
+        verb = random.choice(verbs)
+        if verb == "snapshot":
+            return SNAPSHOT
+        if verb == "transition":
+            chosen = {name: tuple(random.sample(paths, random.randint(0, 1))) for name in ("activate", "deactivate")}
+            return Operation(verb, chosen)
+        return Operation(verb, {"group": random.choice(paths)})
+
+
+# -- the shortest that is found --------------------------------------------------------------------------------------
+
+
+def _report(trial: Trial, setup: Setup, run: _Run) -> None:
+    """Report a history that no order explains, as short as it can be made."""
+    found = [run]
+
+    def shows(moves: Sequence[Operation]) -> bool:
+        again = _again(Trial(trial.driver, trial.check), setup, moves)
+        if again is None or again.explained:
+            return False
+        found.append(again)
+        return True
+
+    try:
+        shortened(run.history, run.last_round(), shows, SHRINKING)
+    finally:
+        shortest = found[-1]
+        known = {"setup": setup, "history": tuple(shortest.history)}
+        message = "no order of the operations explains what was answered"
+        trial.violated("SES-2", message, expected=shortest.foretold(), got=shortest.told(), **known)
+
+
+def _again(trial: Trial, setup: Setup, moves: Iterable[Operation]) -> _Run | None:
+    """Return what becomes of some of the moves of a history, those left aside that are not possible any more."""
+    case = trial.begin(setup)
+    if case is None:
+        return None
+    run, tickets = _Run(case), dict[int, int]()
+    try:
+        for move in moves:
+            _repeat(run, move, tickets)
+        run.end(Random(0))
+    except TargetFailed:
+        return None
+    return run
+
+
+def _repeat(run: _Run, move: Operation, tickets: dict[int, int]) -> None:
+    """Make a move again; `tickets` has those of the operations that were begun again."""
+    told = move.arguments
+    if move.verb == "start":
+        if len(run.under_way) == CLIENTS[1]:  # or judging it takes too long
+            run.end(Random(0))
+        tickets[told["ticket"]] = run.start(Operation.from_json(told["operation"]))
+    elif move.verb == "finish":
+        if tickets.get(told["ticket"]) in run.under_way and not _needs_release(run):
+            run.finish(tickets[told["ticket"]])
+    elif move.verb == "release":
+        if (hook := (told["phase"], told["group"])) in run.waiting():
+            run.release(hook)
+    else:
+        run.perform(move)
+
+
+def _needs_release(run: _Run) -> bool:
+    return run.trial.can("parked hooks") and bool(run.waiting())
+
+
+CHECKS = (Check("random concurrent histories", "histories", ("SES-2",), _histories, ("concurrency",)),)

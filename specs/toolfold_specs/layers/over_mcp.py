@@ -1,0 +1,163 @@
+"""A trial's driver as what it is over MCP, for the checks of what only a protocol shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Protocol, TypeAlias, cast
+
+from ..driver import Group, Setup, Tool
+from ..drivers.link import Connection, Link
+from ..drivers.protocol import HANDLE, HANDLE_META
+from ..drivers.replies import Reply
+from ..trial import Trial
+
+Json: TypeAlias = dict[str, Any]
+
+SETUP = Setup(
+    groups=[
+        Group("a", "First group"),
+        Group("a.b", "Within the first"),
+        Group("c", "Excluded by the first"),
+        Group("d"),
+    ],
+    exclusions=[("a", "c")],
+    tools=[Tool("root"), Tool("tool", "a"), Tool("tool", "a.b"), Tool("tool", "c"), Tool("tool", "d")],
+)
+
+
+class OverMcp(Protocol):
+    """What these checks need of a driver with the capability "wire"."""
+
+    link: Link
+    main: Connection
+    """A connection with the present setup."""
+    call_tool: str | None
+    """The name of the tool that calls others, if there is one."""
+
+    def control(self, verb: str, group: str) -> tuple[str, Mapping[str, Any]]:
+        """Return the call that activates or deactivates a group."""
+        ...
+
+    def name_of(self, tool: str) -> str:
+        """Return what clients call a tool."""
+        ...
+
+    def another(self) -> Connection:
+        """Return one more connection with the present setup; whoever asks closes it."""
+        ...
+
+
+class Wire:
+    """A trial's driver as what it is over MCP; counts the requests."""
+
+    def __init__(self, trial: Trial, setup: Setup) -> None:
+        self.trial = trial
+        self.setup = setup
+        self.driver = cast(OverMcp, trial.driver)
+        self.main = self.driver.main
+        self.modern = self.driver.link.era == "modern"
+
+    @property
+    def group(self) -> str:
+        """The first group at root that has a listed tool; empty if there is none."""
+        return next((path for path in self.setup.paths if "." not in path and self.tools_of(path)), "")
+
+    @property
+    def tool(self) -> str:
+        """A tool of that group."""
+        return self.tools_of(self.group)[0]
+
+    def tools_of(self, path: str) -> list[str]:
+        """Return the names of the tools that are listed while a group is active, as clients see them."""
+        shown = [tool for tool in self.setup.tools if tool.group == path and tool.when == "group" and not tool.hidden]
+        return [self.driver.name_of(tool.full_name) for tool in shown]
+
+    @property
+    def controls(self) -> set[str]:
+        """The names of the control tools of the groups."""
+        verbs = ("activate", "deactivate")
+        return {self.driver.control(verb, path)[0] for path in self.setup.paths for verb in verbs}
+
+    def reaches(self, reply: Reply) -> bool:
+        """Return whether a call without arguments reached its tool, which may refuse such if it is not the kit's."""
+        if reply.refused is not None or not reply.is_error:
+            return reply.refused is None
+        return not self.trial.can("setups") and not reply.text.lower().startswith("unknown")
+
+    def step(self, verb: str, group: str, handle: str | None = None, on: Connection | None = None) -> Reply:
+        """Activate or deactivate a group; a handle goes with the arguments."""
+        name, arguments = self.driver.control(verb, group)
+        return self.call(name, {**arguments, **({HANDLE: handle} if handle is not None else {})}, on=on)
+
+    def call(self, name: str, arguments: Mapping[str, Any], meta: Any = None, on: Connection | None = None) -> Reply:
+        """Call a tool."""
+        self.trial.count()
+        return (on or self.main).reply(name, arguments, meta)
+
+    def page(self, cursor: str | None = None, meta: Any = None, on: Connection | None = None) -> Json:
+        """Return a page of the list."""
+        self.trial.count()
+        return (on or self.main).list_tools(cursor, meta)
+
+    def tools(self, meta: Any = None, on: Connection | None = None) -> list[Json]:
+        """Return the whole list."""
+        self.trial.count()
+        return (on or self.main).list_all_tools(meta)
+
+    def names(self, meta: Any = None, on: Connection | None = None) -> list[str]:
+        """Return the names on the list."""
+        return [str(tool["name"]) for tool in self.tools(meta, on)]
+
+    def judge(self, clause: str, holds: bool, message: str, expected: Any = None, got: Any = None) -> bool:
+        """Report a violation, or that there is none; return whether there is none."""
+        if holds:
+            self.trial.holds(clause)
+        else:
+            told = {"expected": expected, "got": got}
+            known = {name: {"answer": value} for name, value in told.items() if value is not None}
+            self.trial.violated(clause, message, setup=self.setup, **known)
+        return holds
+
+
+def on(setup: Setup = SETUP) -> Callable[[Callable[[Wire], None]], Callable[[Trial], None]]:
+    """Return a decorator that makes a check of a function: on that setup, or on the one that the server has."""
+
+    def decorate(check: Callable[[Wire], None]) -> Callable[[Trial], None]:
+        @wraps(check)
+        def run(trial: Trial) -> None:
+            chosen = trial.driver.given or setup
+            if trial.begin(chosen) is not None:
+                wire = Wire(trial, chosen)
+                if wire.group or not chosen.groups:
+                    check(wire)
+
+        return run
+
+    return decorate
+
+
+def handle_of(reply: Reply) -> str | None:
+    """Return the handle that an answer gives."""
+    handle = reply.meta.get(HANDLE_META) or reply.structured.get(HANDLE)
+    return handle if isinstance(handle, str) else None
+
+
+def seen(reply: Reply) -> Json:
+    """Return an answer as data for a violation."""
+    return dict(reply.result) if reply.refused is None else {"error": str(reply.refused)}
+
+
+def mapping(value: Any) -> Json:
+    """Return a value if it is an object, else an empty one."""
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[object]:
+    """Return a value if it is a list, else an empty one."""
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def name_in(tool: Any) -> str:
+    """Return the name of a tool that an answer tells of, by name or by definition."""
+    return str(mapping(tool).get("name", tool))

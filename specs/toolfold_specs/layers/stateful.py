@@ -1,0 +1,384 @@
+"""Random long lives of larger systems, by a state machine of Hypothesis (SPEC CNF-7).
+
+Up to ten groups, exclusion sets of two to four, hooks that fail, limits, facts, several sessions. Hypothesis makes up
+what happens and nothing more: a history that shows a fault is shortened by `Case`, under a budget, since Hypothesis
+would take minutes over a wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from ..checks import Check
+from ..driver import MAIN, PHASES, Group, Operation, Setup, Tool
+from ..oracle import NEXT
+from ..reference import Parents, legal_exclusion
+from ..trial import Case, Trial
+
+OPERATIONS, DEEP_OPERATIONS = 3000, 30000
+"""How many operations are performed, usually and with `deep`."""
+
+STEPS = 30
+"""How many rules a life has at most."""
+
+NAMES = ("b", "a", "a-b", "a1", "B", "c", "c_d", "d", "e", "f0")
+"""What groups are called: in canonical order "a" with all below it comes before "a-b", in that of full names not."""
+
+OTHER = "other"
+"""The second session."""
+
+OTHERS = (
+    *("INV-1", "INV-2", "INV-5", "HOOK-1", "HOOK-3", "HOOK-4", "HOOK-5", "HOOK-8", "HOOK-9"),
+    *("VIS-2", "VIS-5", "VIS-6", "VIS-7", "LST-1", "LST-2", "LST-4", "CTL-1", "CTL-2"),
+    *("NTF-1", "NTF-3", "SES-1", "SES-3", "SES-5"),
+)
+"""The clauses beside those of ACT that are put to the test."""
+
+UNKNOWN = "nowhere"
+FACT = "key"
+MOST_SCRIPTED = 3
+"""How many hooks are told to fail at the same time at most, lest nothing succeeds any more."""
+
+
+# -- systems ---------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def _forests(draw: st.DrawFn) -> tuple[Parents, tuple[str, ...]]:
+    """Draw parents, of many chains, of many roots or of anything, and the path of each group."""
+    size = draw(st.integers(3, len(NAMES)))
+    shape = draw(st.sampled_from((("last",) * 5 + ("root",), ("last", "root", "any"), ("root", "root", "any"))))
+    names = draw(st.permutations(NAMES))
+    parents: list[int | None] = []
+    paths: list[str] = []
+    for number in range(size):
+        below = draw(st.sampled_from(shape)) if number else "root"
+        parent = {"last": number - 1, "root": None, "any": number and draw(st.integers(0, number - 1))}[below]
+        parents.append(parent)
+        paths.append(names[number] if parent is None else f"{paths[parent]}.{names[number]}")
+    return tuple(parents), tuple(paths)
+
+
+@st.composite
+def _exclusions(draw: st.DrawFn, parents: Parents) -> tuple[tuple[int, ...], ...]:
+    """Draw exclusion sets of two to four members: of what is drawn as many as may be together."""
+    groups = st.integers(0, len(parents) - 1)
+    found: list[tuple[int, ...]] = []
+    most = draw(st.sampled_from((1, 2, 4, 0)))
+    for drawn in draw(
+        st.lists(st.lists(groups, min_size=2, max_size=5, unique=True), min_size=most and 1, max_size=most)
+    ):
+        kept = drawn[:1]
+        for group in drawn[1:]:
+            if len(kept) < 4 and legal_exclusion(parents, frozenset((*kept, group))):
+                kept.append(group)
+        if len(kept) > 1:
+            found.append(tuple(kept))
+    return tuple(found)
+
+
+@st.composite
+def _systems(draw: st.DrawFn, trial: Trial) -> Setup:
+    """Draw a system of which the driver can do everything."""
+    parents, paths = draw(_forests())
+    sets = draw(_exclusions(parents))
+    phases = [PHASES[:2], PHASES, PHASES[:2], PHASES[:1], PHASES[1:2], ()] if trial.can("hooks") else [()]
+    limited = trial.can("limits") and draw(st.integers(0, 2)) == 0
+    return Setup(
+        groups=tuple(Group(path, hooks=draw(st.sampled_from(phases))) for path in paths),
+        exclusions=tuple(tuple(paths[member] for member in members) for members in sets),
+        tools=draw(_tools(paths, trial.can("facts"))),
+        page_size=draw(st.none() | st.integers(1, 6)) if trial.can("paging") else None,
+        max_active=draw(st.sampled_from((3, 2, 4, 1, 6))) if limited else None,
+        evict_oldest=limited and draw(st.integers(0, 3)) > 0,
+        pinned=draw(st.lists(st.sampled_from(paths), max_size=2, unique=True)) if limited else (),
+        relevant_controls=trial.can("listing") and draw(st.booleans()),
+    )
+
+
+@st.composite
+def _tools(draw: st.DrawFn, paths: Sequence[str], facts: bool) -> tuple[Tool, ...]:
+    """Draw a tool for root and each group, hidden in some, and more of all kinds."""
+    rules = ("group", "always", *([f"fact {FACT}"] if facts else []))
+    extra = st.builds(
+        Tool,
+        st.sampled_from(("more", "other")),
+        st.sampled_from((None, *paths)),
+        st.sampled_from(rules),
+        st.booleans(),
+        st.sampled_from(("echo", "refuse", "crash")),
+    )
+    more = draw(st.lists(extra, max_size=6, unique_by=lambda tool: tool.full_name))
+    hidden = draw(st.lists(st.sampled_from(paths), max_size=3))
+    return (Tool("root"), *(Tool("tool", path, hidden=path in hidden) for path in paths), *more)
+
+
+# -- lives -----------------------------------------------------------------------------------------------------------
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ends what Hypothesis is at, which takes it for the user's interrupt and neither repeats nor shrinks."""
+
+    def __init__(self, cause: Exception | None = None) -> None:
+        super().__init__()
+        self.cause = cause
+
+
+picks = st.integers(0, 59)
+"""A choice among as many as there are: the remainder counts."""
+sessions = st.sampled_from((MAIN, MAIN, MAIN, OTHER))
+
+
+def _able(*capabilities: str) -> Callable[[Any], bool]:
+    return lambda life: life.trial.can(*capabilities)
+
+
+class Life(RuleBasedStateMachine):
+    """One system and all that happens to it; `_life` says on which trial."""
+
+    trial: ClassVar[Trial]
+    most: ClassVar[int]
+    """The number of cases at which it is enough."""
+
+    case: Case
+
+    def begin(self, setup: Setup) -> None:
+        """Configure the system."""
+        self.used = {MAIN}
+        self.scripted: list[tuple[str, str]] = []
+        with _interrupting():
+            begun = self.trial.begin(setup)
+        self.case = begun or Case(self.trial, setup)
+        self.case.over = begun is None
+
+    # -- steps: half of them on the frontier, where something happens --------------------------------------------------
+
+    @rule(pick=picks, session=sessions)
+    def open_next(self, pick: int, session: str) -> None:
+        """Activate what can be: a group whose parent is active."""
+        self._open(self._in_state("inactive", session), pick, session)
+
+    @rule(pick=picks, session=sessions)
+    def open_deepest(self, pick: int, session: str) -> None:
+        """Activate one of the two deepest groups that can be."""
+        frontier = sorted(self._in_state("inactive", session), key=lambda path: path.count("."))
+        self._open(frontier[-2:], pick, session)
+
+    @rule(pick=picks, session=sessions)
+    def displace(self, pick: int, session: str) -> None:
+        """Activate a group that excludes an active one."""
+        self._open(self._contested(session), pick, session)
+
+    @rule(session=sessions, displace=st.booleans())
+    def topple(self, session: str, displace: bool) -> None:
+        """Deactivate the group with the most active ones below it, or displace it."""
+        active = self._in_state("active", session)
+        tops = sorted(active, key=lambda path: sum(other.startswith(f"{path}.") for other in active))[-1:]
+        members = [members for members in self.case.setup.exclusions if set(tops) & set(members)]
+        rivals = [path for path in self._contested(session) if any(path in known for known in members)]
+        if displace and rivals:
+            self._open(rivals, 0, session)
+        else:
+            self._close(tops, 0, session)
+
+    @rule(pick=picks, session=sessions)
+    def open_any(self, pick: int, session: str) -> None:
+        """Activate any group, or one that does not exist."""
+        self._open((*self._paths, UNKNOWN), pick, session)
+
+    @rule(pick=picks, session=sessions)
+    def close_active(self, pick: int, session: str) -> None:
+        """Deactivate an active group."""
+        self._close(self._in_state("active", session), pick, session)
+
+    @rule(pick=picks, session=sessions)
+    def close_any(self, pick: int, session: str) -> None:
+        """Deactivate any group, or one that does not exist."""
+        self._close((*self._paths, UNKNOWN), pick, session)
+
+    @precondition(_able("transition"))
+    @rule(entering=st.lists(picks, max_size=3), leaving=st.lists(picks, max_size=2), session=sessions)
+    def step(self, entering: list[int], leaving: list[int], session: str) -> None:
+        """Activate and deactivate some groups at once."""
+        opened, closed = (
+            tuple(dict.fromkeys(_picked(self._paths, pick) for pick in drawn)) for drawn in (entering, leaving)
+        )
+        self._do("transition", session, activate=opened, deactivate=closed)
+
+    @precondition(_able("transition"))
+    @rule(pick=picks, session=sessions)
+    def open_with_ancestors(self, pick: int, session: str) -> None:
+        """Activate a group and everything above it at once."""
+        parts = _picked(self._paths, pick).split(".")
+        lineage = tuple(".".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+        self._do("transition", session, activate=lineage, deactivate=())
+
+    # -- reads and calls -----------------------------------------------------------------------------------------------
+
+    @precondition(_able("listing"))
+    @rule(session=sessions, follow=st.booleans())
+    def list_tools(self, session: str, follow: bool) -> None:
+        """List, or follow the last page."""
+        paged = self.case.setup.page_size is not None
+        self._do("list", session, **({"cursor": NEXT} if follow and paged else {}))
+
+    @precondition(_able("groups"))
+    @rule(session=sessions)
+    def list_groups(self, session: str) -> None:
+        """List the groups."""
+        self._do("list_groups", session)
+
+    @precondition(_able("calls"))
+    @rule(pick=picks, session=sessions)
+    def call(self, pick: int, session: str) -> None:
+        """Call a tool, available or not."""
+        names = [tool.full_name for tool in self.case.setup.tools]
+        self._do("call", session, tool=_picked(names, pick), arguments={})
+
+    # -- what they depend on -------------------------------------------------------------------------------------------
+
+    @precondition(_able("facts"))
+    @rule(value=st.booleans(), session=sessions)
+    def set_fact(self, value: bool, session: str) -> None:
+        """Set the fact that rules ask for."""
+        self._do("set_fact", session, fact=FACT, value=value)
+
+    @precondition(_able("hooks", "failing hooks"))
+    @rule(pick=picks, which=picks, session=sessions, force=st.booleans(), lasting=st.booleans())
+    def fail(self, pick: int, which: int, session: str, force: bool, lasting: bool) -> None:
+        """Take a step of which one hook was told to fail, this once or from now on."""
+        active = self._in_state("active", session)
+        group = _picked((*self._contested(session), *active, *self._in_state("inactive", session)), pick)
+        step = Operation("deactivate" if group in active else "activate", {"group": group}, self._named(session))
+        _, answer = self.case.oracle.apply(self.case.world, step)
+        if answer.hooks:
+            if len(self.scripted) == MOST_SCRIPTED:
+                self._script(self.scripted.pop(0), "succeed")
+            phase, path = answer.hooks[::-1][which % len(answer.hooks)]  # rather the last: there is more to undo then
+            hook = (path, phase)
+            self.scripted = [other for other in self.scripted if other != hook] + [hook]
+            self._script(hook, "fail")
+        if group in active:
+            self._close((group,), 0, session, force)
+        else:
+            self._open((group,), 0, session)
+        if answer.hooks and not lasting:
+            self._script(self.scripted.pop(), "succeed")
+
+    @precondition(_able("hooks", "failing hooks"))
+    @rule()
+    def let_all_work(self) -> None:
+        """Tell all hooks to work again."""
+        while self.scripted:
+            self._script(self.scripted.pop(), "succeed")
+
+    @precondition(_able("ending"))
+    @rule(session=sessions, pick=picks)
+    def end(self, session: str, pick: int) -> None:
+        """End a session, now and then."""
+        if pick % 3 == 0:
+            self._do("end", session)
+
+    # -- within --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _paths(self) -> tuple[str, ...]:
+        return self.case.oracle.paths
+
+    def _in_state(self, state: str, session: str) -> list[str]:
+        holder = self.case.world.holder(self._named(session))
+        return [path for path in self._paths if self.case.oracle.state(holder, path) == state]
+
+    def _contested(self, session: str) -> list[str]:
+        """Return the groups whose activation displaces another."""
+        active = set(self._in_state("active", session))
+        contested = {path for members in self.case.setup.exclusions if active & set(members) for path in members}
+        return [path for path in self._in_state("inactive", session) if path in contested]
+
+    def _named(self, session: str) -> str:
+        return session if self.trial.can("sessions") else MAIN
+
+    def _open(self, among: Sequence[str], pick: int, session: str) -> None:
+        """Activate one of these, or else any on the frontier."""
+        self._do("activate", session, group=_picked(among or self._in_state("inactive", session), pick))
+
+    def _close(self, among: Sequence[str], pick: int, session: str, force: bool = False) -> None:
+        """Deactivate one of these; with none, activate what can be."""
+        if not among:
+            self._open((), pick, session)
+            return
+        forced = {"force": True} if force and self.trial.can("force") else {}
+        self._do("deactivate", session, group=_picked(among, pick), **forced)
+
+    def _script(self, hook: tuple[str, str], outcome: str) -> None:
+        group, phase = hook
+        self._do("script", MAIN, group=group, phase=phase, outcome=outcome)
+
+    def _do(self, verb: str, session: str, **arguments: Any) -> None:
+        """Perform an operation; then nothing may have changed in the other sessions (SPEC SES-1)."""
+        session, before = self._named(session), self.case.world
+        self.used.add(session)
+        with _interrupting():
+            if self.case.do(Operation(verb, arguments, session)) and self.case.world.sessions != before.sessions:
+                for other in sorted(self.used - {session}):
+                    self.case.do(Operation("snapshot", session=other), "SES-1")
+        if self.trial.cases >= self.most:
+            raise Interrupted
+
+
+def _picked(among: Sequence[str], pick: int) -> str:
+    return among[pick % len(among)] if among else UNKNOWN
+
+
+@contextmanager
+def _interrupting() -> Generator[None]:
+    """Let an exception out past Hypothesis."""
+    try:
+        yield
+    except Exception as error:
+        raise Interrupted(error) from error
+
+
+def _life(trial: Trial, most: int) -> type[Life]:
+    """Return the machine of a trial."""
+    given = trial.driver.given
+    setups = _systems(trial) if given is None else st.just(given)
+    members = {"trial": trial, "most": most, "begin": initialize(setup=setups)(Life.begin)}
+    return type("ALife", (Life,), members)
+
+
+def _lives(trial: Trial) -> None:
+    operations = DEEP_OPERATIONS if trial.deep else OPERATIONS
+    try:
+        run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
+            seed(trial.seed)(_life(trial, trial.cases + operations)),
+            settings=settings(
+                max_examples=operations,  # never so many: the operations end it
+                stateful_step_count=STEPS,
+                derandomize=False,
+                database=None,
+                deadline=None,
+                phases=[Phase.generate],
+                print_blob=False,
+                suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+            ),
+        )
+    except Interrupted as ended:
+        if ended.cause is not None:
+            raise ended.cause from None
+
+
+CHECKS = (
+    Check(
+        "random lives of larger systems",
+        "stateful",
+        (*(f"ACT-{number}" for number in range(1, 11)), *OTHERS),
+        _lives,
+    ),
+)

@@ -1,0 +1,20 @@
+"""A badge, as the JSON that shields.io reads from an endpoint."""
+
+from __future__ import annotations
+
+import json
+
+from ..report import Report, Verdict
+
+
+def badge(report: Report) -> str:
+    """Return the JSON text of a badge: how many clauses hold, or how many that must are violated."""
+    held = sum(row.verdict in (Verdict.HELD, Verdict.COVERED) for row in report.rows)
+    failing = sum(row.fails for row in report.rows)
+    if report.exit_status == 0:
+        message, colour = f"{held} clauses hold", "brightgreen"
+    elif report.exit_status == 1:
+        message, colour = (f"{failing} clauses fail" if failing else "the target failed"), "red"
+    else:
+        message, colour = "not checked", "lightgrey"
+    return f"{json.dumps({'schemaVersion': 1, 'label': 'toolfold', 'message': message, 'color': colour})}\n"

@@ -1,0 +1,70 @@
+"""A report as a page of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..report import Report, Row, Violation
+from .story import also_found_by, ended_badly, found_by, particulars, plain, steps, summary, title, violated, why
+
+
+def markdown(report: Report) -> str:
+    """Return the page: summary, violations with their histories, and a table of clauses with a column per setting."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield from (f"# {_inline(title(report))}", "", _inline(particulars(report)), "", _inline(summary(report)))
+    for row, first, others in violated(report):
+        yield from _violation(row, first, others)
+    yield from _ended_badly(report)
+    yield from _stale(report)
+    yield from _table(report)
+    if report.left_out:
+        yield from ("", "## Left out", "")
+        yield from (f"- {_inline(name)}: {_inline(reason)}" for name, reason in report.left_out.items())
+
+
+def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> Iterator[str]:
+    yield from ("", f"## {row.clause.id} ({row.level}): {row.verdict.value}", "")
+    yield from (f"{row.clause.text}", "", f"**{_inline(first.message)}** Found by {_inline(found_by(first))}:", "")
+    yield from ("```text", *steps(first), "```")
+    for line in also_found_by(others):
+        yield from ("", _inline(line))
+    if row.reason:
+        yield from ("", f"Expected, because: {_inline(row.reason)}")
+
+
+def _ended_badly(report: Report) -> Iterator[str]:
+    ended = ended_badly(report)
+    if ended:
+        yield from ("", "## Ended badly", "")
+    for status, setting, reason, checks in ended:
+        said = f"{setting}: {status.value}: {reason} In the checks: {', '.join(checks)}"
+        yield f"- {_inline(said)}"
+
+
+def _stale(report: Report) -> Iterator[str]:
+    if report.stale:
+        yield from ("", "## To remove from the expected failures, because it holds", "")
+    yield from (f"- {_inline(f'{expectation}: {expectation.reason}')}" for expectation in report.stale)
+
+
+def _table(report: Report) -> Iterator[str]:
+    settings = report.settings
+    yield from ("", "## Clauses", "")
+    yield _cells("clause", "level", *map(_inline, settings or ("verdict",)), "shown by")
+    yield "|" + "-|" * (3 + len(settings or ("",)))
+    by_setting = [report.rows_in(setting) for setting in settings] or [report.rows]
+    for row, *there in zip(report.rows, *by_setting, strict=True):
+        yield _cells(row.clause.id, row.level, *(one.verdict.value for one in there), _inline(why(row)))
+
+
+def _cells(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _inline(text: str) -> str:
+    """Return a text of which Markdown and HTML make nothing else."""
+    escaped = plain(text).replace("&", "&amp;").replace("<", "&lt;")
+    return "".join(f"\\{one}" if one in "\\`*_[]|" else one for one in escaped)

@@ -1,0 +1,173 @@
+"""A violation told step by step, in plain lines, and the figures that every form of a report gives."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..driver import Group, Operation, Setup, Tool
+from ..report import Report, Row, Status, Verdict, Violation
+
+ABSENT = object()
+MANY = 3
+"""How many checks that found the same are named besides the first."""
+
+
+def plain(text: str) -> str:
+    """Return a text on one line that does nothing to a terminal or a parser: what cannot be printed is escaped.
+
+    What an implementation answers is shown, so it is not trusted.
+    """
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+
+def title(report: Report) -> str:
+    """Return in a line what was checked."""
+    return f"Conformance of {plain(report.header.get('target', 'an implementation'))}"
+
+
+def particulars(report: Report) -> str:
+    """Return in a line the rest of the header, and the settings."""
+    said = [f"{name} {plain(value)}" for name, value in report.header.items() if name != "target"]
+    settings = f"settings: {' / '.join(map(plain, report.settings)) or 'none'}"
+    return "; ".join([*said, settings])
+
+
+def why(row: Row) -> str:
+    """Return in a few words what a verdict rests on: a reason, or the first of the checks."""
+    first, *others = (row.reason,) if row.reason else (row.checks or ("",))
+    return plain(first) + (f" (+{len(others)} more)" if others else "")
+
+
+def counts(rows: Iterable[Row]) -> Mapping[str, int]:
+    """Return how many clauses came to each verdict, without those that none came to."""
+    counted = Counter(row.verdict for row in rows)
+    return {verdict.value: counted[verdict] for verdict in Verdict if counted[verdict]}
+
+
+def summary(report: Report) -> str:
+    """Return the last line of a report."""
+    clauses = "; ".join(f"{number} {verdict}" for verdict, number in counts(report.rows).items())
+    judged = sum(result.cases for result in report.results)
+    seconds = sum(result.seconds for result in report.results)
+    said = {0: "It conforms", 1: "It does not conform", 2: "The kit could not check it"}[report.exit_status]
+    return f"{said}: {clauses}; {judged:,} answers judged in {seconds:.1f} s."
+
+
+def by_weight(report: Report) -> tuple[Violation, ...]:
+    """Return every violation: first those that fail the run, of one clause together, the shortest of each first."""
+    rows = sorted((row for row in report.rows if row.violations), key=_weight)
+    return tuple(violation for row in rows for violation in sorted(row.violations, key=_length))
+
+
+def violated(report: Report) -> tuple[tuple[Row, Violation, tuple[Violation, ...]], ...]:
+    """Return each violated clause with its shortest violation and the others, the weightiest first."""
+    rows = sorted((row for row in report.rows if row.violations), key=_weight)
+    ordered = ((row, sorted(row.violations, key=_length)) for row in rows)
+    return tuple((row, first, tuple(others)) for row, (first, *others) in ordered)
+
+
+def _weight(row: Row) -> tuple[bool, bool]:
+    return not row.fails, row.verdict is Verdict.EXPECTED
+
+
+def _length(violation: Violation) -> tuple[bool, int, int]:
+    groups = len(violation.setup.groups) if violation.setup else 0
+    return not violation.history, len(violation.history), groups
+
+
+def ended_badly(report: Report) -> tuple[tuple[Status, str, str, tuple[str, ...]], ...]:
+    """Return status, setting and reason of the checks that did not come to an end, with those that share them."""
+    checks: dict[tuple[Status, str, str], list[str]] = {}
+    for result in report.results:
+        if result.status in (Status.DIED, Status.BROKEN):
+            checks.setdefault((result.status, result.setting, result.reason), []).append(result.check)
+    return tuple((*known, tuple(names)) for known, names in checks.items())
+
+
+def found_by(violation: Violation) -> str:
+    """Return which check found it, and where."""
+    return f"check {plain(violation.check)}, {plain(violation.setting)}"
+
+
+def also_found_by(others: Sequence[Violation]) -> Iterator[str]:
+    """Yield lines that name others that found the same, but not too many."""
+    yield from (f"also found by {found_by(other)}" for other in others[:MANY])
+    if len(others) > MANY:
+        yield f"and by {len(others) - MANY} more"
+
+
+def steps(violation: Violation) -> Iterator[str]:
+    """Yield the lines that tell a violation: what was configured, what was asked, what was expected and what came."""
+    if violation.setup is not None:
+        yield from (f"given  {line}" if not n else f"       {line}" for n, line in enumerate(_given(violation.setup)))
+    for number, operation in enumerate(violation.history, 1):
+        yield f"{number:>5}  {plain(_step(operation))}"
+    names = differing(violation.expected, violation.got)
+    for word, answer in (("expected", violation.expected), ("got", violation.got)):
+        if violation.expected or violation.got:
+            yield f"       {word:<8}  {_members(answer, names)}"
+
+
+def _step(operation: Operation) -> str:
+    """Return an operation in a line; one that overlaps others has a number, by which it is ended."""
+    number = operation.arguments.get("ticket")
+    if number is None:
+        return str(operation)
+    begun = operation.arguments.get("operation")
+    return f"{operation.verb} number {number}" + (f": {Operation.from_json(begun)}" if begun else "")
+
+
+def differing(expected: Mapping[str, Any], got: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the members in which two answers differ; all of them if they differ in none that both have.
+
+    An answer without an error is one of success; any other member that is absent was not observed.
+    """
+    both = [name for name in expected if name in got or name == "error"]
+    both += [name for name in got if name == "error" and name not in expected]
+    differ = tuple(name for name in both if expected.get(name) != got.get(name))
+    return differ or tuple(dict.fromkeys((*expected, *got)))
+
+
+def _members(answer: Mapping[str, Any], names: Iterable[str]) -> str:
+    shown = {name: answer.get(name, ABSENT) for name in names}
+    if "error" in shown and shown["error"] in (ABSENT, None):
+        shown["error"] = None
+    return ", ".join(f"{name}: {_value(value)}" for name, value in shown.items() if value is not ABSENT) or "nothing"
+
+
+def _value(value: Any) -> str:
+    return plain(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _given(setup: Setup) -> Iterator[str]:
+    groups = ", ".join(_group(group) for group in setup.groups)
+    yield f"groups {groups}" if groups else "no groups"
+    for exclusion in setup.exclusions:
+        yield f"exclusion {{{', '.join(map(plain, exclusion))}}}"
+    if setup.tools:
+        yield f"tools {', '.join(_tool(tool) for tool in setup.tools)}"
+    if setup.max_active is not None:
+        policy = "evict the oldest" if setup.evict_oldest else "refuse"
+        pinned = f", {', '.join(map(plain, setup.pinned))} pinned" if setup.pinned else ""
+        yield f"at most {setup.max_active} active: {policy}{pinned}"
+    if setup.page_size is not None:
+        yield f"pages of {setup.page_size}"
+    if setup.relevant_controls:
+        yield "control tools only while they can do something"
+
+
+def _group(group: Group) -> str:
+    said = [f"hooks {', '.join(map(plain, group.hooks))}"] if group.hooks else []
+    said += [] if group.deactivator else ["no deactivator"]
+    return plain(group.path) + (f" ({'; '.join(said)})" if said else "")
+
+
+def _tool(tool: Tool) -> str:
+    said = [] if tool.when == "group" else [plain(tool.when)]
+    said += ["hidden"] if tool.hidden else []
+    said += [] if tool.does == "echo" else [tool.does]
+    said += [] if tool.input_schema is None else [f"input {_value(tool.input_schema)}"]
+    return plain(tool.full_name) + (f" ({'; '.join(said)})" if said else "")

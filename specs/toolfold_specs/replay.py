@@ -1,0 +1,146 @@
+"""A recorded violation, tried again (SPEC CNF-3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from .checks import Check
+from .driver import Driver, Operation, Setup
+from .layers import all_checks
+from .report import Violation
+from .trial import Trial
+
+SEQUENTIAL = frozenset(
+    {"activate", "call", "deactivate", "end", "list", "list_groups", "restore", "script", "set_fact", "snapshot"}
+    | {"transition"}
+)
+"""The verbs that a history can be told with, one after the other; any other needs the check that knows how."""
+ALL_IN_HISTORY = frozenset({"exhaustive", "stateful"})
+"""The layers that find nothing but what a history shows; others also look at what is beside the answers."""
+
+
+class ReplayError(ValueError):
+    """A recorded violation can't be read, or can't be tried on this target."""
+
+
+@frozen
+class Recorded:
+    """A violation from a `failure.json`, and the header of the run that found it."""
+
+    violation: Violation
+    header: Mapping[str, str]
+
+    @property
+    def seed(self) -> int:
+        """The seed of that run."""
+        return int(self.header.get("seed", "0"))
+
+    @property
+    def deep(self) -> bool:
+        """Whether that run looked further than usual."""
+        return self.header.get("deep") == "yes"
+
+
+def read_failure(path: Path) -> Recorded:
+    """Return what a `failure.json` has recorded.
+
+    Raises:
+        ReplayError: It can't be read, or is no such file.
+    """
+    from jsonschema_rs import ValidationError
+
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        _failures().validate(data)
+        return Recorded(_violation(data["violation"]), data["header"])
+    except OSError as error:
+        raise ReplayError(f"{path} can't be read: {error.strerror}.") from error
+    except ValidationError as error:
+        place = "/".join(map(str, error.instance_path)) or "as a whole"
+        raise ReplayError(f"{path} is not a recorded violation: {place}: {error.message}.") from error
+    except (ValueError, TypeError) as error:
+        raise ReplayError(f"{path} is not a recorded violation: {error}.") from error
+
+
+def replay(
+    violation: Violation, driver: Driver, checks: Iterable[Check] | None = None, *, seed: int = 0, deep: bool = False
+) -> Violation | None:
+    """Return the violation as it shows now, or None if it does not show any more.
+
+    The history is performed on a fresh system, and every answer is compared with the oracle's. Where that shows
+    nothing, or operations overlap in it, or there is none, the check that found it runs again, unless it is of a layer
+    that sees nothing but histories.
+
+    Args:
+        violation: What was recorded.
+        driver: What it is tried on; it is not closed.
+        checks: The checks that there are; None for those of the kit.
+        seed: Of whatever is random, if the check runs again.
+        deep: Whether it looks further than usual then.
+
+    Raises:
+        ReplayError: The driver has another system than the history is about, or the check can't run again.
+        TargetFailed: The target fails.
+    """
+    trial = Trial(driver, violation.check, seed=seed, deep=deep)
+    playable = all(operation.verb in SEQUENTIAL for operation in violation.history)
+    if violation.setup is not None and playable:
+        shown = _played(violation, violation.setup, trial)
+        if shown is not None:
+            return shown
+    check = _check_of(violation, driver, checks, needed=not (violation.history and playable))
+    if check is None or (playable and check.layer in ALL_IN_HISTORY):
+        return None
+    check.run(trial)
+    return next((shown for shown in trial.violations if shown.clause == violation.clause), None)
+
+
+def _played(violation: Violation, setup: Setup, trial: Trial) -> Violation | None:
+    if "setups" not in trial.driver.capabilities and trial.driver.given != setup:
+        raise ReplayError("It was recorded with another system than the one that this target has.")
+    trial.play(setup, violation.history)
+    found = {shown.clause: shown for shown in trial.violations}
+    shown = found.get(violation.clause) or next(iter(found.values()), None)
+    if shown is not None and shown.history[-1:] == violation.history[-1:]:
+        return evolve(shown, clause=violation.clause)  # the check that found it knew better what it speaks against
+    return shown
+
+
+def _check_of(violation: Violation, driver: Driver, checks: Iterable[Check] | None, *, needed: bool) -> Check | None:
+    there = all_checks() if checks is None else checks
+    check = next((check for check in there if check.name == violation.check), None)
+    if check is None:
+        if not needed:
+            return None
+        raise ReplayError(f"There is no check {violation.check!r} in this kit, which would have to find it again.")
+    if missing := sorted(check.needs - driver.capabilities):
+        raise ReplayError(f"The check {check.name!r} needs what this target does not have: {', '.join(missing)}.")
+    return check
+
+
+def _violation(data: Mapping[str, Any]) -> Violation:
+    return Violation(
+        clause=data["clause"],
+        check=data["check"],
+        setting=data["setting"],
+        message=data["message"],
+        setup=None if data["setup"] is None else Setup.from_json(data["setup"]),
+        history=tuple(map(Operation.from_json, data["history"])),
+        expected=data["expected"],
+        got=data["got"],
+    )
+
+
+@cache
+def _failures() -> Any:
+    from jsonschema_rs import validator_for
+
+    text = files("toolfold_specs.render").joinpath("schema.json").read_text(encoding="utf-8")
+    return validator_for({"$ref": "#/$defs/failure", "$defs": json.loads(text)["$defs"]})

@@ -1,0 +1,167 @@
+"""Driving servers that were not made for the kit: described in a file, or found out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.specs.support import environment
+from toolfold_specs.checks import run_checks
+from toolfold_specs.driver import CAPABILITIES, Answer, Setup, TargetFailed
+from toolfold_specs.drivers.asis import AsIsDriver
+from toolfold_specs.drivers.description import Call, DescriptionError, infer, load
+from toolfold_specs.drivers.link import Era, Link
+from toolfold_specs.drivers.process import Command
+from toolfold_specs.layers import exhaustive, wire
+from toolfold_specs.report import Status
+from toolfold_specs.trial import Trial
+
+PLAIN = Path(__file__).with_name("targets") / "plain.py"
+RAW = PLAIN.with_name("raw.py")
+DESK = Command([sys.executable, "-m", "toolfold_adapters.cli", "serve", "examples.desk:tools"], environment())
+
+GROUP = """
+[[group]]
+path = "{path}"
+tools = ["{tool}"]
+activate = {{ tool = "open_{name}" }}
+deactivate = {{ tool = "close_{name}", arguments = {{}} }}
+"""
+GROUPS = {"files": "read", "files.edit": "write", "sandbox": "rehearse", "live": "execute", "core": "help"}
+PLAIN_GROUPS = "".join(GROUP.format(path=path, tool=tool, name=path.replace(".", "_")) for path, tool in GROUPS.items())
+DESCRIPTION = f"""
+[server]
+starts_active = ["core"]
+{PLAIN_GROUPS}
+[[exclusion]]
+groups = ["sandbox", "live"]
+"""
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def written(text: str) -> Path:
+        path = tmp_path / "description.toml"
+        path.write_text(text)
+        return path
+
+    return written
+
+
+@contextmanager
+def driving(command: Command, description: Path | None = None, era: Era = "legacy") -> Generator[AsIsDriver]:
+    driver = AsIsDriver(Link(command, era), description)
+    try:
+        yield driver
+    finally:
+        driver.close()
+
+
+def plain(fault: str = "") -> Command:
+    return Command([sys.executable, str(PLAIN), fault])
+
+
+@pytest.mark.spec("CNF-1", "CNF-8")
+def test_a_described_server_is_toured_with_the_groups_that_it_has(write: Write) -> None:
+    with driving(plain(), write(DESCRIPTION)) as driver:
+        assert driver.given is not None
+        assert driver.given.paths == ("core", "files", "files.edit", "live", "sandbox")
+        assert driver.capabilities | set(driver.left_out) >= set(CAPABILITIES)
+        assert not driver.capabilities & set(driver.left_out)
+        trial = Trial(driver)
+        assert exhaustive.tour(trial, driver.given)
+        assert trial.violations == ()
+        assert {"ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "INV-2", "NTF-1"} <= set(trial.shown)
+        assert driver.configure(Setup()) == Answer(error="error")
+
+
+@pytest.mark.spec("CNF-1", "CNF-5")
+def test_a_fault_of_a_described_server_is_found(write: Write) -> None:
+    with driving(plain("children stay"), write(DESCRIPTION)) as driver:
+        assert driver.given is not None
+        trial = Trial(driver)
+        exhaustive.tour(trial, driver.given)
+        assert [violation.clause for violation in trial.violations] == ["INV-1"]
+        history = [str(operation) for operation in trial.violations[0].history]
+        assert history == ["activate(group='files')", "activate(group='files.edit')", "deactivate(group='files')"]
+
+
+@pytest.mark.spec("CNF-1")
+def test_what_a_described_server_lists_has_the_names_of_the_setup(write: Write) -> None:
+    with driving(plain(), write(DESCRIPTION)) as driver:
+        assert driver.list().tools == ()
+        driver.activate("files")
+        assert driver.list() == Answer(tools=("files.read",))
+        assert driver.name_of("files.read") == "read"
+        assert driver.snapshot("two").active == ()
+        assert driver.end().active == ()
+
+
+@pytest.mark.spec("CNF-1")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_server_whose_tools_are_named_after_groups_needs_no_description(era: Era) -> None:
+    results = run_checks((*exhaustive.CHECKS, *wire.CHECKS), lambda: AsIsDriver(Link(DESK, era)), budget=150)
+    assert [violation for result in results for violation in result.violations] == []
+    assert {result.status for result in results} == {Status.PASSED, Status.LEFT_OUT}
+    shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
+    assert {"ACT-2", "ACT-3", "ACT-4", "ACT-5", "CTL-2", "CTL-4", "CTL-6", "DEL-9"} <= shown
+    assert ({"DEL-2", "DEL-3", "DEL-7", "DEL-11"} if era == "modern" else {"DEL-1", "DEL-8", "NTF-1"}) <= shown
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_server_without_groups_has_to_be_described() -> None:
+    with pytest.raises(TargetFailed, match="describe them in a file"), driving(Command([sys.executable, str(RAW)])):
+        pass
+
+
+def test_groups_are_told_from_names() -> None:
+    names = ["a.activate", "a.b.activate", "a.b.deactivate", "x.y.activate", "tool", "a.tool", "deactivate"]
+    found = infer(names)
+    assert [(group.path, group.activate, group.deactivate) for group in found.groups] == [
+        ("a", Call("a.activate"), None),
+        ("a.b", Call("a.b.activate"), Call("a.b.deactivate")),
+    ]
+
+
+def test_the_call_for_a_group_that_does_not_exist_follows_from_the_call_for_one_that_does() -> None:
+    assert Call("files.edit.activate").renamed("files.edit", "nowhere") == Call("nowhere.activate")
+    assert Call("open_files_edit").renamed("files.edit", "no.where") == Call("open_no_where")
+    assert Call("load", {"group": "files"}).renamed("files", "nowhere") == Call("load", {"group": "nowhere"})
+    assert Call("reset").renamed("files", "nowhere") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[group]", "can't be read"),
+        ("groups = 1", "the file has 'groups', which is none of exclusion, group, server"),
+        ("[[group]]\ntools = []", "group 1 has no path"),
+        ('[[group]]\npath = "a"', "the group 'a' has no activate"),
+        ('[[group]]\npath = "a"\nactivate = "open"', "activate of the group 'a' must be a table"),
+        ('[[group]]\npath = "a"\nactivate = { tol = "x" }', "has 'tol', which is none of arguments, tool"),
+        ('[[group]]\npath = "a"\nactivate = { tool = 1 }', "needs tool, a text, and arguments, a table"),
+        ('[[group]]\npath = "a"\ntools = "t"\nactivate = { tool = "x" }', "must be a list of texts, not 't'"),
+        ('[[group]]\npath = "a"\nparent = "b"\nactivate = { tool = "x" }', "call 'a' 'b.a'"),
+        ('[[group]]\npath = "a.b"\nactivate = { tool = "x" }', "has no parent: describe 'a' too"),
+        ('[[group]]\npath = "a"\nactivate = { tool = "x" }\n' * 2, "is described twice"),
+        ('[[exclusion]]\ngroups = ["a"]', "exclusion 1 needs two groups or more"),
+        ('[[exclusion]]\ngroups = ["a", "b"]', "'a' is no group that is described: there are none"),
+        ('[server]\nstarts_active = ["a"]', "'a' is no group that is described"),
+        ('[server]\nhandles = "header"', 'server.handles is "meta" or "arguments"'),
+        ('[server]\nrelevant_controls = "yes"', "server.relevant_controls is true or false"),
+        ("server = 1", "[server] must be a table"),
+        ("group = 1", "[[group]] must be tables"),
+    ],
+)
+def test_a_description_that_is_wrong_is_refused_with_its_place(write: Write, text: str, said: str) -> None:
+    path = write(text)
+    with pytest.raises(DescriptionError) as refused:
+        load(path)
+    assert str(refused.value).startswith(str(path))
+    assert said in str(refused.value)

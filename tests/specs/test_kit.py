@@ -1,0 +1,254 @@
+"""The kit as a callable."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+import toolfold_specs
+from tests.specs.made import (
+    CHECKS,
+    FACT,
+    PAIRS,
+    UNKNOWN,
+    BrokenDriver,
+    DyingDriver,
+    TinyDriver,
+    no_driver,
+)
+from toolfold_specs.checks import LAYERS, Check
+from toolfold_specs.clauses import load_clauses, load_revision
+from toolfold_specs.driver import CAPABILITIES, Driver, TargetFailed
+from toolfold_specs.expected import ExpectationError
+from toolfold_specs.kit import check, kit_version
+from toolfold_specs.layers import MissingPackage, all_checks
+from toolfold_specs.report import Expectation, Report, Status, Verdict
+
+pytestmark = pytest.mark.spec("CNF-2")
+
+
+def verdict(report: Report, clause: str) -> Verdict:
+    (row,) = [row for row in report.rows if row.clause.id == clause]
+    return row.verdict
+
+
+def test_a_factory_goes_in_and_a_report_comes_out() -> None:
+    report = check(TinyDriver, checks=CHECKS, seed=5)
+    assert report.exit_status == 0
+    assert report.settings == ("in process",)
+    assert {clause: verdict(report, clause) for clause in ("ACT-1", "ACT-4", "INV-3")} == dict.fromkeys(
+        ("ACT-1", "ACT-4", "INV-3"), Verdict.HELD
+    )
+    assert report.clauses == load_clauses()
+    assert report.header["target"] == "tests.specs.made:TinyDriver"
+    assert (report.header["spec"], report.header["seed"]) == (load_revision(), "5")
+
+
+@pytest.mark.spec("CNF-3")
+def test_a_broken_implementation_is_reported_by_its_clause() -> None:
+    report = check(BrokenDriver, checks=CHECKS)
+    assert report.exit_status == 1
+    assert {violation.check for violation in report.violations} == {PAIRS.name}
+    assert verdict(report, report.violations[0].clause) is Verdict.VIOLATED
+
+
+@pytest.mark.spec("CNF-1")
+def test_every_setting_is_checked_under_its_name() -> None:
+    report = check({"good": TinyDriver, "bad": TinyDriver}, checks=CHECKS)
+    assert report.settings == ("good", "bad")
+    assert [(found.clause, found.setting) for found in report.violations] == [("INV-3", "bad")]
+    assert report.header["target"] == "good, bad"
+
+
+def test_only_the_layers_that_were_asked_for_are_run() -> None:
+    report = check(TinyDriver, checks=CHECKS, layers=["wire", "vectors"])
+    assert {result.layer for result in report.results} == {"vectors", "wire"}
+    assert report.header["layers"] == "vectors,wire"
+
+
+def test_a_layer_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="no layer 'vector'; there are exhaustive, vectors"):
+        check(TinyDriver, layers=["vector"])
+
+
+def test_drivers_are_closed() -> None:
+    made: list[TinyDriver] = []
+
+    def make() -> Driver:
+        made.append(TinyDriver())
+        return made[-1]
+
+    check(make, checks=CHECKS)
+    assert [driver.closed for driver in made] == [True]
+
+
+@pytest.mark.spec("CNF-8")
+def test_capabilities_that_are_missing_are_listed_with_the_reason() -> None:
+    class Some(TinyDriver):
+        left_out = {"hooks": "it has none"}  # noqa: RUF012
+
+    report = check(Some, checks=CHECKS)
+    assert set(report.left_out) == set(CAPABILITIES) - Some.capabilities
+    assert report.left_out["hooks"] == "it has none"
+    assert report.left_out["listing"] == f"the driver does not have it ({CAPABILITIES['listing']})"
+    (lists,) = [result for result in report.results if result.check == "lists"]
+    assert (lists.status, lists.reason) == (Status.LEFT_OUT, "no listing")
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_capability_that_one_setting_lacks_is_listed_with_the_setting() -> None:
+    class More(TinyDriver):
+        capabilities = TinyDriver.capabilities | {"listing"}
+
+    report = check({"one": TinyDriver, "other": More}, checks=[FACT])
+    assert report.left_out["listing"].startswith("one: the driver does not have it")
+    assert report.left_out["calls"].startswith("the driver does not have it")
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_target_that_dies_leaves_all_clauses_of_that_check_undecided_and_the_next_has_a_new_one() -> None:
+    made: list[DyingDriver] = []
+
+    def make() -> Driver:
+        made.append(DyingDriver())
+        return made[-1]
+
+    report = check(make, checks=CHECKS)
+    assert {clause: verdict(report, clause) for clause in PAIRS.clauses} == dict.fromkeys(
+        PAIRS.clauses, Verdict.UNDECIDED
+    )
+    assert verdict(report, "ACT-1") is Verdict.HELD
+    assert report.exit_status == 1
+    assert len(made) == 2
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_target_that_dies_and_cannot_be_started_again_is_not_tried_any_more() -> None:
+    tries: list[int] = []
+
+    def make() -> Driver:
+        tries.append(1)
+        if len(tries) > 1:
+            raise TargetFailed("The port is taken.")
+        return DyingDriver()
+
+    looks = Check("looks at the wire", "wire", ("DEL-1",), lambda trial: trial.driver.link)  # type: ignore[attr-defined]
+    report = check(make, checks=[*CHECKS, looks])
+    ended = {result.check: (result.status, result.reason) for result in report.results}
+    assert ended[PAIRS.name] == (Status.DIED, "It ended with status 3.")
+    assert ended[UNKNOWN.name] == (Status.DIED, "It could not be started again. The port is taken.")
+    assert ended[looks.name] == ended[UNKNOWN.name]
+    assert len(tries) == 2
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_target_that_cannot_be_started_is_said_nothing_of() -> None:
+    report = check(no_driver, checks=CHECKS)
+    assert report.exit_status == 2
+    assert verdict(report, "ACT-4") is Verdict.UNDECIDED
+    assert {result.reason for result in report.results} == {
+        "It could not be started. It can't be started: no such file."
+    }
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_setting_that_cannot_be_started_is_left_out_only_if_it_is_optional() -> None:
+    settings = {"there": TinyDriver, "gone": no_driver}
+    assert check(settings, checks=CHECKS).exit_status == 1
+    report = check(settings, checks=CHECKS, optional=True)
+    assert report.exit_status == 0
+    assert {row.verdict for row in report.rows_in("gone")} == {Verdict.NOT_APPLICABLE}
+    assert report.left_out["setting gone"] == "it could not be started: It can't be started: no such file."
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_fault_of_the_driver_is_not_one_of_the_implementation() -> None:
+    class Faulty(TinyDriver):
+        def activate(self, group: str, session: str = "main") -> toolfold_specs.Answer:
+            raise KeyError(group)
+
+    report = check(Faulty, checks=CHECKS)
+    assert report.exit_status == 2
+    assert report.violations == ()
+
+
+@pytest.mark.spec("CNF-4")
+def test_expected_failures_are_read_from_a_file_and_checked_against_the_checks(tmp_path: Path) -> None:
+    (clause,) = {found.clause for found in check(BrokenDriver, checks=[PAIRS]).violations}
+    path = tmp_path / "expected.toml"
+    path.write_text(f"[[expected]]\nclause = '{clause}'\nreason = 'not yet'\ncheck = '{PAIRS.name}'")
+    assert check(BrokenDriver, checks=CHECKS, expected=path).exit_status == 0
+    again = check(TinyDriver, checks=CHECKS, expected=str(path))
+    assert (again.exit_status, verdict(again, clause)) == (1, Verdict.FIXED)
+    assert check(BrokenDriver, checks=CHECKS, expected=[Expectation(clause, "not yet")]).exit_status == 0
+    with pytest.raises(ExpectationError, match="no check"):
+        check(BrokenDriver, checks=[FACT], expected=path)
+
+
+def test_what_is_shown_by_tests_is_covered() -> None:
+    report = check(TinyDriver, checks=CHECKS, covered={"NAM-3": ["tests/test_names.py::test_it"]})
+    assert verdict(report, "NAM-3") is Verdict.COVERED
+
+
+def test_a_kit_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    assert kit_version() != "unknown"
+    monkeypatch.setattr("toolfold_specs.kit.version", missing)
+    assert kit_version() == "unknown"
+
+
+def test_progress_is_told() -> None:
+    told: list[str] = []
+    check(TinyDriver, checks=[PAIRS], progress=told.append)
+    assert told == [f"in process: {PAIRS.name}"]
+
+
+@pytest.mark.spec("CNF-7")
+def test_checks_come_in_the_order_of_the_layers_and_each_has_a_name_of_its_own() -> None:
+    checks = all_checks()
+    assert [check.layer for check in checks] == sorted((check.layer for check in checks), key=LAYERS.index)
+    assert len({check.name for check in checks}) == len(checks)
+    known = {clause.id for clause in load_clauses()}
+    assert all(known.issuperset(check.clauses) for check in checks)
+    assert all(CAPABILITIES.keys() >= check.needs for check in checks if check.layer != "wire")
+
+
+def test_checks_of_some_layers_are_those_of_all_that_are_in_them() -> None:
+    chosen = all_checks(["vectors"])
+    assert chosen == tuple(check for check in all_checks() if check.layer == "vectors")
+    assert all(isinstance(check, Check) for check in chosen)
+
+
+def test_a_layer_whose_package_is_missing_is_refused_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(name: str) -> object:
+        raise ModuleNotFoundError("No module named 'hypothesis'", name="hypothesis")
+
+    monkeypatch.setattr("toolfold_specs.layers.import_module", missing)
+    with pytest.raises(MissingPackage, match=r'pip install "toolfold\[conformance\]"'):
+        all_checks(["exhaustive"])
+
+
+def test_the_package_offers_its_names_and_imports_nothing_before_they_are_asked_for() -> None:
+    code = """
+import sys
+import toolfold_specs
+print(sorted(name for name in sys.modules if name.startswith("toolfold")))
+from toolfold_specs import check, suite, Driver
+print(check.__name__, suite.__name__, Driver.__name__)
+heavy = {"hypothesis", "z3", "mcp", "rich", "click", "pydantic"} & set(sys.modules)
+print(sorted(heavy))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, timeout=60)
+    assert done.stdout.splitlines() == ["['toolfold_specs']", "check suite Driver", "[]"]
+    for name in toolfold_specs.__all__:
+        assert getattr(toolfold_specs, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        toolfold_specs.nothing  # noqa: B018

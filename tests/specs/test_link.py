@@ -1,0 +1,286 @@
+"""The line to a server: what it says of itself, its answers, and every way in which it can fail."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.specs.support import fixture_command, served_fixture
+from toolfold_specs.driver import TargetFailed
+from toolfold_specs.drivers.link import Connection, Era, Link, TargetNotStarted, WireError
+from toolfold_specs.drivers.process import Command
+
+RAW = Path(__file__).with_name("targets") / "raw.py"
+ERAS: tuple[Era, ...] = ("legacy", "modern")
+
+
+def raw(fault: str = "none") -> Command:
+    return Command([sys.executable, str(RAW), fault])
+
+
+@contextmanager
+def connected(target: Command | str, era: Era = "legacy", **options: Any) -> Generator[Connection]:
+    with Link(target, era, **options) as link:
+        yield link.connect()
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.spec("CNF-1")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_server_is_reached_over_both_transports_in_both_eras(transport: str, era: Era) -> None:
+    with served_fixture(transport) as target, connected(target, era) as connection:
+        assert connection.protocol_version == ("2025-11-25" if era == "legacy" else "2026-07-28")
+        assert connection.server.startswith("fixture ")
+        assert connection.capabilities["tools"] == {"listChanged": True}
+        assert connection.list_all_tools() == connection.list_tools()["tools"]
+        result = connection.call_tool("conformance_observe", {"settled": True})
+        assert result["structuredContent"] == {"hooks": [], "active": [], "parked": [], "under_way": 0}
+        with pytest.raises(WireError, match="Unknown tool: nothing") as refused:
+            connection.call_tool("nothing")
+        assert refused.value.code == -32602
+
+
+@pytest.mark.spec("CNF-8")
+def test_an_error_of_the_protocol_comes_as_the_server_sent_it() -> None:
+    with connected(raw()) as connection:
+        with pytest.raises(WireError) as refused:
+            connection.call_tool("refuse")
+        assert (refused.value.code, refused.value.message, refused.value.data) == (-32000, "no", {"why": 1})
+        assert connection.call_tool("pid")["content"] == [{"type": "text", "text": "here"}]
+
+
+def test_notices_that_come_before_an_answer_are_counted_with_it() -> None:
+    with connected(raw("notices")) as connection:
+        for calls in range(1, 20):
+            connection.call_tool("pid")
+            assert connection.changes == 3 * calls
+
+
+def test_a_notice_that_is_late_can_be_waited_for() -> None:
+    with connected(raw("notices")) as connection:
+        pending = connection.start_call("pid")
+        connection.wait_for_change(2, 10)
+        assert connection.changes == 3
+        assert pending.reply() is not None
+        connection.wait_for_change(3, 0.01)
+        assert connection.changes == 3
+
+
+@pytest.mark.spec("CNF-8")
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("crash", "It ended with status 1 before it answered tools/call. Its stderr ends with: RuntimeError: the last"),
+        ("close", "It closed the connection before it answered tools/call."),
+        ("garbage", "It wrote to its stdout what is no message: 'Now calling the tool!'"),
+        ("wrong types", "It answered tools/call with what is not of the protocol: content"),
+        ("hang", "It did not answer tools/call within 0.5 seconds."),
+    ],
+)
+def test_a_server_that_fails_in_a_call_is_a_failed_target_in_one_sentence(fault: str, said: str) -> None:
+    with connected(raw(fault), timeout=0.5) as connection:
+        with pytest.raises(TargetFailed) as failed:
+            connection.call_tool("pid")
+        assert str(failed.value).startswith(said)
+        assert "\n" not in str(failed.value)
+        assert not isinstance(failed.value, TargetNotStarted)
+
+
+@pytest.mark.spec("CNF-8")
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("wrong types", "It answered tools/list with what is not of the protocol: tools.0."),
+        ("endless pages", "It answered tools/list with the same cursor again: its pages do not end."),
+    ],
+)
+def test_a_list_that_can_not_be_read_is_a_failed_target(fault: str, said: str) -> None:
+    with connected(raw(fault)) as connection, pytest.raises(TargetFailed) as failed:
+        connection.list_all_tools()
+    assert str(failed.value).startswith(said)
+
+
+@pytest.mark.spec("CNF-8")
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            "crash at the start",
+            "It ended with status 1 before it was ready. Its stderr ends with: no licence was found",
+        ),
+        ("garbage at the start", "It wrote to its stdout what is no message: 'Welcome to the server!'"),
+        ("wrong first answer", "Its first answer is not of the protocol: protocolVersion"),
+        ("strange version", "It can't be started: RuntimeError: Unsupported protocol version from the server: 1999"),
+        ("mute", "It closed the connection before it was ready."),
+        ("silence", "It did not answer within 0.7 seconds."),
+    ],
+)
+def test_a_server_that_is_never_ready_is_one_that_was_not_started(fault: str, said: str) -> None:
+    began = time.monotonic()
+    with Link(raw(fault), start_timeout=0.7) as link, pytest.raises(TargetNotStarted) as failed:
+        link.connect()
+    assert str(failed.value).startswith(said)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_program_that_does_not_exist_is_named() -> None:
+    with Link(Command(["no-such-program"])) as link, pytest.raises(TargetNotStarted, match="no-such-program"):
+        link.connect()
+
+
+def test_a_legacy_server_is_not_taken_for_a_modern_one() -> None:
+    with Link(raw(), "modern") as link, pytest.raises(TargetNotStarted, match="It speaks MCP 2025-11-25, and not 2026"):
+        link.connect()
+
+
+@pytest.mark.parametrize("fault", ["none", "leaves a child behind", "will not end"])
+def test_no_process_is_left_behind(fault: str) -> None:
+    with connected(raw(fault)) as connection:
+        pids = connection.call_tool("pid")["structuredContent"]["pids"]
+        assert all(is_running(pid) for pid in pids)
+    assert not [pid for pid in pids if is_running(pid)]
+
+
+def test_no_process_is_left_behind_by_a_server_that_hangs() -> None:
+    with Link(raw("hang"), timeout=0.2) as link:
+        other = link.connect()
+        with pytest.raises(TargetFailed):
+            other.call_tool("pid")
+        child = other.pid
+        assert child is not None
+        assert is_running(child)
+    assert not is_running(child)
+
+
+def test_what_comes_after_a_failure_fails_at_once() -> None:
+    with connected(raw("crash")) as connection:
+        with pytest.raises(TargetFailed, match="ended with status 1"):
+            connection.call_tool("pid")
+        began = time.monotonic()
+        with pytest.raises(TargetFailed, match="ended with status 1"):
+            connection.call_tool("pid")
+        assert time.monotonic() - began < 1
+
+
+def test_requests_of_several_connections_are_under_way_at_once_and_can_be_cancelled() -> None:
+    with Link(fixture_command()) as link:
+        one, two = link.connect(), link.connect()
+        hook = {"group": "a", "phase": "on_activate"}
+        for connection in (one, two):
+            connection.call_tool(
+                "conformance_configure", {"setup": {"groups": [{"path": "a", "hooks": ["on_activate"]}]}}
+            )
+            connection.call_tool("conformance_script", {**hook, "outcome": "park"})
+        pending = [connection.start_call("a.activate") for connection in (one, two)]
+        for connection in (one, two):
+            seen = connection.call_tool("conformance_observe", {"settled": True})["structuredContent"]
+            assert (seen["parked"], seen["under_way"]) == ([["on_activate", "a"]], 1)
+        assert not any(request.done for request in pending)
+        pending[0].cancel()
+        two.call_tool("conformance_release", {**hook, "fail": False})
+        assert pending[0].reply() is None
+        opened = pending[1].reply()
+        assert opened is not None
+        assert opened.structured["active"] == ["a"]
+        assert one.call_tool("conformance_observe", {"settled": True})["structuredContent"]["parked"] == []
+
+
+# -- over HTTP --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def http_server(respond: Any) -> Generator[str]:
+    """Serve each POST by `respond(handler)`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            respond(self)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/mcp"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def reply(handler: BaseHTTPRequestHandler, status: int, body: bytes, kind: str = "application/json") -> None:
+    handler.send_response(status)
+    handler.send_header("content-type", kind)
+    handler.send_header("content-length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+@pytest.mark.spec("CNF-8")
+@pytest.mark.parametrize("era", ERAS)
+def test_a_url_where_nothing_listens_is_a_target_that_was_not_started(era: Era) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/mcp"
+    with Link(url, era) as link, pytest.raises(TargetNotStarted) as failed:
+        link.connect()
+    assert str(failed.value).startswith(f"{url} can't be reached: ConnectError")
+
+
+@pytest.mark.spec("CNF-8")
+@pytest.mark.parametrize("era", ERAS)
+def test_a_page_that_is_no_mcp_endpoint_is_a_target_that_was_not_started(era: Era) -> None:
+    for status, body, kind in ((404, b"<p>no</p>", "text/html"), (200, b"<p>yes</p>", "text/html"), (500, b"", "x/y")):
+        with (
+            http_server(lambda handler, answer=(status, body, kind): reply(handler, *answer)) as url,
+            Link(url, era, start_timeout=5) as link,
+            pytest.raises(TargetNotStarted, match=r"refused the first request|closed the connection"),
+        ):
+            link.connect()
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_url_that_never_answers_is_given_up_in_time() -> None:
+    silence = threading.Event()
+    began = time.monotonic()
+    with (
+        http_server(lambda handler: silence.wait(20) and None) as url,
+        Link(url, start_timeout=0.5) as link,
+    ):
+        with pytest.raises(TargetNotStarted, match=r"did not answer within 0\.5 seconds"):
+            link.connect()
+        silence.set()
+    assert time.monotonic() - began < 8
+
+
+@pytest.mark.spec("CNF-8")
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_over_http_that_goes_away_is_a_failed_target(era: Era) -> None:
+    with served_fixture("http") as target, Link(target, era, timeout=5) as link:
+        connection = link.connect()
+        connection.list_tools()
+        target.stop()
+        for _ in range(2):
+            with pytest.raises(TargetFailed):
+                connection.list_tools()

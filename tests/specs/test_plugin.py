@@ -1,0 +1,153 @@
+"""The plugin of pytest: a test for each clause."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.specs.made import PAIRS
+from toolfold_specs.clauses import load_clauses
+from toolfold_specs.suites import Suite, suite
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.spec("CNF-2")
+
+SUITE = """
+    import toolfold_specs
+    from tests.specs.made import CHECKS, PAIRS, BrokenDriver, DyingDriver, TinyDriver, no_driver
+    from toolfold_specs import Expectation
+
+    runs = []
+
+    def driver(kind=TinyDriver):
+        runs.append(kind)
+        return kind()
+
+    conformance = toolfold_specs.suite({factory}, checks=CHECKS{more})
+
+    def test_of_another_kind():
+        assert len(runs) <= 1
+"""
+
+
+def run(pytester: pytest.Pytester, *arguments: str, factory: str = "driver", more: str = "") -> pytest.RunResult:
+    pytester.makepyfile(test_it=SUITE.format(factory=factory, more=more))
+    return pytester.runpytest_inprocess("-W", "error", "-p", "no:cacheprovider", "--strict-markers", *arguments)
+
+
+def test_a_suite_runs_nothing_before_it_is_asked() -> None:
+    assert isinstance(suite(lambda: 1 / 0), Suite)  # type: ignore[arg-type, return-value]
+
+
+def test_there_is_a_test_for_each_clause_beside_the_others(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "--collect-only", "-q")
+    expected = [f"test_it.py::conformance::{clause.id}" for clause in load_clauses()]
+    assert [line for line in result.outlines if "::" in line] == [*expected, "test_it.py::test_of_another_kind"]
+
+
+def test_clauses_that_hold_pass_and_those_that_do_not_apply_are_skipped_with_the_reason(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, "-rs", "-v")
+    shown = ("ACT-1", "ACT-4", "INV-2", "INV-3")
+    result.stdout.fnmatch_lines([f"test_it.py::conformance::{clause} PASSED*" for clause in shown], consecutive=False)
+    result.stdout.fnmatch_lines(["*no listing*"])
+    outcomes = result.parseoutcomes()
+    assert outcomes.keys() == {"passed", "skipped"}
+    assert sum(outcomes.values()) == len(load_clauses()) + 1
+    assert result.ret == 0
+
+
+def test_the_kit_runs_once_and_only_if_one_of_its_tests_does(pytester: pytest.Pytester) -> None:
+    assert run(pytester, "-q").parseoutcomes().keys() == {"passed", "skipped"}
+    result = run(pytester, "-q", "-k", "another", factory="lambda: 1 / 0")
+    result.assert_outcomes(passed=1, deselected=len(load_clauses()))
+
+
+@pytest.mark.spec("CNF-3")
+def test_a_violated_clause_fails_with_its_history_and_no_traceback(pytester: pytest.Pytester) -> None:
+    result = run(pytester, factory="BrokenDriver")
+    result.assert_outcomes(passed=result.parseoutcomes()["passed"], failed=1, skipped=result.parseoutcomes()["skipped"])
+    result.stdout.fnmatch_lines(
+        [
+            "INV-2 (MUST): violated",
+            "*given  groups a, b, b.c",
+            "*1  activate(group='a')",
+            "*2  activate(group='b')",
+            '*got       active: [[]"a", "b"[]]',
+        ]
+    )
+    result.stdout.no_fnmatch_line("*plugin.py*")
+    result.stdout.no_fnmatch_line("*Traceback*")
+    assert result.ret == 1
+
+
+def test_a_clause_is_chosen_by_its_name(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_it=SUITE.format(factory="BrokenDriver", more=""))
+    pytester.runpytest_inprocess("test_it.py::conformance::ACT-1").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("test_it.py::conformance::INV-2").assert_outcomes(failed=1)
+
+
+@pytest.mark.spec("CNF-4")
+def test_an_expected_violation_is_an_expected_failure_and_a_stale_expectation_fails(pytester: pytest.Pytester) -> None:
+    more = ", expected=[Expectation('INV-2', 'issue 12')]"
+    expected = run(pytester, "-rx", factory="BrokenDriver", more=more)
+    assert expected.parseoutcomes()["xfailed"] == 1
+    expected.stdout.fnmatch_lines(["XFAIL *INV-2 - *issue 12*"])
+    assert expected.ret == 0
+    stale = run(pytester, more=more)
+    stale.stdout.fnmatch_lines(["INV-2 (MUST): held, though expected to be violated", "Remove it from the expected*"])
+    assert stale.ret == 1
+
+
+@pytest.mark.spec("CNF-3")
+def test_a_violated_may_is_an_expected_failure(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import toolfold_specs
+        from tests.specs.made import NO_LIMIT, TinyDriver
+
+        conformance = toolfold_specs.suite(TinyDriver, checks=[NO_LIMIT])
+    """)
+    result = pytester.runpytest_inprocess("-rx", "-k", "ACT-10")
+    result.assert_outcomes(xfailed=1, deselected=len(load_clauses()) - 1)
+    result.stdout.fnmatch_lines(["XFAIL *ACT-10 - *MAY: there is no limit*"])
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_target_that_fails_fails_its_clauses_and_a_broken_driver_is_an_error(pytester: pytest.Pytester) -> None:
+    died = run(pytester, factory="DyingDriver")
+    assert died.parseoutcomes()["failed"] == 3
+    died.stdout.fnmatch_lines(["ACT-4 (MUST): undecided", f"{PAIRS.name}: the target failed"])
+    broken = run(pytester, "-k", "ACT-4", factory="lambda: type('Faulty', (TinyDriver,), {'activate': None})()")
+    broken.assert_outcomes(errors=1, deselected=len(load_clauses()))
+    broken.stdout.fnmatch_lines([f"{PAIRS.name} (in process): TypeError*"])
+    cannot = run(pytester, "-k", "ACT-4", factory="lambda: 1 / 0")
+    cannot.assert_outcomes(errors=1, deselected=len(load_clauses()))
+    cannot.stdout.fnmatch_lines(["*ZeroDivisionError*"])
+
+
+def test_reports_are_written_and_junit_of_pytest_has_clause_and_level(pytester: pytest.Pytester) -> None:
+    run(pytester, "--junit-xml=junit.xml", factory="BrokenDriver", more=", reports='reports'")
+    recorded = json.loads((pytester.path / "reports" / "failure.json").read_text())
+    assert recorded["violation"]["clause"] == "INV-2"
+    root = ElementTree.parse(pytester.path / "junit.xml").getroot()
+    (case,) = [case for case in root.iter("testcase") if case.get("name") == "INV-2"]
+    properties = {one.get("name"): one.get("value") for one in case.iter("property")}
+    assert properties == {"clause": "INV-2", "level": "MUST"}
+
+
+def test_a_run_without_a_suite_imports_nothing_of_the_kit(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import sys
+
+        def test_nothing_is_imported():
+            ours = sorted(name for name in sys.modules if name.startswith("toolfold"))
+            assert ours == ["toolfold_specs", "toolfold_specs.plugin"]
+    """)
+    arguments = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", str(pytester.path)]
+    done = subprocess.run(arguments, capture_output=True, encoding="utf-8", cwd=pytester.path, timeout=60)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,308 @@
+"""Reports in text, JSON lines, JUnit, Markdown, and as a badge."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from attrs import evolve
+from jsonschema_rs import validator_for
+from rich.console import Console
+
+import toolfold_specs.render
+from tests.specs.made import LONGER, WRONG, failing, report, result, step
+from toolfold_specs.driver import Group, Operation, Setup, Tool
+from toolfold_specs.render import badge, failure, jsonl, junit, markdown, write_reports
+from toolfold_specs.render.story import differing, plain, steps
+from toolfold_specs.render.text import show, text
+from toolfold_specs.report import Expectation, Report, Status
+
+pytestmark = pytest.mark.spec("CNF-3")
+
+HOSTILE = "\x1b[2J\x00 <b>|`*\n\ud800"
+SCHEMA = json.loads(Path(toolfold_specs.render.__file__).with_name("schema.json").read_text(encoding="utf-8"))
+
+
+def hostile() -> Report:
+    wrong = evolve(WRONG, message=HOSTILE, check=HOSTILE, setting=HOSTILE, got={"text": HOSTILE})
+    return report(
+        result(HOSTILE, ["ACT-4"], Status.FAILED, setting=HOSTILE, violations=(wrong,)),
+        result("x", ["ACT-1"], Status.DIED, setting=HOSTILE, reason=HOSTILE),
+        left_out={"persistence": HOSTILE},
+        expected=[Expectation("ACT-10", HOSTILE)],
+    )
+
+
+def junit_rules(root: Any) -> None:
+    """Check the shape that readers of JUnit's XML rely on."""
+    assert root.tag == "testsuites"
+    for suite in root:
+        cases = suite.findall("testcase")
+        assert suite.tag == "testsuite"
+        assert int(suite.get("tests")) == len(cases)
+        assert {child.tag for child in suite} <= {"properties", "testcase"}
+        for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert int(suite.get(attribute)) == len(suite.findall(f"testcase/{tag}"))
+        assert len({(case.get("classname"), case.get("name")) for case in cases}) == len(cases)
+        for case in cases:
+            assert case.get("classname")
+            assert len(case.findall("failure") + case.findall("error") + case.findall("skipped")) <= 1
+        assert all(set(one.attrib) == {"name", "value"} for one in suite.iter("property"))
+
+
+# -- a violation, told ------------------------------------------------------------------------------------------------
+
+
+def test_a_violation_is_told_step_by_step() -> None:
+    assert list(steps(WRONG)) == [
+        "given  groups a, b, b.c",
+        "       exclusion {a, b}",
+        "    1  activate(group='a')",
+        "    2  activate(group='b')",
+        '       expected  active: ["b"]',
+        '       got       active: ["a", "b"]',
+    ]
+
+
+def test_everything_in_a_setup_is_told() -> None:
+    setup = Setup(
+        groups=[Group("a", hooks=["on_activate"]), Group("b", deactivator=False)],
+        tools=[Tool("t", "a", when="always", hidden=True, does="refuse", input_schema={"type": "object"}), Tool("u")],
+        max_active=1,
+        evict_oldest=True,
+        pinned=["a"],
+        page_size=2,
+        relevant_controls=True,
+    )
+    assert list(steps(evolve(WRONG, setup=setup, history=(), expected={}, got={}))) == [
+        "given  groups a (hooks on_activate), b (no deactivator)",
+        '       tools a.t (always; hidden; refuse; input {"type": "object"}), u',
+        "       at most 1 active: evict the oldest, a pinned",
+        "       pages of 2",
+        "       control tools only while they can do something",
+    ]
+
+
+def test_operations_that_overlap_are_told_by_their_numbers() -> None:
+    begun = {"ticket": 1, "operation": step("activate", "a").to_json()}
+    history = (Operation("start", begun), Operation("finish", {"ticket": 1}))
+    told = list(steps(evolve(WRONG, setup=None, history=history)))
+    assert told[:2] == ["    1  start number 1: activate(group='a')", "    2  finish number 1"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "names"),
+    [
+        ({"active": ["a"], "changed": True}, {"active": [], "changed": True}, ("active",)),
+        ({"error": "ParentInactive", "active": []}, {"changed": True, "active": []}, ("error",)),
+        ({"changed": True}, {"error": "GroupNotFound"}, ("error",)),
+        ({"changed": True, "notified": 1}, {"changed": True}, ("changed", "notified")),
+        ({}, {}, ()),
+    ],
+)
+def test_of_two_answers_what_differs_is_shown_and_what_was_not_observed_is_not(
+    expected: dict[str, Any], got: dict[str, Any], names: tuple[str, ...]
+) -> None:
+    assert differing(expected, got) == names
+
+
+def test_success_and_failure_are_told_apart() -> None:
+    told = list(steps(evolve(WRONG, expected={"error": "ParentInactive"}, got={"changed": True})))
+    assert told[-2:] == ['       expected  error: "ParentInactive"', "       got       error: null"]
+
+
+# -- text -------------------------------------------------------------------------------------------------------------
+
+
+def test_text_has_the_violations_first_then_the_clauses_then_what_was_left_out() -> None:
+    said = text(failing())
+    places = [
+        said.index(part)
+        for part in (
+            "Conformance of shop:tools",
+            "seed 7; settings: http, modern / stdio, legacy",
+            "VIOLATED  ACT-4 (MUST)",
+            "b's partner is still active",
+            "    2  activate(group='b')",
+            'got       active: ["a", "b"]',
+            "also found by check pairs at random, http, modern",
+            "VIOLATED  ACT-10 (SHOULD)",
+            "CLAUSE  LEVEL   VERDICT",
+            "ACT-1   MUST    held",
+            "Not applicable",
+            "no persistence: PER-1",
+            "Left out",
+            "persistence: it keeps nothing",
+            "It does not conform: 1 held; 2 violated; 2 not applicable; 1,202 answers judged in 1.0 s.",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_text_says_what_is_expected_and_what_is_to_be_removed() -> None:
+    made = failing(expected=[Expectation("ACT-4", "issue 12"), Expectation("ACT-1", "issue 3")])
+    said = text(evolve(made, results=(*made.results, result("x", ["ACT-1"]))))
+    assert said.index("VIOLATED  ACT-10") < said.index("VIOLATED, AS EXPECTED  ACT-4")
+    assert "expected, because: issue 12" in said
+    assert "HOLDS AGAIN  ACT-1\n  Remove it from the expected failures (issue 3)." in said
+
+
+def test_text_names_the_clauses_that_tests_show_in_one_place() -> None:
+    said = text(report(result("x", ["ACT-1"]), covered={"PER-1": ("tests/test_it.py::test_it",), "NAM-3": ("t",)}))
+    assert "Covered by tests of the target\n  PER-1, NAM-3\n" in said
+
+
+@pytest.mark.spec("CNF-8")
+def test_text_tells_failures_of_the_target_from_failures_of_the_kit_once_each() -> None:
+    died = [result(check, ["ACT-1"], Status.DIED, reason="It hung.") for check in ("x", "y")]
+    said = text(report(*died, result("z", ["ACT-4"], Status.BROKEN, reason="KeyError: 'a'")))
+    assert said.count("It hung.") == 1
+    assert "THE TARGET FAILED  stdio, legacy\n  It hung.\n  in the checks: x, y" in said
+    assert "THE HARNESS FAILED  stdio, legacy\n  KeyError: 'a'\n  in the checks: z" in said
+    assert "The kit could not check it" in said
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["usual", "NO_COLOR"]
+)
+def test_colours_are_for_terminals_unless_they_are_unwanted(environment: dict[str, str], coloured: bool) -> None:
+    file = StringIO()
+    terminal = {"TERM": "xterm-256color", **environment}
+    show(failing(), Console(file=file, force_terminal=True, width=120, highlight=False, _environ=terminal))
+    assert ("\x1b[1;31mVIOLATED" in file.getvalue()) is coloured
+    assert ("\x1b[32mheld" in file.getvalue()) is coloured
+    piped = StringIO()
+    show(failing(), Console(file=piped, width=120, _environ=environment))
+    assert "\x1b" not in piped.getvalue()
+
+
+# -- JSON, JUnit, Markdown --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", [failing(), hostile(), report()], ids=["failing", "hostile", "empty"])
+def test_json_lines_follow_the_schema(made: Report) -> None:
+    validator = validator_for(SCHEMA)
+    lines = [json.loads(line) for line in jsonl(made).splitlines()]
+    for line in lines:
+        validator.validate(line)
+    kinds = [line["type"] for line in lines]
+    assert kinds == ["report", *["result"] * len(made.results), *["clause"] * len(made.clauses)]
+    assert lines[0]["exit_status"] == made.exit_status
+
+
+def test_json_lines_have_the_verdict_of_each_clause_in_each_setting() -> None:
+    lines = [json.loads(line) for line in jsonl(failing()).splitlines()]
+    (clause,) = [line for line in lines if line.get("id") == "ACT-1"]
+    assert (clause["verdict"], clause["level"], clause["checks"]) == ("held", "MUST", ["pairs"])
+    assert clause["settings"] == {"http, modern": "not applicable", "stdio, legacy": "held"}
+    assert lines[0]["counts"] == {"held": 1, "violated": 2, "not applicable": 2}
+    assert lines[2]["violations"][0]["history"][1]["arguments"] == {"group": "b"}
+
+
+@pytest.mark.parametrize("made", [failing(), hostile(), report()], ids=["failing", "hostile", "empty"])
+def test_junit_has_the_usual_shape(made: Report) -> None:
+    junit_rules(ElementTree.fromstring(junit(made).encode("utf-8")))
+
+
+def test_junit_has_a_suite_per_setting_and_a_case_per_clause() -> None:
+    root = ElementTree.fromstring(junit(failing()))
+    assert [suite.get("name") for suite in root] == ["http, modern", "stdio, legacy"]
+    cases = {case.get("name"): case for case in root[1].iter("testcase")}
+    assert [child.tag for child in cases["ACT-1"]] == ["properties"]
+    told = {one.get("name"): one.get("value") for one in cases["ACT-4"].iter("property")}
+    assert told == {"clause": "ACT-4", "level": "MUST", "verdict": "violated", "checks": "pairs"}
+    failed = cases["ACT-4"].find("failure")
+    assert failed is not None
+    assert failed.get("message") == "b's partner is still active"
+    assert "2  activate(group='b')" in (failed.text or "")
+    skipped = [cases[name].find("skipped") for name in ("PER-1", "ACT-10")]
+    assert [one.get("message") for one in skipped if one is not None] == [
+        "not applicable: no persistence",
+        "violated: SHOULD: there is no limit",
+    ]
+
+
+def test_junit_has_an_error_where_the_target_failed_and_a_failure_where_an_expectation_is_stale() -> None:
+    made = report(
+        result("x", ["ACT-1"]),
+        result("y", ["ACT-4"], Status.DIED, reason="It hung."),
+        expected=[Expectation("ACT-1", "issue 3")],
+    )
+    root = ElementTree.fromstring(junit(made))
+    assert [one.get("message") for one in root.iter("error")] == ["y: the target failed"]
+    assert [one.get("message") for one in root.iter("failure")] == ["held, though expected to be violated: issue 3"]
+
+
+def test_markdown_has_a_column_per_setting_and_the_histories() -> None:
+    page = markdown(failing())
+    assert "| clause | level | http, modern | stdio, legacy | shown by |" in page
+    assert "| ACT-4 | MUST | violated | violated | pairs at random (+1 more) |" in page
+    assert "## ACT-4 (MUST): violated" in page
+    assert "    1  activate(group='a')\n    2  activate(group='b')\n" in page
+    assert "- persistence: it keeps nothing" in page
+
+
+def test_nothing_that_a_target_says_reaches_a_terminal_or_a_page_as_it_is() -> None:
+    made = hostile()
+    for said in (text(made), markdown(made), junit(made)):
+        assert not {"\x1b", "\x00", "\ud800"} & set(said)
+    outside = markdown(made).split("```")
+    assert "<b>" not in outside[0] + outside[2]
+    assert r"&lt;b>\|\`\*" in outside[2]
+    assert plain(HOSTILE) == r"\x1b[2J\x00 <b>|`*\n\ud800"
+
+
+@pytest.mark.parametrize(
+    ("made", "message", "colour"),
+    [
+        (failing(), "1 clauses fail", "red"),
+        (report(result("x", ["ACT-1", "ACT-4"])), "2 clauses hold", "brightgreen"),
+        (report(result("x", ["ACT-1"], Status.DIED)), "the target failed", "red"),
+        (report(), "not checked", "lightgrey"),
+    ],
+)
+def test_a_badge_says_how_it_stands(made: Report, message: str, colour: str) -> None:
+    expected = {"schemaVersion": 1, "label": "toolfold", "message": message, "color": colour}
+    assert json.loads(badge(made)) == expected
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_reports_are_written_in_every_form_with_a_file_per_violation(tmp_path: Path) -> None:
+    written = write_reports(failing(), tmp_path / "reports")
+    failures = ["failure.json", "failure-ACT-4.json", "failure-ACT-4-2.json", "failure-ACT-10.json"]
+    assert [path.name for path in written] == [
+        *("report.txt", "report.jsonl", "report.md", "junit.xml", "badge.json"),
+        *failures,
+    ]
+    contents = [json.loads((tmp_path / "reports" / name).read_text()) for name in failures]
+    assert contents[0] == contents[1] == json.loads(failure(failing(), WRONG))
+    assert contents[2] == json.loads(failure(failing(), LONGER))
+    for content in contents:
+        validator_for(SCHEMA).validate(content)
+
+
+def test_what_is_not_expected_comes_first(tmp_path: Path) -> None:
+    write_reports(failing(expected=[Expectation("ACT-4", "issue 12")]), tmp_path)
+    assert json.loads((tmp_path / "failure.json").read_text())["violation"]["clause"] == "ACT-10"
+
+
+def test_failures_of_an_earlier_run_are_removed_and_nothing_else_is(tmp_path: Path) -> None:
+    (tmp_path / "failure-analysis.json").write_text("mine")
+    write_reports(failing(), tmp_path)
+    write_reports(report(result("x", ["ACT-1"])), tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"report.txt", "report.jsonl", "report.md", "junit.xml", "badge.json", "failure-analysis.json"}
+
+
+@pytest.mark.parametrize("made", [failing, hostile], ids=["failing", "hostile"])
+def test_the_same_report_gives_the_same_bytes(tmp_path: Path, made: Any) -> None:
+    for name in ("one", "two"):
+        write_reports(made(), tmp_path / name)
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert one == two
