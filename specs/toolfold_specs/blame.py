@@ -41,6 +41,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = MappingProxyType(
         "LST-2": _LISTS | {"LST-1"},
         "NTF-1": _LISTS | {"ACT-3", "ACT-9", "HOOK-4"},
         "NTF-3": _LISTS | {"SES-5"},
+        "PER-2": frozenset({"PER-1"}),
     }
 )
 """What a case of a clause takes for granted. Where that is broken, a wrong answer says nothing new."""
@@ -70,6 +71,7 @@ def blamed(oracle: Oracle, world: World, operation: Operation, expected: Answer,
         "list_groups": _group_faults,
         "call": _call_faults,
         "end": _end_faults,
+        "restore": _restore_faults,
     }.get(operation.verb, _other_faults)
     return next(faults(oracle, before, operation, expected, got), None)
 
@@ -97,6 +99,8 @@ def _shown(oracle: Oracle, before: Holder, operation: Operation, expected: Answe
         yield from ("SES-5", "NTF-3")
     elif operation.verb == "end":
         yield from ("HOOK-9", "SES-3") if expected.hooks else ("SES-3",)
+    elif operation.verb == "restore":
+        yield _restore_home(oracle, operation)
 
 
 def _shown_by_step(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> Iterator[str]:
@@ -329,6 +333,24 @@ def _end_faults(oracle: Oracle, before: Holder, operation: Operation, expected: 
         yield Fault("HOOK-9", f"{_outcome(got)} instead of {_outcome(expected)}")
     if got.active is not None and got.active != expected.active:
         yield Fault("SES-3", f"{', '.join(got.active)} is still active once the session has ended")
+
+
+def _restore_home(oracle: Oracle, operation: Operation) -> str:
+    return "PER-1" if oracle.following(operation).setup == oracle.setup else "PER-2"
+
+
+def _restore_faults(
+    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+) -> Iterator[Fault]:
+    del before
+    home = _restore_home(oracle, operation)
+    if got.error is not None:
+        yield Fault(home, f"{_outcome(got)} instead of success")
+    if got.active is not None and got.active != expected.active:
+        extra, lost = set(got.active) - set(expected.active or ()), set(expected.active or ()) - set(got.active)
+        yield Fault(home, f"{_said('is active', extra)}{_said('is not active', lost)}".strip("; "))
+    if (dropped := got.detail.get("dropped")) is not None and set(dropped) != set(expected.detail["dropped"]):
+        yield Fault(home, f"{', '.join(dropped) or 'nothing'} is reported as dropped")
 
 
 def _other_faults(

@@ -86,7 +86,7 @@ def run_checks(
 
 
 def _run(check: Check, trial: Trial) -> Iterator[Result]:
-    """Yield the result of a check, and one more for the clauses that no case of it put to the test."""
+    """Yield the result of a check, then those of clauses that it says nothing about: by which reason."""
     setting = trial.driver.name
     missing = sorted(check.needs - trial.driver.capabilities)
     if missing:
@@ -97,7 +97,10 @@ def _run(check: Check, trial: Trial) -> Iterator[Result]:
     trial.progress(f"{setting}: {check.name}")
     status, reason = _status_of(check, trial)
     found = {violation.clause for violation in trial.violations}
-    judged = tuple(clause for clause in check.clauses if clause in found or trial.shown[clause])
+    hidden = trial.obscured.keys() - found
+    judged = tuple(
+        clause for clause in check.clauses if clause in found or (trial.shown[clause] and clause not in hidden)
+    )
     others = tuple(violation.clause for violation in trial.violations if violation.clause not in check.clauses)
     yield Result(
         check.name,
@@ -110,7 +113,10 @@ def _run(check: Check, trial: Trial) -> Iterator[Result]:
         trial.cases,
         monotonic() - begun,
     )
-    idle = tuple(clause for clause in check.clauses if clause not in judged)
+    for clause in sorted(hidden):
+        why = f"it rests on {trial.obscured[clause]}, which is violated"
+        yield Result(check.name, check.layer, setting, (clause,), Status.OBSCURED, why)
+    idle = tuple(clause for clause in check.clauses if clause not in judged and clause not in hidden)
     if idle and status in (Status.PASSED, Status.FAILED):
         why = "no case of it arises in this system"
         yield Result(check.name, check.layer, setting, idle, Status.LEFT_OUT, why)

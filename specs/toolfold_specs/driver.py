@@ -46,6 +46,16 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+OVER_MCP: Mapping[str, str] = MappingProxyType(
+    {
+        "wire": "it is reached over MCP",
+        "legacy wire": "it is reached over MCP with sessions, up to 2025-11-25",
+        "modern wire": "it is reached over MCP without sessions, from 2026-07-28",
+        "call-through": "it lists a tool that calls others",
+    }
+)
+"""The capabilities of drivers over MCP: what checks of the protocol need."""
+
 
 class NotSupported(Exception):
     """The driver has no such verb: a fault of the harness, since the kit asks for capabilities first."""
@@ -151,7 +161,10 @@ class Operation:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Operation:
         """Return the operation that `to_json` wrote."""
-        return cls(**data)
+        arguments = dict(data.get("arguments", {}))
+        if arguments.get("setup") is not None:
+            arguments["setup"] = Setup.from_json(arguments["setup"])
+        return cls(**{**data, "arguments": arguments})
 
     def __str__(self) -> str:
         said = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
@@ -261,7 +274,11 @@ class Driver:
         raise NotSupported("end")
 
     def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:
-        """Dump a session, configure `setup` (the same if None), restore the session there: "persistence"."""
+        """Dump a session, configure `setup` (the same if None), restore the session there: "persistence".
+
+        The answer has `active`, and in `detail` as `dropped` the groups that are not. Nothing else is left: other
+        sessions are new, and hooks are told nothing. Whether hooks run is not judged.
+        """
         raise NotSupported("restore")
 
     def script(self, group: str, phase: str, outcome: str, session: str = MAIN) -> Answer:

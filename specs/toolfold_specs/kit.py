@@ -11,7 +11,7 @@ from attrs import evolve
 
 from .checks import LAYERS, Check, run_checks
 from .clauses import load_clauses, load_revision
-from .driver import CAPABILITIES, Answer, Driver, Setup, TargetFailed
+from .driver import CAPABILITIES, OVER_MCP, Answer, Driver, Setup, TargetFailed
 from .expected import load_expected
 from .layers import all_checks
 from .report import Expectation, Report, Result, Status
@@ -19,6 +19,8 @@ from .trial import Progress
 
 Factory: TypeAlias = Callable[[], Driver]
 Factories: TypeAlias = Factory | Mapping[str, Factory]
+
+ALL: Mapping[str, str] = {**CAPABILITIES, **OVER_MCP}
 
 
 def check(
@@ -145,7 +147,7 @@ class _Starter:
             return {}
         return {
             name: driver.left_out.get(name, f"the driver does not have it ({what})")
-            for name, what in CAPABILITIES.items()
+            for name, what in ALL.items()
             if name not in driver.capabilities
         }
 
@@ -153,7 +155,7 @@ class _Starter:
 class _Dead(Driver):
     """Stands for a target that could not be started again."""
 
-    capabilities = frozenset(CAPABILITIES)
+    capabilities = frozenset(ALL)
 
     def __init__(self, name: str, error: TargetFailed) -> None:
         self.name = name
@@ -196,7 +198,7 @@ def _left_out(starters: Iterable[_Starter]) -> dict[str, str]:
         for name, reason in starter.left_out.items():
             found.setdefault(name, {}).setdefault(reason, []).append(starter.driver.name)
     said: dict[str, str] = {}
-    for name in (name for name in CAPABILITIES if name in found):
+    for name in (name for name in ALL if name in found):
         reasons = found[name]
         everywhere = [reason for reason, where in reasons.items() if len(where) == len(there)]
         said[name] = (

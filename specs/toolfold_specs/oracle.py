@@ -167,6 +167,8 @@ class Oracle:
                 return self._set_fact(world, operation.session, arguments["fact"], arguments["value"])
             case "end":
                 return self._end(world, operation.session)
+            case "restore":
+                return self._restore(world, operation.session, self.following(operation))
             case "script":
                 place = (arguments["group"], arguments["phase"])
                 scripts = {**dict(world.scripts), place: arguments["outcome"]}
@@ -286,6 +288,27 @@ class Oracle:
         ran = tuple(("on_deactivate", path) for path in leaving if "on_deactivate" in self.groups[path].hooks)
         error = "HookFailed" if any(self._fails(world, *hook) for hook in ran) else None
         return world.having(session, Holder()), Answer(error=error, hooks=ran, active=())
+
+    def following(self, operation: Operation) -> Oracle:
+        """Return the oracle for what comes after an operation: another one where it configures another setup."""
+        setup: Setup | None = operation.arguments.get("setup") if operation.verb == "restore" else None
+        return self if setup is None else Oracle(setup)
+
+    def _restore(self, world: World, session: str, there: Oracle) -> tuple[World, Answer]:
+        """Return the world with this one session left, in the system of `there` (SPEC PER-1, PER-2)."""
+        holder = world.holder(session)
+        numbers = holder.order if self.setup.evict_oldest else sorted(holder.active)
+        dumped = [self.paths[number] for number in numbers]
+        known = frozenset(there.number[path] for path in dumped if path in there.number)
+        kept = reference.supported(there.system, known)
+        for number in sorted(kept):
+            if number in kept:
+                gone = [there.system.subtree(other) for other in there.system.excluded(number)]
+                kept -= frozenset[int]().union(*gone)
+        order = [there.number[path] for path in dumped if there.number.get(path) in kept]
+        after = Holder(tuple(order if there.setup.max_active else sorted(order)), holder.facts)
+        dropped = tuple(path for path in dumped if there.number.get(path) not in kept)
+        return World().having(session, after), Answer(active=there.active(after), detail={"dropped": dropped})
 
     def _settled(self, holder: Holder, **known: Any) -> Answer:
         observed: dict[str, Any] = {"hooks": (), "notified": 0, **known}

@@ -38,6 +38,8 @@ class Status(Enum):
     PASSED = "passed"
     FAILED = "failed"
     LEFT_OUT = "left out"
+    OBSCURED = "obscured"
+    """A case went wrong, and a clause that it takes for granted is broken: that may be why."""
     DIED = "the target failed"
     BROKEN = "the harness failed"
 
@@ -198,8 +200,8 @@ class Report:
             verdict = Verdict.EXPECTED if all(map(self.foresaw, violations)) else Verdict.VIOLATED
             foreseen = [one.reason for one in expected if any(map(one.foresaw, violations))]
             return Row(clause, verdict, _joined(foreseen), checks, violations)
-        if stopped := [result for result in about if result.status in (Status.DIED, Status.BROKEN)]:
-            said = _joined(f"{result.check}: {result.status.value}" for result in stopped)
+        if stopped := [result for result in about if result.status in UNDECIDING]:
+            said = _joined(f"{result.check}: {_why(result)}" for result in stopped)
             return Row(clause, Verdict.UNDECIDED, said, checks)
         if stale := [expectation for expectation in expected if self._is_stale(expectation, about)]:
             return Row(clause, Verdict.FIXED, _joined(one.reason for one in stale), checks)
@@ -220,12 +222,17 @@ class Report:
             for result in results
             if expectation.clause in result.clauses and expectation.is_about(result.check, result.setting)
         ]
-        if any(result.status in (Status.DIED, Status.BROKEN) for result in about):
+        if any(result.status in UNDECIDING for result in about):
             return False
         return any(result.status is Status.PASSED and result.layer in DETERMINISTIC for result in about)
 
 
+UNDECIDING = (Status.OBSCURED, Status.DIED, Status.BROKEN)
 NOT_SEEN = "the kit has no check for it: it cannot be seen from outside, or depends on how the server is used"
+
+
+def _why(result: Result) -> str:
+    return result.reason if result.status is Status.OBSCURED else result.status.value
 
 
 def _joined(texts: Iterable[str]) -> str:

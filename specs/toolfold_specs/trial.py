@@ -67,6 +67,8 @@ class Trial:
         self.known = set[str]() if known is None else known
         self.progress = progress
         self.shown: Counter[str] = Counter()
+        self.obscured: dict[str, str] = {}
+        """Clauses of which a case went wrong, each with a broken one that it rests on."""
         self.cases = 0
         self._violations: dict[str, Violation] = {}
 
@@ -116,7 +118,8 @@ class Trial:
             message: What is wrong, in a sentence.
             known: `setup`, `history`, `expected` and `got` of the `Violation`.
         """
-        if RESTS_ON.get(clause, frozenset()) & self.known:
+        if broken := RESTS_ON.get(clause, frozenset()) & self.known:
+            self.obscured.setdefault(clause, min(broken))
             return
         violation = Violation(clause, self.check, self.driver.name, message, **known)
         self._violations.setdefault(clause, violation)
@@ -188,6 +191,7 @@ class Case:
         fault = blamed(self.oracle, before, operation, expected, got)
         if fault is None:
             self.trial.shown.update(shown(self.oracle, before, operation, expected))
+            self.oracle = self.oracle.following(operation)
         return fault, expected, got
 
     def _performed(self, operation: Operation, expected: Answer) -> Answer:

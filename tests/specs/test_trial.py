@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from toolfold_specs.checks import Check, run_checks
+from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, TargetFailed, Tool
 from toolfold_specs.layers import exhaustive
 from toolfold_specs.oracle import Oracle, World
-from toolfold_specs.report import Result, Status
+from toolfold_specs.report import Report, Result, Status, Verdict
 from toolfold_specs.trial import Trial, shortened
 
 PAIR = Setup(groups=(Group("a"), Group("b")), exclusions=(("a", "b"),), tools=(Tool("tool", "a"), Tool("tool", "b")))
@@ -171,6 +172,24 @@ def test_a_group_that_can_never_be_reached_again_breaks_inv_4() -> None:
     trial = Trial(Sulking(), "it")
     trial.play(PAIR, [activate("a"), activate("b"), activate("a")])
     assert [violation.clause for violation in trial.violations] == ["INV-4"]
+
+
+def test_what_rests_on_a_broken_clause_is_not_blamed_again_nor_counted_as_held() -> None:
+    class NoSuchGroup(Rightly):
+        def perform(self, operation: Operation) -> Answer:
+            answer = super().perform(operation)
+            return Answer(changed=True, active=answer.active) if answer.error == "GroupNotFound" else answer
+
+    def run(trial: Trial) -> None:
+        trial.play(PAIR, [activate("nowhere")])
+        trial.violated("INV-3", "root is taken for a group")
+
+    checks = [Check("it", "vectors", ("ACT-1", "INV-3"), run)]
+    report = Report({}, run_checks(checks, NoSuchGroup), load_clauses())
+    rows = {row.clause.id: row for row in report.rows}
+    assert [violation.clause for violation in report.violations] == ["ACT-1"]
+    assert rows["INV-3"].verdict is Verdict.UNDECIDED
+    assert rows["INV-3"].reason == "it: it rests on ACT-1, which is violated"
 
 
 def test_a_history_is_shortened_to_what_is_needed() -> None:

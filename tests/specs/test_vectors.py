@@ -44,6 +44,7 @@ def test_the_oracle_gives_the_answers_that_the_data_expects(vector: Vector) -> N
     for step in vector["steps"]:
         world, answer = oracle.apply(world, operation_of(step))
         assert has(json.loads(json.dumps(answer.to_json())), step.get("expect", {})), step
+        oracle = oracle.following(operation_of(step))
 
 
 @pytest.mark.spec("CNF-7")

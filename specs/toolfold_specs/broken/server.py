@@ -64,7 +64,8 @@ class Fixture:
     def handle_in(self, ctx: Any, arguments: Mapping[str, Any] = NOTHING) -> str | None:
         """The handle that a request carries (SPEC DEL-2, DEL-11)."""
         meta: Mapping[str, Any] = ctx.meta or NOTHING
-        return arguments.get("handle", meta.get(HANDLE))
+        handle: str | None = arguments.get("handle", meta.get(HANDLE))
+        return handle
 
     def is_modern(self, ctx: Any) -> bool:
         """Whether a request is of the era without sessions."""

@@ -24,6 +24,8 @@ class WireFault(Fixture):
 
     clauses: ClassVar[tuple[str, ...]] = ()
     """The clause that it breaks; none where it answers nothing that could be judged."""
+    also: ClassVar[tuple[str, ...]] = ()
+    """Clauses that are broken besides, as a consequence."""
     era: ClassVar[Literal["legacy", "modern"]] = "legacy"
     """The era in which it shows."""
 
@@ -136,7 +138,7 @@ class AnyHandle(Modern):
 class OneHandle(Modern):
     """Gives the same handle to every state, so that an old one follows what comes later."""
 
-    clauses = ("DEL-3", "DEL-2")
+    clauses = ("DEL-3",)
 
     def handle_of(self, session: Session) -> str:
         self.states["the one and only handle"] = self.engine.dump(session)
@@ -147,6 +149,7 @@ class ListsFollowCalls(Modern):
     """Lists, where no handle is given, what the last call has left."""
 
     clauses = ("DEL-7",)
+    also = ("DEL-2", "DEL-11")
 
     def listing_session(self, ctx: Any) -> Session:
         session = self.session(ctx)
@@ -159,6 +162,7 @@ class ListsTakeTurns(Modern):
     """Lists its tools in another order every time."""
 
     clauses = ("DEL-7",)
+    also = ("DEL-2",)
     listings = 0
 
     async def list_tools(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -190,6 +194,7 @@ class NoHandles(Modern):
     """Gives no handle for what an activation has opened."""
 
     clauses = ("DEL-2",)
+    also = ("CTL-4", "CTL-5")
 
     def new_handle(self, ctx: Any, session: Session) -> str | None:
         return None

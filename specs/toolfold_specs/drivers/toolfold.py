@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from itertools import count
@@ -22,29 +23,28 @@ from toolfold import (
     Visibility,
 )
 
-from ..driver import CAPABILITIES, Answer, Driver, Operation, Setup, TargetFailed, Tool
+from ..driver import CAPABILITIES, MAIN, Answer, Driver, Operation, Setup, TargetFailed, Tool
 from .quiet import QuietLoop
 
 T = TypeVar("T")
-
-NOT_YET = frozenset({"persistence"})
 
 
 class CoreDriver(Driver):
     """Drives a `toolfold.ToolSet`; each session of the kit is a `toolfold.Session`."""
 
-    capabilities = frozenset(CAPABILITIES) - NOT_YET
+    capabilities = frozenset(CAPABILITIES)
     name = "in process"
 
     def __init__(self) -> None:
         self._loop = QuietLoop()
         self._tickets: dict[int, asyncio.Task[Answer]] = {}
         self._numbers = count(1)
-        self._reset(ToolSet("empty"))
+        self._reset(ToolSet("empty"), Setup())
 
-    def _reset(self, tools: ToolSet, users: frozenset[str] = frozenset()) -> None:
+    def _reset(self, tools: ToolSet, setup: Setup) -> None:
         self._tools = tools
-        self._users = users
+        self._setup = setup
+        self._users = frozenset(tool.full_name for tool in setup.tools)
         self._sessions: dict[str, Session] = {}
         self._notices: dict[str, int] = {}
         self._ran: dict[str, list[tuple[str, str]]] = {}
@@ -65,7 +65,7 @@ class CoreDriver(Driver):
             self._register(tools, setup)
         except ToolfoldError as error:
             return Answer(error=type(error).__name__)
-        self._reset(tools, frozenset(tool.full_name for tool in setup.tools))
+        self._reset(tools, setup)
         return Answer()
 
     def _register(self, tools: ToolSet, setup: Setup) -> None:
@@ -109,18 +109,32 @@ class CoreDriver(Driver):
 
     def perform(self, operation: Operation) -> Answer:
         """Run an operation to its end."""
+        if operation.verb == "restore":  # configures, so it can't run within the loop
+            return self.restore(session=operation.session, **operation.arguments)
         return self._run(self._answer(operation))
+
+    def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:
+        """Dump a session as JSON, configure, and restore it there."""
+        dumped = json.dumps(self._run(self._session(session)).dump())
+        answer = self.configure(self._setup if setup is None else setup)
+        return self._run(self._restored(session, dumped)) if answer.error is None else answer
+
+    async def _restored(self, name: str, dumped: str) -> Answer:
+        session = await self._heard(name, self._tools.restore_session(json.loads(dumped)))
+        return self._observed(name, session, detail={"dropped": session.dropped})
 
     async def _answer(self, operation: Operation) -> Answer:
         answer: Answer = await getattr(self, f"_{operation.verb}")(operation.session, **operation.arguments)
         return answer
 
     async def _session(self, name: str) -> Session:
-        if name not in self._sessions:
-            session = await self._tools.open_session().start()
-            session.on_list_changed(lambda kinds: self._count(name))
-            self._sessions[name] = session
-        return self._sessions[name]
+        return self._sessions[name] if name in self._sessions else await self._heard(name, self._tools.open_session())
+
+    async def _heard(self, name: str, session: Session) -> Session:
+        await session.start()
+        session.on_list_changed(lambda kinds: self._count(name))
+        self._sessions[name] = session
+        return session
 
     def _count(self, name: str) -> None:
         self._notices[name] = self._notices.get(name, 0) + 1

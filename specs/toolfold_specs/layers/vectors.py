@@ -36,7 +36,7 @@ def load_vectors() -> tuple[Vector, ...]:
 def operation_of(step: Mapping[str, Any]) -> Operation:
     """Return the operation of a step."""
     session = {"session": step["session"]} if "session" in step else {}
-    return Operation(step["do"], step.get("with", {}), **session)
+    return Operation.from_json({"verb": step["do"], "arguments": step.get("with", {}), **session})
 
 
 def check_of(vector: Vector) -> Check:
