@@ -329,7 +329,7 @@ def _end_faults(oracle: Oracle, before: Holder, operation: Operation, expected: 
     del oracle, before, operation
     if got.hooks is not None and got.hooks != expected.hooks:
         yield Fault("HOOK-9", f"hooks ran as {_hooks(got.hooks)} instead of {_hooks(expected.hooks or ())}")
-    if got.error != expected.error:
+    if got.hooks is not None and got.error != expected.error:
         yield Fault("HOOK-9", f"{_outcome(got)} instead of {_outcome(expected)}")
     if got.active is not None and got.active != expected.active:
         yield Fault("SES-3", f"{', '.join(got.active)} is still active once the session has ended")

@@ -188,6 +188,8 @@ class Case:
             self._cursors[operation.session] = got.next_cursor
         elif operation.verb == "end":
             self._cursors.pop(operation.session, None)
+        elif operation.verb == "restore":
+            self._cursors.clear()
         fault = blamed(self.oracle, before, operation, expected, got)
         if fault is None:
             self.trial.shown.update(shown(self.oracle, before, operation, expected))

@@ -177,7 +177,8 @@ class SilentActivators(WireFault):
     clauses = ("CTL-4",)
 
     def result(self, text: str, structured: dict[str, Any] | None = None, **more: Any) -> types.CallToolResult:
-        told = None if structured is None else {**structured, "tools": []}
+        nothing: list[str] = []
+        told = None if structured is None else {**structured, "tools": nothing}
         return super().result(text.partition("\n")[0], told, **more)
 
 

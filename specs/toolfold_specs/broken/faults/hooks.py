@@ -25,7 +25,6 @@ class NoHooksInSteps(Hooks):
     """Runs no hooks for a step of several groups."""
 
     clauses = ("HOOK-1",)
-    also = ("ACT-9", "HOOK-4")
 
     async def activate(self, session: Session, path: str) -> bool:
         return await Engine.transition(self, session, [path])
@@ -60,7 +59,6 @@ class ChildrenUnasked(Hooks):
     """Runs the hook of a deactivated group, and not those of the groups in it."""
 
     clauses = ("HOOK-1",)
-    also = ("HOOK-4", "HOOK-9")
 
     def hook_order(self, leaving: set[str], entering: set[str]) -> list[Hook]:
         return super().hook_order({path for path in leaving if not set(self.ancestors(path)) & leaving}, entering)
@@ -107,7 +105,6 @@ class SetsUpFirst(Hooks):
     """Sets up what enters before it tears down what leaves."""
 
     clauses = ("HOOK-3",)
-    also = ("HOOK-1",)
 
     def hook_order(self, leaving: set[str], entering: set[str]) -> list[Hook]:
         return super().hook_order(set(), entering) + super().hook_order(leaving, set())
@@ -117,7 +114,6 @@ class ParentsLeaveFirst(Hooks):
     """Tears down a group before the groups in it."""
 
     clauses = ("HOOK-3",)
-    also = ("HOOK-9",)
 
     def hook_order(self, leaving: set[str], entering: set[str]) -> list[Hook]:
         return super().hook_order(leaving, set())[::-1] + super().hook_order(set(), entering)
@@ -127,7 +123,6 @@ class ChildrenEnterFirst(Hooks):
     """Sets up a group after the groups in it."""
 
     clauses = ("HOOK-3",)
-    also = ("HOOK-1",)
 
     def hook_order(self, leaving: set[str], entering: set[str]) -> list[Hook]:
         return super().hook_order(leaving, set()) + super().hook_order(set(), entering)[::-1]
@@ -137,7 +132,6 @@ class SiblingsInOrder(Hooks):
     """Tears down descendants first, but siblings in canonical order, not in its reverse."""
 
     clauses = ("HOOK-3",)
-    also = ("HOOK-9",)
 
     def hook_order(self, leaving: set[str], entering: set[str]) -> list[Hook]:
         down = sorted(super().hook_order(leaving, set()), key=lambda hook: (-hook[1].count("."), hook[1]))
@@ -169,7 +163,6 @@ class ChangedAlthoughFailed(Hooks):
     """Reports a failed hook, and changes the state all the same."""
 
     clauses = ("HOOK-4",)
-    also = ("ACT-9", "HOOK-7")
 
     async def transition(
         self, session: Session, activate: Iterable[str] = (), deactivate: Iterable[str] = (), force: bool = False
@@ -197,7 +190,6 @@ class SwallowsFailures(Hooks):
     """Takes a failed hook for one that went well."""
 
     clauses = ("HOOK-4",)
-    also = ("ACT-9", "HOOK-7")
 
     def passes_over(self, phase: Phase, force: bool) -> bool:
         return True
@@ -236,7 +228,6 @@ class WrongPhaseNamed(Hooks):
     """Names the other phase of the group whose hook failed."""
 
     clauses = ("HOOK-4",)
-    also = ("ACT-9", "HOOK-7")
 
     async def run_hooks(self, session: Session, hooks: list[Hook], force: bool) -> None:
         try:
@@ -329,7 +320,7 @@ class NoOwnRollback(Hooks):
 class UndoingHidesTheCause(Hooks):
     """Stops undoing where that fails, and reports that alone."""
 
-    clauses = ("HOOK-5", "HOOK-4")
+    clauses = ("HOOK-4",)
 
     def compensation_failed(self, session: Session) -> None:
         raise Refused("HookFailed", group="", phase="on_rollback")

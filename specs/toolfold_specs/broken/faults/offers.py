@@ -29,7 +29,7 @@ class GroupIgnored(Broken):
 class RootNeedsAGroup(Broken):
     """Lists the tools at root only while some group is active."""
 
-    clauses = ("VIS-1", "VIS-2")
+    clauses = ("VIS-2",)
 
     def listed(self, tool: Tool, session: Session) -> bool:
         return super().listed(tool, session) and (tool.group is not None or bool(session.active))
@@ -49,7 +49,7 @@ class FactIgnored(Offer):
     """Takes every fact for true."""
 
     clauses = ("VIS-2",)
-    also = ("NAM-4", "NTF-3", "VIS-5")
+    also = ("NAM-4",)
 
     def available(self, tool: Tool, session: Session) -> bool:
         return tool.when.startswith("fact ") or super().available(tool, session)
@@ -59,7 +59,6 @@ class FactAndGroup(Offer):
     """Keeps the group's rule beside the tool's own."""
 
     clauses = ("VIS-2",)
-    also = ("NTF-1",)
 
     def available(self, tool: Tool, session: Session) -> bool:
         free = tool.group is None or self.replaces_control(tool)
@@ -79,7 +78,6 @@ class HiddenIsListed(Offer):
     """Lists hidden tools."""
 
     clauses = ("VIS-6",)
-    also = ("NTF-1",)
 
     def listed(self, tool: Tool, session: Session) -> bool:
         return self.available(tool, session)
@@ -97,7 +95,7 @@ class HiddenIsNotCalled(Offer):
 class HiddenIsAlwaysCalled(Offer):
     """Calls hidden tools even where they are not available."""
 
-    clauses = ("VIS-5", "VIS-6")
+    clauses = ("VIS-5",)
 
     def callable(self, tool: Tool, session: Session) -> bool:
         return super().callable(tool, session) or tool.hidden
@@ -347,7 +345,7 @@ class LockedActivators(Offer):
 class UnavailableToldApart(Offer):
     """Answers the call of a tool that is not available otherwise than that of one that does not exist."""
 
-    clauses = ("CALL-1", "VIS-5")
+    clauses = ("CALL-1",)
 
     def not_found(self, name: str, tool: Tool | None) -> Refused:
         return Refused("ParentInactive", missing=tool.group) if tool else super().not_found(name, tool)

@@ -12,7 +12,7 @@ from anyio import Event
 from ...driver import Setup
 from ..engine import Hook, RunHook
 from ..fault import Broken
-from ..rules import Session
+from ..rules import Refused, Session
 
 
 class NotifiesOfNothing(Broken):
@@ -255,10 +255,22 @@ class StaysOpen(Broken):
         pass
 
 
+class KeepsFacts(Broken):
+    """Refuses to take a fact back."""
+
+    clauses = ("SES-5",)
+    layer = "vectors"
+
+    def set_fact(self, session: Session, fact: str, value: bool) -> None:
+        if not value:
+            raise Refused("InvalidDefinition")
+        super().set_fact(session, fact, value)
+
+
 class ForgetsFacts(Broken):
     """Takes a fact that is set for what it was before."""
 
-    clauses = ("SES-5", "VIS-2", "NTF-3")
+    clauses = ("NTF-3",)
     layer = "vectors"
 
     def set_fact(self, session: Session, fact: str, value: bool) -> None:

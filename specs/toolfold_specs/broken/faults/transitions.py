@@ -216,7 +216,6 @@ class DropsEverything(Broken):
     """Deactivates everything but its ancestors when a group is activated."""
 
     clauses = ("ACT-6",)
-    also = ("ACT-7",)
 
     def displaced(self, now: set[str], path: str) -> set[str]:
         return now - set(self.ancestors(path))
@@ -322,7 +321,7 @@ class GivenOrder(Step):
 class NotAtomic(Step):
     """Keeps what was done of a step until it was refused."""
 
-    also = ("HOOK-3", "NTF-1")
+    also = ("NTF-1",)
 
     async def transition(
         self, session: Session, activate: Iterable[str] = (), deactivate: Iterable[str] = (), force: bool = False
