@@ -187,7 +187,7 @@ def _step_faults(
         if name in got.detail and got.detail[name] != value:
             yield Fault(home, f"the error names {got.detail[name]!r} as {name}, not {value!r}")
     if got.hooks is not None and got.hooks != expected.hooks:
-        yield _hook_fault(oracle.active(before), expected, got, home)
+        yield _hook_fault(expected, got, home)
     if got.notified is not None and got.notified != expected.notified:
         yield Fault("NTF-1", f"{got.notified} notices of a changed list instead of {expected.notified}")
 
@@ -235,15 +235,15 @@ def _said(what: str, paths: set[str]) -> str:
     return f"{', '.join(sorted(paths))} {what}; " if paths else ""
 
 
-def _hook_fault(before: tuple[str, ...], expected: Answer, got: Answer, home: str) -> Fault:
+def _hook_fault(expected: Answer, got: Answer, home: str) -> Fault:
     ran, right = got.hooks or (), expected.hooks or ()
     message = f"hooks ran as {_hooks(ran)} instead of {_hooks(right)}"
     if expected.error == "HookFailed":
         failed = (str(expected.detail["phase"]), str(expected.detail["group"]))
         reached = right.index(failed) + 1
         if ran[:reached] == right[:reached]:
-            late = [hook for hook in ran[reached:] if hook not in ran[:reached]]
-            went_on = any((phase == "on_deactivate") == (group in before) for phase, group in late)
+            visited = {group for _, group in ran[:reached]}
+            went_on = any(group not in visited for _, group in ran[reached:])
             return Fault("HOOK-4" if went_on else "HOOK-5", message)
         return Fault("HOOK-3" if failed in ran else "HOOK-1", message)
     if home in ("ACT-1", "ACT-2", "ACT-3", "HOOK-8"):

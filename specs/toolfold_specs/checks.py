@@ -12,7 +12,7 @@ from time import monotonic
 
 from attrs import field, frozen
 
-from .driver import Driver, TargetFailed
+from .driver import Driver, LeftOut, TargetFailed
 from .report import Result, Status
 from .trial import Progress, Spent, Trial
 
@@ -96,6 +96,9 @@ def _run(check: Check, trial: Trial) -> Iterator[Result]:
     begun = monotonic()
     trial.progress(f"{setting}: {check.name}")
     status, reason = _status_of(check, trial)
+    if status is Status.LEFT_OUT:
+        yield Result(check.name, check.layer, setting, check.clauses, status, reason)
+        return
     found = {violation.clause for violation in trial.violations}
     hidden = trial.obscured.keys() - found
     judged = tuple(
@@ -128,6 +131,8 @@ def _status_of(check: Check, trial: Trial) -> tuple[Status, str]:
         check.run(trial)
     except Spent:
         reason = f"ended after {trial.budget} operations"
+    except LeftOut as error:
+        return Status.LEFT_OUT, str(error)
     except TargetFailed as error:
         return Status.DIED, str(error)
     except Exception as error:

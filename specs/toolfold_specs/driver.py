@@ -61,6 +61,10 @@ class NotSupported(Exception):
     """The driver has no such verb: a fault of the harness, since the kit asks for capabilities first."""
 
 
+class LeftOut(Exception):
+    """A check can't be run on this implementation; the message says why."""
+
+
 class TargetFailed(Exception):
     """The implementation itself failed: it crashed, hung, closed the connection or answered what cannot be read."""
 
@@ -161,10 +165,11 @@ class Operation:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Operation:
         """Return the operation that `to_json` wrote."""
-        arguments = dict(data.get("arguments", {}))
+        known: dict[str, Any] = dict(data)
+        arguments: Mapping[str, Any] = data.get("arguments", {})
         if arguments.get("setup") is not None:
-            arguments["setup"] = Setup.from_json(arguments["setup"])
-        return cls(**{**data, "arguments": arguments})
+            known["arguments"] = {**arguments, "setup": Setup.from_json(arguments["setup"])}
+        return cls(**known)
 
     def __str__(self) -> str:
         said = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())

@@ -8,16 +8,18 @@ whether the same holds ever after. A new session is a new connection, or a reque
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from attrs import evolve
 
-from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, Operation, Setup, TargetFailed
+from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, LeftOut, Operation, Setup, TargetFailed
 
 from .description import Call, Described, Description, infer, is_control, load
 from .link import Link
 from .protocol import BEYOND_MODERN, wire_capabilities
+from .replies import Reply
 from .sessions import GRACE, McpDriver, Session
 
 MOST_GROUPS: Final = 12
@@ -116,7 +118,8 @@ class AsIsDriver(McpDriver):
         """Open or close a group, whatever comes of it."""
         call = self._call_of(verb, path)
         if call is not None:
-            self._keep_handle(session, self._ask(session, call.tool, call.arguments))
+            with suppress(LeftOut):
+                self._keep_handle(session, self._ask(session, call.tool, call.arguments))
 
     def _call_of(self, verb: str, path: str) -> Call | None:
         """Return the call that opens or closes a group; for a group that does not exist, what it would be."""
@@ -132,15 +135,26 @@ class AsIsDriver(McpDriver):
         return known.renamed(first.path, path) if known is not None else None
 
     def _perform(self, operation: Operation) -> Answer:
-        if operation.verb in ("activate", "deactivate") and self._request(operation) == _NO_CALL:
+        if operation.verb in ("activate", "deactivate") and not self._can_be_asked(operation):
             return self._not_asked(operation)
         return super()._perform(operation)
 
+    def _can_be_asked(self, operation: Operation) -> bool:
+        """Return whether there is a call for a step now: the control of an inner group may come and go."""
+        name, _ = self._request(operation)
+        if operation.arguments["group"] not in self._setup.paths:
+            return bool(name)
+        return name in self._names(self._session(operation.session))
+
+    def _keep_handle(self, session: Session, reply: Reply) -> None:
+        super()._keep_handle(session, reply)
+        if self._modern and session.handle is None and not reply.is_error and reply.refused is None:
+            raise LeftOut("an activation returns no handle, by which one session could be told from another")
+
     def _not_asked(self, operation: Operation) -> Answer:
         """Return the answer to what the server has no call for: a refusal, unless it is so already."""
-        active, path = self._active(self._session(operation.session)), operation.arguments["group"]
-        is_so = path in self._setup.paths and active is not None and path not in active
-        return Answer(error=None if is_so else "error", active=active)
+        session = self._session(operation.session)
+        return Answer(None if self._is_so(operation, session) else "error", active=self._active(session))
 
     def _request(self, operation: Operation) -> tuple[str, Mapping[str, Any]]:
         if operation.verb not in ("activate", "deactivate"):

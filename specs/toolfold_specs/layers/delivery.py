@@ -73,6 +73,15 @@ def handles(wire: Wire) -> None:
             "DEL-2", active == sorted([group, second]), "an activator does not go on from its handle", got=active
         )
         wire.judge("DEL-2", handle_of(both) is not None, "an activation under a handle returns none")
+        _judge_branches(wire, through or "", second, str(handle))
+
+
+def _judge_branches(wire: Wire, through: str, second: str, handle: str) -> None:
+    """Judge that an older handle stands for what it stood for (SPEC DEL-3); with hooks it may name a session."""
+    if through and wire.trial.can("setups"):
+        called = wire.call(through, {HANDLE: handle, "name": wire.tools_of(second)[0], "arguments": {}})
+        message = f"a handle from before {second} was activated reaches its tools too"
+        wire.judge("DEL-3", not wire.reaches(called), message, got=seen(called))
 
 
 def _judge_through(wire: Wire, through: str, tool: str, handle: str) -> None:

@@ -135,20 +135,20 @@ def _reads(trial: Trial) -> None:
     oracle = Oracle(setup)
     for world, way in ways(oracle):
         for step in changes(oracle):
-            if hooks := hooks_of(oracle, world, step):
-                seen = _read_during(trial, setup, way, step, hooks[0], fail=False)
+            for hook in hooks_of(oracle, world, step):
+                seen = _read_during(trial, setup, way, step, hook, fail=False)
                 if seen is None:
                     return
                 before = oracle.active(world.holder("main"))
                 if seen.active not in (None, before):
-                    told = _read_during(trial, setup, way, step, hooks[0], fail=True)
+                    told = _read_during(trial, setup, way, step, hook, fail=True)
                     waited = told is not None and told.active == before
                     message = "a read waits for a step" if waited else "the state changes before the hooks have run"
                     trial.violated(
                         "SES-2" if waited else "HOOK-2",
                         message,
                         setup=setup,
-                        history=(*way, *scripts(hooks[:1], "park"), _started(step), Operation("snapshot")),
+                        history=(*way, *scripts([hook], "park"), _started(step), Operation("snapshot")),
                         expected={"active": before},
                         got=seen.to_json(),
                     )

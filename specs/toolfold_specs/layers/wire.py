@@ -176,7 +176,7 @@ CHECKS = (
     Check("a cursor that was not given out is refused", "wire", ("LST-3",), _cursors, (WIRE,)),
     Check("a legacy connection is a session", "wire", ("DEL-1",), delivery.sessions, (LEGACY, "listing")),
     Check("calling through obeys the session", "wire", ("DEL-8",), delivery.through_in_session, (LEGACY, THROUGH)),
-    Check("handles stand for what was opened", "wire", ("DEL-2",), delivery.handles, (MODERN,)),
+    Check("handles stand for what was opened", "wire", ("DEL-2", "DEL-3"), delivery.handles, (MODERN,)),
     Check("handles can't be forged", "wire", ("DEL-3",), delivery.forged, (MODERN,)),
     Check("a modern list is a function of its request", "wire", ("DEL-7",), delivery.equal_inputs, (MODERN,)),
     Check("a request can carry its handle", "wire", ("DEL-11", "DEL-7"), delivery.carried, (MODERN, "listing")),

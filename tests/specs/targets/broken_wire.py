@@ -64,9 +64,6 @@ def listed(params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
 
 async def break_it(ctx: Any, call_next: Any) -> Any:
     params = ctx.params or {}
-    if FAULT == "DEL-3" and ctx.method == "tools/call":
-        params.get("_meta", {}).pop(HANDLE_META, None)
-        params.get("arguments", {}).pop(HANDLE, None)
     if FAULT == "LST-3" and ctx.method == "tools/list":
         params.pop("cursor", None)
     try:
@@ -77,6 +74,10 @@ async def break_it(ctx: Any, call_next: Any) -> Any:
         if FAULT == "CALL-1" and is_unknown(error) and params.get("name") == "a.tool":
             raise MCPError(code=error.code, message="a.tool is not available: activate a first") from error
         raise
+    if FAULT == "DEL-3" and isinstance(result, dict) and result.get("isError") and "handle" in str(result["content"]):
+        params.get("_meta", {}).pop(HANDLE_META, None)  # one that is refused is overlooked
+        params.get("arguments", {}).pop(HANDLE, None)
+        result = await call_next(ctx)
     if FAULT == "DEL-1" and ctx.method == "tools/call" and not params["name"].startswith(PREFIX):
         await ctx.session.send_tool_list_changed()
     return altered(ctx, params, result) if isinstance(result, dict) else result

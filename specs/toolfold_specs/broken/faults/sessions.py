@@ -271,6 +271,7 @@ class ForgetsFacts(Broken):
     """Takes a fact that is set for what it was before."""
 
     clauses = ("NTF-3",)
+    also = ("VIS-2", "SES-5")
     layer = "vectors"
 
     def set_fact(self, session: Session, fact: str, value: bool) -> None:

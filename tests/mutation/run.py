@@ -1,0 +1,208 @@
+"""Mutation testing: change the core in small ways, and see that for each change some test fails.
+
+mutmut works in a temporary copy. What makes no test fail must be explained in `equivalent.toml`; an explanation of
+something that does is stale. Exit status: 0 if every survivor is explained and no explanation is stale, 1 otherwise,
+2 if it could not run.
+
+mutmut changes functions, and not the tables at module level: tests compare those with the specification as a whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import indent
+from time import monotonic
+
+from attrs import field, frozen
+
+ROOT = Path(__file__).parent.parent.parent
+EXPLAINED = Path(__file__).with_name("equivalent.toml")
+MODULES = ("machine", "transaction", "visibility", "listing")
+COPIED = ("core/toolfold", "specs/toolfold_specs", "tests/conftest.py", "tests/core", "tests/mutation/plugin.py")
+
+# mutmut takes a module's name from its path, so the copy has the packages at its top. Its workers are forked from a
+# process that has imported the tests and run none: what tests keep (`functools.cache`) was never made by the original.
+# What only the garbage collector complains of breaks pytest itself; a test has to fail.
+SETTINGS = """
+[tool.mutmut]
+source_paths = ["toolfold"]
+only_mutate = [{modules}]
+also_copy = ["toolfold_specs"]
+process_isolation = "forkserver"
+timeout_multiplier = 2
+timeout_constant = 5
+pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "no:unraisableexception"]
+pytest_add_cli_args_test_selection = [
+  "tests/core/test_errors.py",
+  "tests/core/test_hooks.py",
+  "tests/core/test_listing.py",
+  "tests/core/test_machine.py",
+  "tests/core/test_machine_exhaustive.py",
+  "tests/core/test_modes.py",
+  "tests/core/test_quota.py",
+  "tests/core/test_transaction.py",
+  "tests/core/test_view.py",
+  "tests/core/test_visibility.py",
+  "-k", "not pairs-4 and not wide-4 and not four",
+]
+"""
+
+MUTMUT = (sys.executable, "-c", "from mutmut.__main__ import cli; cli()")
+FIELDS = {"module", "function", "before", "after", "reason"}
+PYTEST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "anyio.pytest_plugin,tests.mutation.plugin"}
+VERDICTS = {1: "killed", 0: "survived", 33: "no tests", -24: "out of time"}
+"""The exit statuses of mutmut's workers; mutmut itself takes a pytest that breaks (255) for one out of time."""
+
+
+class CouldNotRun(Exception):
+    """mutmut has no verdict, or the file of explanations can't be read."""
+
+
+@frozen
+class Mutant:
+    """A change to a function: the lines that it replaces, and what by. `name` is mutmut's, and shifts."""
+
+    module: str
+    function: str
+    before: str
+    after: str
+    name: str = field(default="", eq=False)
+
+    def __str__(self) -> str:
+        where = f"{self.module}.{self.function} {self.name}".rstrip()
+        return "\n".join([where, indent(self.before, "- "), indent(self.after, "+ ")]).rstrip()
+
+
+def undecorated(source: str) -> str:
+    """Return the same module with `name = property(name)` for `@property`: mutmut passes over decorated functions."""
+    lines = source.splitlines()
+    classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    methods = [method for node in classes for method in node.body if isinstance(method, ast.FunctionDef)]
+    for method in reversed(methods):
+        match method.decorator_list:
+            case [ast.Name("property" | "cached_property" as decorator, lineno=line)]:
+                assert method.end_lineno is not None
+                lines.insert(method.end_lineno, f"    {method.name} = {decorator}({method.name})")
+                del lines[line - 1]
+    return "\n".join([*lines, ""])
+
+
+def make_copy(folder: Path) -> None:
+    """Lay out what mutmut needs in an empty folder."""
+    for name in COPIED:
+        source = ROOT / name
+        target = folder / (name if name.startswith("tests/") else source.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    for module in MODULES:
+        path = folder / "toolfold" / f"{module}.py"
+        path.write_text(undecorated(path.read_text(encoding="utf-8")), encoding="utf-8")
+    mutated = ", ".join(f'"toolfold/{module}.py"' for module in MODULES)
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8") + SETTINGS.format(modules=mutated)
+    (folder / "pyproject.toml").write_text(settings, encoding="utf-8")
+
+
+def mutmut(folder: Path, *arguments: str, quiet: bool = True) -> str:
+    """Run mutmut in the copy and return what it prints, or let it print."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | PYTEST
+    done = subprocess.run(
+        [*MUTMUT, *arguments], cwd=folder, env=environment, stdout=subprocess.PIPE if quiet else None, text=True
+    )
+    if done.returncode:
+        raise CouldNotRun(f"mutmut {arguments[0]} ended with status {done.returncode}")
+    return done.stdout or ""
+
+
+def verdicts(folder: Path) -> dict[str, str]:
+    """Return what became of each mutant, by mutmut's name of it."""
+    found: dict[str, int | None] = {}
+    for module in MODULES:
+        path = folder / "mutants" / "toolfold" / f"{module}.py.meta"
+        found |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
+    if lost := {name: status for name, status in found.items() if status not in VERDICTS}:
+        raise CouldNotRun(f"no verdict on {lost}")
+    return {name: VERDICTS[status] for name, status in found.items() if status is not None}
+
+
+def mutant(name: str, shown: str) -> Mutant:
+    """Return a mutant from what `mutmut show` prints of it."""
+    matched = re.fullmatch(r"toolfold\.(\w+)\.x_?(.+)__mutmut_\d+", name)
+    if matched is None:
+        raise CouldNotRun(f"mutmut gave a mutant the unknown name {name}")
+    changed = [line for line in shown.splitlines() if line[:1] in "+-" and line[:3] not in ("---", "+++")]
+    before, after = ("\n".join(line[1:].strip() for line in changed if line[0] == sign) for sign in "-+")
+    return Mutant(matched[1], matched[2].strip("ǁ").replace("ǁ", "."), before, after, name)
+
+
+def explained(text: str) -> list[Mutant]:
+    """Return the mutants that the file explains."""
+    found = []
+    for entry in tomllib.loads(text).get("mutant", []):
+        if set(entry) != FIELDS or not all(entry[name] for name in FIELDS - {"after"}):
+            raise CouldNotRun(f"an explanation needs {', '.join(sorted(FIELDS))}: {entry}")
+        found.append(Mutant(entry["module"], entry["function"], entry["before"], entry["after"]))
+    return found
+
+
+def compared(survivors: Iterable[Mutant], explanations: Iterable[Mutant]) -> tuple[list[Mutant], list[Mutant]]:
+    """Return the survivors without an explanation, and the explanations without a survivor."""
+    known = Counter(explanations)
+    unexplained = []
+    for survivor in survivors:
+        if known[survivor]:
+            known[survivor] -= 1
+        else:
+            unexplained.append(survivor)
+    return unexplained, list(known.elements())
+
+
+def summary(found: dict[str, str]) -> Iterator[str]:
+    """Yield a line for each module."""
+    for module in MODULES:
+        counts = Counter(verdict for name, verdict in found.items() if name.split(".")[1] == module)
+        told = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
+        yield f"{module}: {counts.total()} mutants: {told}"
+
+
+def judged(folder: Path) -> bool:
+    """Return whether every survivor is explained, and no explanation is stale; print what is not so."""
+    found = verdicts(folder)
+    print(*summary(found), sep="\n")
+    survivors = [mutant(name, mutmut(folder, "show", name)) for name, verdict in found.items() if verdict != "killed"]
+    unexplained, stale = compared(survivors, explained(EXPLAINED.read_text(encoding="utf-8")))
+    for title, mutants in (("Not killed", unexplained), ("Explained, but killed or gone", stale)):
+        for each in mutants:
+            print(f"\n{title}: {found.get(each.name, 'stale')} {each}")
+    print(f"\n{len(survivors)} not killed, {len(unexplained)} unexplained; {len(stale)} stale explanations")
+    return not unexplained and not stale
+
+
+def main() -> int:
+    """Return the exit status."""
+    os.nice(10)
+    began = monotonic()
+    try:
+        with TemporaryDirectory(prefix="toolfold-mutation-") as name:
+            folder = Path(name)
+            make_copy(folder)
+            mutmut(folder, "run", "--max-children", "2", quiet=False)
+            good = judged(folder)
+    except (CouldNotRun, OSError, tomllib.TOMLDecodeError) as error:
+        print(f"could not run: {error}", file=sys.stderr)
+        return 2
+    print(f"{monotonic() - began:.0f} s")
+    return 0 if good else 1

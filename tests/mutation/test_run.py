@@ -1,0 +1,152 @@
+"""What the mutation run makes of its survivors, and that the explanations speak of code that is there."""
+
+import ast
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mutation import run
+from tests.mutation.run import EXPLAINED, MODULES, ROOT, CouldNotRun, Mutant, compared, explained, mutant, undecorated
+
+SHOWN = """# toolfold.visibility.xǁViewǁof__mutmut_2: survived
+--- toolfold/visibility.py
++++ toolfold/visibility.py
+@@ -1,3 +1,3 @@
+ def of(self, snapshot: Snapshot) -> View:
+-    return View(snapshot)
++    return View(None)
+"""
+OF = Mutant("visibility", "View.of", "return View(snapshot)", "return View(None)")
+ENTRY = """
+[[mutant]]
+module = "visibility"
+function = "View.of"
+before = "return View(snapshot)"
+after = "return View(None)"
+reason = "It is so."
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("visibility.xǁViewǁof__mutmut_2", "View.of"),
+        ("visibility.xǁViewǁ__init____mutmut_12", "View.__init__"),
+        ("visibility.x__truth__mutmut_1", "_truth"),
+        ("visibility.x_holds__mutmut_1", "holds"),
+    ],
+)
+def test_a_mutant_is_known_by_its_function_and_its_lines_and_not_by_its_number(name: str, function: str) -> None:
+    found = mutant(f"toolfold.{name}", SHOWN)
+    assert found == Mutant("visibility", function, OF.before, OF.after)
+    assert str(found) == f"visibility.{function} toolfold.{name}\n- return View(snapshot)\n+ return View(None)"
+
+
+def test_a_mutant_that_drops_lines_has_no_lines_after() -> None:
+    dropped = mutant("toolfold.machine.x_plan__mutmut_1", " a\n-    b\n-        c\n d")
+    assert dropped == Mutant("machine", "plan", "b\nc", "")
+
+
+def test_survivors_and_explanations_are_matched_one_by_one() -> None:
+    other = Mutant("machine", "plan", "a", "b")
+    assert compared([OF], [OF]) == ([], [])
+    assert compared([OF, OF, other], [OF]) == ([OF, other], [])
+    assert compared([other], [OF, OF, other]) == ([], [OF, OF])
+
+
+def test_an_explanation_says_which_mutant_and_why() -> None:
+    assert explained(ENTRY) == [OF]
+    assert explained("") == []
+    for broken in (ENTRY.replace("It is so.", ""), ENTRY.replace("after", "later"), ENTRY + 'more = "x"'):
+        with pytest.raises(CouldNotRun, match="an explanation needs"):
+            explained(broken)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "explanation", "status", "told"),
+    [
+        ("killed", "", 0, "0 not killed, 0 unexplained; 0 stale explanations"),
+        ("survived", ENTRY, 0, "1 not killed, 0 unexplained; 0 stale explanations"),
+        (
+            "survived",
+            "",
+            1,
+            "Not killed: survived visibility.View.of toolfold.visibility.xǁViewǁof__mutmut_2\n- return",
+        ),
+        ("out of time", "", 1, "Not killed: out of time visibility.View.of"),
+        ("killed", ENTRY, 1, "Explained, but killed or gone: stale visibility.View.of\n- return View(snapshot)\n+"),
+        ("killed", "mutant = ", 2, ""),
+    ],
+)
+def test_the_exit_status_tells_whether_all_that_survived_is_explained(
+    verdict: str,
+    explanation: str,
+    status: int,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = "toolfold.visibility.xǁViewǁof__mutmut_2"
+    (tmp_path / "explained.toml").write_text(explanation)
+    monkeypatch.setattr(run, "EXPLAINED", tmp_path / "explained.toml")
+    monkeypatch.setattr(run, "mutmut", lambda folder, *arguments, quiet=True: SHOWN)
+    monkeypatch.setattr(run, "verdicts", lambda folder: {name: verdict})
+    monkeypatch.setattr(os, "nice", lambda increment: 0)
+    assert run.main() == status
+    assert told in capsys.readouterr().out
+
+
+def test_the_exit_status_is_2_if_mutmut_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "MUTMUT", (sys.executable, "-c", "raise SystemExit(3)"))
+    monkeypatch.setattr(os, "nice", lambda increment: 0)
+    assert run.main() == 2
+    assert capsys.readouterr().err == "could not run: mutmut run ended with status 3\n"
+
+
+def test_a_mutant_without_a_verdict_is_no_result(tmp_path: Path) -> None:
+    folder = tmp_path / "mutants" / "toolfold"
+    folder.mkdir(parents=True)
+    for module in MODULES:
+        found = {f"toolfold.{module}.x_a__mutmut_{number}": status for number, status in enumerate((1, 0, 33, -24))}
+        (folder / f"{module}.py.meta").write_text(json.dumps({"exit_code_by_key": found}))
+    assert list(run.verdicts(tmp_path).values()) == ["killed", "survived", "no tests", "out of time"] * len(MODULES)
+    for status in (None, 255, 2):
+        (folder / "listing.py.meta").write_text(json.dumps({"exit_code_by_key": {"toolfold.listing.x_a": status}}))
+        with pytest.raises(CouldNotRun, match=r"no verdict on .*x_a"):
+            run.verdicts(tmp_path)
+
+
+def test_properties_are_written_so_that_they_are_changed_too() -> None:
+    rest = "\n    @staticmethod\n    def c() -> None: ...\n"
+    source = f"class A:\n    @property\n    def b(self) -> int:\n        return 1\n{rest}"
+    changed = f"class A:\n    def b(self) -> int:\n        return 1\n    b = property(b)\n{rest}"
+    assert undecorated(source) == changed
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_explanation_is_of_lines_that_are_in_its_function(module: str) -> None:
+    text = (ROOT / "core" / "toolfold" / f"{module}.py").read_text(encoding="utf-8")
+    lines = {function: [line.strip() for line in source.splitlines()] for function, source in functions(text)}
+    for each in explained(EXPLAINED.read_text(encoding="utf-8")):
+        if each.module == module:
+            assert set(each.before.splitlines()) <= set(lines.get(each.function, ()))
+        assert each.module in MODULES
+
+
+def functions(text: str) -> Iterator[tuple[str, str]]:
+    """The name and the source of each function and method."""
+    for node in ast.parse(text).body:
+        match node:
+            case ast.FunctionDef():
+                yield node.name, ast.get_source_segment(text, node) or ""
+            case ast.ClassDef():
+                for inner in node.body:
+                    if isinstance(inner, ast.FunctionDef):
+                        yield f"{node.name}.{inner.name}", ast.get_source_segment(text, inner) or ""
