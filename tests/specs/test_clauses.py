@@ -3,6 +3,7 @@ import re
 import pytest
 from attrs import evolve
 
+from toolfold_specs.checks import LAYERS
 from toolfold_specs.clauses import (
     SUMMARY_LENGTH,
     Clause,
@@ -12,6 +13,7 @@ from toolfold_specs.clauses import (
     load_revision,
     parse_clauses,
 )
+from toolfold_specs.layers import all_checks
 
 ONE = """
 [[clause]]
@@ -112,3 +114,12 @@ def test_a_malformed_clause_is_refused_by_name(old: str, new: str, message: str)
 def test_a_clause_that_occurs_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="clause ACT-1 occurs twice"):
         parse_clauses(ONE + ONE)
+
+
+def test_the_clauses_name_the_layers_that_check_them_and_what_no_check_can_do_without() -> None:
+    checks = all_checks()
+    for clause in load_clauses():
+        about = [check for check in checks if clause.id in check.clauses]
+        layers = tuple(layer for layer in LAYERS if any(check.layer == layer for check in about))
+        needs = frozenset[str].intersection(*(check.needs for check in about)) if about else frozenset[str]()
+        assert (clause.id, clause.layers, clause.needs) == (clause.id, layers, tuple(sorted(needs)))
