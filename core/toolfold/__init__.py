@@ -8,13 +8,14 @@ listing.py      pages, cursors, group infos            control.py    activators,
 modes.py        composite tools and their modes        dispatch.py   calling
 schema.py       schemas and validation                 declare.py    decorators and class-based groups
 fields.py       schemas in three forms                 catalog_tool.py what there is to call, for the model
+prompts.py      the groups in a system prompt          persist.py   a session's state as JSON, and back
 toolset.py      `ToolSet`, the face of it all
 statechart.py   the catalog as an explicit hierarchical machine, exported to transitions, SCXML, XState
 names.py, resources.py, observe.py, errors.py          names, URI templates, events, errors
 """
 
 from .catalog import Catalog, GroupSpec, Profile, Spec
-from .control import Loader
+from .control import Loader, LoaderTexts
 from .declare import group, prompt, resource, resource_template, tool, toolkit
 from .dispatch import Context, InputRequired, ToolResult
 from .errors import (
@@ -45,6 +46,7 @@ from .machine import Plan, State, Step, plan
 from .modes import Mode, Modes
 from .names import WireNames, qualified_name
 from .observe import Change
+from .prompts import prompt_section, system_prompt
 from .session import Session
 from .snapshot import Snapshot
 from .steps import HookContext
@@ -73,6 +75,7 @@ __all__ = [
     "InvalidDefinition",
     "InvalidName",
     "Loader",
+    "LoaderTexts",
     "ManifestError",
     "Mode",
     "Modes",
@@ -100,10 +103,12 @@ __all__ = [
     "group",
     "plan",
     "prompt",
+    "prompt_section",
     "qualified_name",
     "resource",
     "resource_template",
     "success_of",
+    "system_prompt",
     "tool",
     "toolkit",
 ]

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from .catalog import GroupSpec, Role, Spec
+from .catalog import Catalog, GroupSpec, Handler, Role, Spec
 from .dispatch import Context, ToolResult
 from .errors import (
     ConfigError,
     ExclusionConflict,
     GroupNotFound,
     HookFailed,
+    InvalidArguments,
     ParentInactive,
     QuotaExceeded,
     ReentrantTransition,
@@ -27,16 +28,58 @@ from .errors import (
 from .listing import listed
 from .names import check_segment, qualified_name
 from .schema import NO_ARGUMENTS, Arguments
-from .visibility import Always, Group, Not, Visibility
+from .visibility import Always, Group, Not, Visibility, groups_of
 
 if TYPE_CHECKING:
+    from .observe import Change
     from .session import Session
 
 ControlVisibility = Literal["always", "relevant"]
 RESERVED: tuple[Role, ...] = ("activate", "deactivate")
 REFUSALS = (GroupNotFound, ParentInactive, ExclusionConflict, QuotaExceeded, HookFailed, ReentrantTransition)
 
+ERROR_META = "dev.toolfold/error"
+"""In the `_meta` of a refusal's result: the name of the error, and what it names."""
+
 _ANNOTATIONS = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+
+
+def _check_template(_: object, attribute: Any, template: Any) -> None:
+    """Raise `ConfigError` unless the text can be filled in."""
+    if template is None:
+        return
+    try:
+        template.format(group="", title="", count=0, tools="", groups="", argument="")
+    except (LookupError, ValueError, AttributeError, TypeError) as error:
+        known = "{group}, {title}, {count}, {tools}, {groups} and {argument}"
+        raise ConfigError(f"A loader's text {attribute.name!r} may mention {known}, and is {template!r}.") from error
+
+
+@frozen(kw_only=True)
+class LoaderTexts:
+    """What a loader answers, as templates for `str.format` (SPEC CTL-3, GRP-3).
+
+    A template may mention `{group}` (its path), `{title}` (the name that people see), `{tools}` (a line for each tool
+    that can be called now), `{count}` (how many), `{groups}` (all that the loader can open) and `{argument}`.
+
+    Args:
+        loaded: The group is open now.
+        nothing: The group is open now, and nothing more can be called.
+        again: The group was open already, so nothing changed.
+        missing: The argument was left out.
+        not_found: There is no such group.
+        empty: The group has no tools, so it was not opened; `None` to open it all the same.
+
+    Raises:
+        ConfigError: A template mentions something else.
+    """
+
+    loaded: str = field(validator=_check_template)
+    nothing: str = field(validator=_check_template)
+    again: str = field(validator=_check_template)
+    missing: str | None = field(default=None, validator=_check_template)
+    not_found: str | None = field(default=None, validator=_check_template)
+    empty: str | None = field(default=None, validator=_check_template)
 
 
 @frozen(kw_only=True)
@@ -48,16 +91,18 @@ class Loader:
         argument: The name of its only argument, the path of a group.
         description: What the model is told; the list of groups follows it.
         argument_description: What the model is told about the argument.
+        texts: What it answers; the library's own words otherwise.
     """
 
     name: str
     argument: str = "group"
     description: str = "Open a group of tools, so that its tools can be called."
     argument_description: str = "The group to open."
+    texts: LoaderTexts | None = None
 
     def spec(self, groups: Iterable[GroupSpec]) -> Spec:
         """Return the loader's spec for a catalog that has `groups`."""
-        lines = [_line(group.path, group.description) for group in groups if group.controls]
+        lines = [line_of(group.path, group.description) for group in groups if group.controls]
         description = "\n".join([self.description, *(["Groups:", *lines] if lines else ["There are no groups."])])
         schema = {
             "type": "object",
@@ -65,20 +110,66 @@ class Loader:
             "required": [self.argument],
             "additionalProperties": False,
         }
+        control = _control(("load", ""), self.name, description, schema, None, Always(), None)
+        # The loader checks its arguments itself: a missing one is answered in words of its own (SPEC GRP-3).
+        return evolve(control, handler=self._handler(control.arguments or _NO_ARGUMENTS), arguments=None)
 
+    def _handler(self, accepted: Arguments) -> Handler:
         async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
-            path = arguments[self.argument]
-            known = [group.path for group in context.snapshot.catalog.groups if group.controls]
-            if path not in known:
-                return refusal(GroupNotFound(path, known))
-            return await open_group(context, path)
+            path = arguments.get(self.argument)
+            if path is None and self.texts is not None and self.texts.missing is not None:
+                text = self.texts.missing.format(argument=self.argument)
+                return _error("missing_parameter", text, parameter=self.argument)
+            try:
+                accepted.check(context.spell(self.name), arguments)
+            except InvalidArguments as error:
+                return _error("missing_parameter" if path is None else "invalid_parameter", str(error))
+            unusable = self._unusable(str(path), context.snapshot.catalog)
+            return unusable or await open_group(context, str(path), self.texts)
 
-        return _control(("load", ""), self.name, description, schema, handle, Always(), None)
+        return handle
+
+    def _unusable(self, path: str, catalog: Catalog) -> ToolResult | None:
+        """Return why there is nothing to open under this name, or `None` (SPEC GRP-3)."""
+        texts = self.texts
+        known = [group.path for group in catalog.groups if group.controls]
+        if path not in known:
+            text = str(GroupNotFound(path, known))
+            if texts is not None and texts.not_found is not None:
+                text = texts.not_found.format(group=path, groups=", ".join(known) or "none")
+            return _error("not_found", text, group=path, groups=known)
+        if texts is not None and texts.empty is not None and _is_empty(catalog, path):
+            text = texts.empty.format(group=path, title=catalog.group(path).display_name)
+            return _error("empty_group", text, group=path)
+        return None
 
 
 PRESETS: Mapping[str, Loader] = {
-    "load_tool_group": Loader(name="load_tool_group", argument="group_name", argument_description="The group to load."),
-    "expand_tools": Loader(name="expand_tools", argument="group", argument_description="The group to expand."),
+    "load_tool_group": Loader(
+        name="load_tool_group",
+        argument="group_name",
+        description="Load a group of tools. Its tools can be called only after that, and then for the rest of the "
+        "conversation.",
+        argument_description="The group to load.",
+        texts=LoaderTexts(
+            loaded="Loaded {count} tools from group '{title}':\n{tools}",
+            nothing="Loaded 0 tools from group '{title}'.",
+            again="Tool group '{title}' was loaded already, so nothing changed.\n{tools}",
+            missing="Required parameter '{argument}' is missing.",
+            not_found="Tool group '{group}' not found. Available groups: {groups}",
+            empty="Tool group '{group}' has no available tools.",
+        ),
+    ),
+    "expand_tools": Loader(
+        name="expand_tools",
+        argument="group",
+        argument_description="The group to expand.",
+        texts=LoaderTexts(
+            loaded="## {title} Tools\n\n{tools}\n\nThey can be called by name from now on.",
+            nothing="## {title} Tools\n\nThe group is expanded, and adds no tools to the list.",
+            again="The group {title} was expanded already, so nothing changed.\n\n{tools}",
+        ),
+    ),
 }
 
 
@@ -116,8 +207,8 @@ class ControlStyle:
         return {spec.name: spec for spec in made}
 
 
-async def open_group(context: Context, path: str) -> ToolResult:
-    """Activate a group and return what the model is told about it (SPEC CTL-4, CTL-5)."""
+async def open_group(context: Context, path: str, texts: LoaderTexts | None = None) -> ToolResult:
+    """Activate a group and return what the model is told about it, in `texts` if given (SPEC CTL-4, CTL-5)."""
     session = context.session
     before = {spec.name for spec in listed(context.view.of(session.snapshot), "tool")}
     try:
@@ -127,16 +218,29 @@ async def open_group(context: Context, path: str) -> ToolResult:
     after = listed(context.view.of(session.snapshot), "tool")
     if change:
         new = [spec for spec in after if spec.name not in before]
-        parts = [f"Group {path} is open."]
     else:
         new = [spec for spec in after if spec.group == path and not spec.control]
-        parts = [f"Group {path} was open already."]
+    lines = [line_of(context.spell(spec.name), spec.description) for spec in new]
+    if texts is None:
+        text = _opened(path, change, lines)
+    else:
+        text = _loaded(texts, context.snapshot.catalog.group(path), change, lines)
+    return _answer(session, path, change, text, [context.spell(spec.name) for spec in new])
+
+
+def _opened(path: str, change: Change, lines: list[str]) -> str:
+    parts = [f"Group {path} is open." if change else f"Group {path} was open already."]
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
-    parts.append("You can now call:" if new else "It adds no tools to the list.")
-    lines = [_line(context.spell(spec.name), spec.description) for spec in new]
-    names = [context.spell(spec.name) for spec in new]
-    return _answer(session, path, change, "\n".join([" ".join(parts), *lines]), names)
+    parts.append("You can now call:" if lines else "It adds no tools to the list.")
+    return "\n".join([" ".join(parts), *lines])
+
+
+def _loaded(texts: LoaderTexts, group: GroupSpec, change: Change, lines: list[str]) -> str:
+    template = texts.again if not change else texts.loaded if lines else texts.nothing
+    tools = "\n".join(lines)
+    text = template.format(group=group.path, title=group.display_name, count=len(lines), tools=tools).strip()
+    return f"{text}\nClosed to make room: {', '.join(change.deactivated)}." if change.deactivated else text
 
 
 async def close_group(context: Context, path: str) -> ToolResult:
@@ -154,18 +258,35 @@ async def close_group(context: Context, path: str) -> ToolResult:
 
 
 def refusal(error: ToolfoldError) -> ToolResult:
-    """Return the tool result that tells the model why a group stays as it is, and what to do (SPEC CTL-5)."""
+    """Return the tool result that tells the model why a group stays as it is, and what to do (SPEC CTL-5).
+
+    Programs find the error's name, and what it names, in `meta`.
+    """
+    text = str(error)
+    about: dict[str, str] = {"error": type(error).__name__}
+    if isinstance(error, ParentInactive):
+        about["missing"] = error.parent
     if isinstance(error, HookFailed):
+        about |= {"group": error.group, "phase": error.phase}
         reason = f" Reason: {error.__cause__}" if isinstance(error.__cause__, ToolError) else ""
         doing = "opening" if error.phase == "on_activate" else "closing"
-        return ToolResult.of_text(
-            f"Nothing was changed: {doing} group {error.group} failed.{reason} Try again later, or go on without it.",
-            is_error=True,
-        )
-    return ToolResult.of_text(str(error), is_error=True)
+        text = f"Nothing was changed: {doing} group {error.group} failed.{reason} Try again later, or go on without it."
+    return evolve(ToolResult.of_text(text, is_error=True), meta={ERROR_META: about})
 
 
-def _line(name: str, description: str) -> str:
+def _error(kind: str, text: str, **about: Any) -> ToolResult:
+    return ToolResult.of_text(text, {"error_type": kind, **about}, is_error=True)
+
+
+def _is_empty(catalog: Catalog, path: str) -> bool:
+    """Return whether opening a group can make nothing available: no group in it, and nothing that depends on it."""
+    if catalog.tool_counts.get(path) or any(group.parent == path for group in catalog.groups):
+        return False
+    everything = (spec for shelf in catalog.shelves.values() for spec in shelf.by_name.values())
+    return not any(spec.control is None and (spec.group == path or path in groups_of(spec.rule)) for spec in everything)
+
+
+def line_of(name: str, description: str) -> str:
     """Return one line, whatever line breaks a description has (SPEC CTL-4)."""
     return f"- {name}: {' '.join(description.split())}" if description else f"- {name}"
 

@@ -7,11 +7,10 @@ availability.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
 
@@ -38,6 +37,7 @@ from .observe import (
     RolledBack,
     log,
 )
+from .persist import Saved, dumped, is_fact
 from .resources import match
 from .snapshot import Snapshot, mask_of
 from .steps import MakePlan, Steps
@@ -55,6 +55,7 @@ class Session:
 
     __slots__ = (
         "__weakref__",
+        "_dropped",
         "_lent",
         "_listeners",
         "_profile",
@@ -67,14 +68,15 @@ class Session:
         "id",
     )
 
-    def __init__(self, tools: ToolSet, identity: str, profile: Profile | None, start: Iterable[str]) -> None:
+    def __init__(self, tools: ToolSet, identity: str, profile: Profile | None, start: Iterable[str] | Saved) -> None:
         self.id = identity
         self._tools = tools
         self._profile = profile
-        self._start = tuple(start)
+        self._start = start if isinstance(start, Saved) else tuple(start)
         self._status: Literal["new", "open", "closed"] = "new"
         self._whole = tools.catalog
         self._snapshot = Snapshot.of(tools.catalog_under(profile))
+        self._dropped = tuple(start.kept(self._snapshot.catalog)[1]) if isinstance(start, Saved) else ()
         self._steps = Steps()
         self._lent: tuple[str, ...] = ()
         self._listeners: tuple[Listener, ...] = ()
@@ -90,7 +92,7 @@ class Session:
         await self.close()
 
     async def start(self) -> Self:
-        """Open the session, with its profile's and its own groups active, and return it.
+        """Open the session, with its profile's and its own groups active, or its restored state, and return it.
 
         Raises:
             QuotaExceeded: Too many sessions are open (SPEC SES-4).
@@ -99,13 +101,12 @@ class Session:
         if self._status == "new":
             await self._tools.pool.admit(self)
             self._status = "open"
-            if self._start:
-                try:
-                    await self.transition(activate=self._start)
-                except BaseException:
-                    with anyio.CancelScope(shield=True):
-                        await self.close()
-                    raise
+            try:
+                await self._set_up()
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await self.close()
+                raise
         return self
 
     def begin(self, snapshot: Snapshot | None = None) -> None:
@@ -174,6 +175,19 @@ class Session:
     def facts(self) -> Mapping[str, Any]:
         """The facts, read-only."""
         return self._snapshot.facts
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The groups that a restored state had and that this catalog does not allow (SPEC PER-2)."""
+        return self._dropped
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state as a small JSON value, for `ToolSet.restore_session` (SPEC PER-1).
+
+        Transient groups are left out with what is in them (SPEC PER-4). Raises `SessionClosed`.
+        """
+        self._check_open()
+        return dumped(self._tools.name, self._profile.name if self._profile else None, self.snapshot)
 
     def is_active(self, path: str) -> bool:
         """Return whether the group is active, or raise `GroupNotFound`."""
@@ -329,7 +343,7 @@ class Session:
         """
         self._check_open()
         self._steps.refuse_reentry(self.id)
-        if not is_text(name) or not _is_fact(value):
+        if not is_text(name) or not is_fact(value):
             raise InvalidDefinition(str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such")
         self._tools.pool.touch(self)
         before = self.view(view)
@@ -354,6 +368,18 @@ class Session:
         self._tell_listeners(frozenset(kinds))
 
     # -- within -------------------------------------------------------------------------------------------------------
+
+    async def _set_up(self) -> None:
+        """Take the step that the session starts with; hooks run, since the world that they set up may be gone."""
+        if not isinstance(self._start, Saved):
+            if self._start:
+                await self.transition(activate=self._start)
+            return
+        saved = self._start
+        self._snapshot = self.snapshot.with_facts(saved.facts)
+        async with self._steps.turn(self.id):
+            await self._carry_out(lambda: saved.plan(self.snapshot), force=False)
+        self._dropped = tuple(saved.kept(self.catalog)[1])
 
     def _check_open(self) -> None:
         if self._status != "open":
@@ -422,11 +448,3 @@ class Session:
             except ToolfoldError as error:
                 log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
                 self._tools.observers.tell(EventRefused(self.id, tool, error))
-
-
-def _is_fact(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return all(_is_fact(item) for item in cast("tuple[object, ...]", value))
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, bool | int | str)

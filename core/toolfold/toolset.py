@@ -6,7 +6,7 @@ It owns the draft of the catalog and the live sessions, and decides nothing abou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import count
 from typing import Any, Literal, TypeVar, Unpack
 from weakref import WeakKeyDictionary
@@ -23,6 +23,7 @@ from .listing import GroupInfo, Page
 from .modes import Modes
 from .names import canonical_key, qualified_name
 from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, log
+from .persist import read
 from .pool import SessionPool
 from .session import Session
 from .snapshot import Snapshot
@@ -370,6 +371,10 @@ class ToolSet:
         """Remove a tool, or something of another kind, and return its spec; `None` if there was none (SPEC REG-5)."""
         return self._draft.remove_spec(kind, name)
 
+    def all_or_nothing(self) -> AbstractContextManager[None]:
+        """Return a context manager that takes back what was registered within it if an error comes out (SPEC REG-1)."""
+        return self._draft.all_or_nothing()
+
     def guard_names(self, guard: Callable[[str], None], release: Callable[[str], None] = lambda _: None) -> None:
         """Have `guard(name)` called with the name of every tool, now and before each registration (SPEC NAM-6).
 
@@ -394,6 +399,22 @@ class ToolSet:
             restricted = catalog.under(profile)
             self._restricted[profile] = (catalog, restricted)
         return restricted
+
+    def groups(self) -> tuple[GroupSpec, ...]:
+        """Return all groups as they were registered, in canonical order (SPEC GRP-4); see also `list_groups`."""
+        return self.catalog.groups
+
+    def core_tools(self) -> tuple[Spec, ...]:
+        """Return the tools of no group, hidden ones and a loader among them, in order of name (SPEC GRP-4)."""
+        return tuple(spec for _, spec in sorted(self.catalog.tools.items()) if spec.group is None)
+
+    def group_tools(self, path: str) -> tuple[Spec, ...]:
+        """Return the tools directly in a group, hidden ones among them, in order of name (SPEC GRP-4).
+
+        Control tools are left out. It is empty if there is no such group.
+        """
+        tools = sorted(self.catalog.tools.items())
+        return tuple(spec for _, spec in tools if spec.group == path and spec.control is None)
 
     def view_of(self, snapshot: Snapshot) -> View:
         """Return a view of a snapshot for one request (SPEC VIS-3)."""
@@ -436,6 +457,31 @@ class ToolSet:
         chosen = self.profile(profile)
         start = (*(chosen.active if chosen else ()), *active)
         return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, dict.fromkeys(start))
+
+    def restore_session(
+        self, data: Any, profile: str | Profile | None = None, *, identity: str | None = None
+    ) -> Session:
+        """Return a new session in a state that `Session.dump` gave, to be opened as one of `open_session` is.
+
+        Against the same catalog the state is equal (SPEC PER-1). Against another it is normalised, and `dropped` of the
+        session tells what is no longer active: unknown groups, then groups without active parents, then of an exclusion
+        set all but the first (SPEC PER-2), and groups that are transient by now (SPEC PER-4).
+
+        Opening it sets the groups up anew: their `on_activate` hooks run as those of one step (SPEC HOOK-1), and can
+        read the facts. If one fails, what had succeeded is undone, and the session is closed.
+
+        Args:
+            data: What `dump` gave, perhaps by way of JSON.
+            profile: A profile in place of the one that the dumped session was opened under.
+            identity: What the session is called in logs and events; numbered otherwise.
+
+        Raises:
+            HandleInvalid: The data is damaged, or of another tool set; nothing was opened.
+            ConfigError: There is no such profile.
+        """
+        saved = read(self.name, data)
+        chosen = self.profile(saved.profile if profile is None else profile)
+        return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, saved)
 
     def request_session(self, snapshot: Snapshot, profile: Profile | None = None) -> Session:
         """Return an open session in the state `snapshot`, for one request of a protocol without sessions.

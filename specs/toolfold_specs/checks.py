@@ -90,7 +90,7 @@ def _run(check: Check, trial: Trial) -> Iterator[Result]:
     setting = trial.driver.name
     missing = sorted(check.needs - trial.driver.capabilities)
     if missing:
-        reason = "; ".join(trial.driver.left_out.get(name, f"no {name}") for name in missing)
+        reason = "; ".join(dict.fromkeys(trial.driver.left_out.get(name, f"no {name}") for name in missing))
         yield Result(check.name, check.layer, setting, check.clauses, Status.LEFT_OUT, reason)
         return
     begun = monotonic()

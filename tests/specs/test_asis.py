@@ -11,8 +11,8 @@ import pytest
 
 from tests.specs.support import environment
 from toolfold_specs.checks import run_checks
-from toolfold_specs.driver import CAPABILITIES, Answer, Setup, TargetFailed
-from toolfold_specs.drivers.asis import AsIsDriver
+from toolfold_specs.driver import CAPABILITIES, Answer, Setup
+from toolfold_specs.drivers.asis import NO_GROUPS, AsIsDriver
 from toolfold_specs.drivers.description import Call, DescriptionError, infer, load
 from toolfold_specs.drivers.link import Era, Link
 from toolfold_specs.drivers.process import Command
@@ -115,9 +115,17 @@ def test_a_server_whose_tools_are_named_after_groups_needs_no_description(era: E
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_server_without_groups_has_to_be_described() -> None:
-    with pytest.raises(TargetFailed, match="describe them in a file"), driving(Command([sys.executable, str(RAW)])):
-        pass
+def test_of_a_server_whose_groups_are_not_known_only_what_needs_none_is_checked() -> None:
+    results = run_checks(
+        (*exhaustive.CHECKS, *wire.CHECKS), lambda: AsIsDriver(Link(Command([sys.executable, str(RAW)])))
+    )
+    assert {clause for result in results if result.status is Status.LEFT_OUT for clause in result.clauses} >= {"ACT-4"}
+    reasons = {result.reason for result in results if result.layer == "exhaustive"}
+    assert reasons == {NO_GROUPS}
+    assert {clause for result in results if result.status is not Status.LEFT_OUT for clause in result.clauses} == {
+        "DEL-9",
+        "LST-3",
+    }
 
 
 def test_groups_are_told_from_names() -> None:

@@ -142,7 +142,7 @@ class _AnnouncingServer(uvicorn.Server):
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets that say they are TCP; without it each answer waits for an acknowledgement
+    # asyncio sets TCP_NODELAY only on sockets that say they are TCP; without it answers wait for acknowledgements
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

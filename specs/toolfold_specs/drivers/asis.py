@@ -26,6 +26,9 @@ MOST_GROUPS: Final = 12
 """Of how many groups exclusions are found by trying; of more, a description must tell them."""
 
 CALL_TOOL: Final = "call_tool"
+NO_GROUPS: Final = (
+    "no tool on its list is named like GROUP.activate, so its groups are not known: describe them in a file"
+)
 NOT_MADE: Final = "the server was not made for the kit"
 
 
@@ -58,11 +61,7 @@ class AsIsDriver(McpDriver):
         self.call_tool = CALL_TOOL if CALL_TOOL in names else None
         self._described = infer(names) if description is None else load(description)
         self._by_arguments = self._described.handles == "arguments"
-        if not self._described.groups:
-            raise TargetFailed(
-                "Its list has no tool named like GROUP.activate, so its groups are not known: describe them in a file."
-            )
-        if description is None:
+        if description is None and self._described.groups:
             self._described = self._found(names)
 
     def _able(self) -> tuple[frozenset[str], Mapping[str, str]]:
@@ -133,6 +132,12 @@ class AsIsDriver(McpDriver):
         first = self._described.groups[0]
         known = call(first)
         return known.renamed(first.path, path) if known is not None else None
+
+    def perform(self, operation: Operation) -> Answer:
+        """Return the answer to an operation; raises `LeftOut` if no groups are known."""
+        if not self._setup.groups:
+            raise LeftOut(NO_GROUPS)
+        return super().perform(operation)
 
     def _perform(self, operation: Operation) -> Answer:
         if operation.verb in ("activate", "deactivate") and not self._can_be_asked(operation):

@@ -21,6 +21,7 @@ import anyio.lowlevel
 import mcp_types as types
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, MCPError
+from mcp.client import advertise
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
@@ -40,6 +41,17 @@ TIMEOUT = 10.0  # seconds for a request
 START_TIMEOUT = 30.0
 CLOSE_TIMEOUT = 5.0
 SHORT = 200  # characters of what a server wrote that are quoted
+
+
+class _Params(types.RequestParams, extra="allow"):
+    """Whatever an extension asks for."""
+
+
+class _Other(types.Request[_Params, str]):
+    """A request of an extension."""
+
+    method: str
+
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 
@@ -78,15 +90,18 @@ class Link:
         """Whether each connection has a server of its own."""
         return isinstance(self.target, Command)
 
-    def connect(self) -> Connection:
+    def connect(self, extension: str | None = None) -> Connection:
         """Return a new connection.
+
+        Args:
+            extension: An extension of the protocol that the client declares.
 
         Raises:
             TargetNotStarted: There is no such server, or it does not speak the protocol of the era.
         """
         if self._portal is None:
             self._portal = self._stack.enter_context(start_blocking_portal())
-        connection = Connection(self, self._portal)
+        connection = Connection(self, self._portal, extension)
         self._open[connection] = None
         return connection
 
@@ -113,13 +128,14 @@ class Link:
 class Connection:
     """One client of a server; made by `Link.connect`."""
 
-    def __init__(self, link: Link, portal: BlockingPortal) -> None:
+    def __init__(self, link: Link, portal: BlockingPortal, extension: str | None = None) -> None:
         self._link = link
         self._portal = portal
         self._child = Child(link.target) if isinstance(link.target, Command) else None
         self.changes = 0
         """How many notices of a changed list of tools have come."""
         self._changed: anyio.Event | None = None
+        self._extensions = None if extension is None else [advertise(extension, {})]
         self._stack = ExitStack()
         with self._starting():
             self._client = self._stack.enter_context(portal.wrap_async_context_manager(self._connected()))
@@ -194,6 +210,10 @@ class Connection:
         except WireError as error:
             return Reply(refused=error)
 
+    def request(self, method: str, params: Mapping[str, Any]) -> Json:
+        """Return the answer to any other request as it came; raises as `call_tool` does."""
+        return self._ask(method, self._send, _Other(method=method, params=_Params(**params)))
+
     def start_call(
         self, name: str, arguments: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None
     ) -> Pending:
@@ -219,7 +239,7 @@ class Connection:
         """Yield a client; both the start and the end take no longer than they may."""
         mode = "legacy" if self._link.era == "legacy" else "auto"
         transport: Any = self._child.run() if self._child else streamable_http_client(cast(str, self._link.target))
-        client = Client(transport, mode=mode, cache=None, message_handler=self._hear)
+        client = Client(transport, mode=mode, cache=None, message_handler=self._hear, extensions=self._extensions)
         ready = False
         with anyio.CancelScope(deadline=anyio.current_time() + self._link.start_timeout) as scope:
             async with client:
@@ -247,7 +267,7 @@ class Connection:
         params = types.CallToolRequestParams(name=name, arguments=dict(arguments or {}), **_with_meta(meta))
         return await self._send(types.CallToolRequest(params=params))
 
-    async def _send(self, request: types.ListToolsRequest | types.CallToolRequest) -> Json:
+    async def _send(self, request: types.ListToolsRequest | types.CallToolRequest | _Other) -> Json:
         with anyio.fail_after(self._link.timeout):
             answer: Json = await self._client.session.send_request(request, _ANYTHING)
         await anyio.lowlevel.checkpoint()  # lets what came before the answer be heard

@@ -117,9 +117,9 @@ class McpDriver(Driver):
         """Return what clients call a tool of the setup."""
         return tool
 
-    def another(self) -> Connection:
-        """Return one more connection with the present setup; whoever asks closes it."""
-        connection = self.link.connect()
+    def another(self, extension: str | None = None) -> Connection:
+        """Return one more connection with the present setup, which may declare an extension; whoever asks closes it."""
+        connection = self.link.connect(extension)
         if self.link.own_processes:
             self._prepare(Session(connection))
         return connection

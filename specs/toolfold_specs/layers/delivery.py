@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from contextlib import closing
 
-from ..driver import Group, Setup
+from ..driver import Group, LeftOut, Setup
+from ..drivers.link import Connection
 from ..drivers.protocol import HANDLE, HANDLE_META, INVALID_PARAMS
+from ..drivers.replies import WireError
 from .over_mcp import SETUP, Json, Wire, handle_of, items, mapping, name_in, on, seen
 
 # -- delivery in the legacy era ---------------------------------------------------------------------------------------
@@ -185,3 +187,41 @@ def carried(wire: Wire) -> None:
     code = without.refused.code if without.refused else None
     wire.judge("DEL-11", code == INVALID_PARAMS, f"{tool} can be called without the handle", got=seen(without))
     wire.judge("DEL-7", _bytes(wire.page(meta=meta)) == _bytes(page), "two lists under one handle differ")
+
+
+# -- the draft extension ----------------------------------------------------------------------------------------------
+
+GROUPS = "io.modelcontextprotocol/groups"
+
+
+@on()
+def disclosed(wire: Wire) -> None:
+    """Judge what a client is given that declares the draft extension for groups (SPEC DEL-5)."""
+    if GROUPS not in mapping(wire.main.capabilities.get("extensions")):
+        raise LeftOut(f"the server does not have the extension {GROUPS}")
+    with closing(wire.driver.another(GROUPS)) as declared:
+        groups = [str(name_in(one)) for one in items(_asked(wire, declared, "groups/list").get("groups"))]
+        if not wire.judge("DEL-5", bool(groups), "groups/list names no group", got=groups):
+            return
+        answers = [_asked(wire, declared, "groups/get", name=group) for group in groups]
+        tools = [items(mapping(answer.get("contents")).get("tools")) for answer in answers]
+        grouped = [str(name_in(tool)) for of_group in tools for tool in of_group]
+        wire.judge("DEL-5", bool(grouped), "groups/get has the tools of no group", got=answers)
+        listed = sorted({*wire.names(on=declared)} & {*grouped})
+        wire.judge("DEL-5", not listed, "tools of groups are listed to those who declare the extension", got=listed)
+        for tool in grouped[:1]:
+            called = wire.call(tool, {}, on=declared)
+            code = called.refused.code if called.refused is not None else None
+            wire.judge("DEL-5", code is None, f"{tool}, which groups/get has, can't be called", got=seen(called))
+        unknown = _asked(wire, declared, "groups/get", name="no_such_group")
+        got = unknown.get("code")
+        wire.judge("DEL-5", got == INVALID_PARAMS, "an unknown group is answered otherwise", INVALID_PARAMS, got)
+
+
+def _asked(wire: Wire, connection: Connection, method: str, **params: Json | str) -> Json:
+    """Return the answer to a request of the extension, or the error's code."""
+    wire.trial.count()
+    try:
+        return connection.request(method, params)
+    except WireError as error:
+        return {"code": error.code}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Protocol, TypeAlias, cast
 
-from ..driver import Group, Setup, Tool
+from ..driver import Group, LeftOut, Setup, Tool
 from ..drivers.link import Connection, Link
 from ..drivers.protocol import HANDLE, HANDLE_META
 from ..drivers.replies import Reply
@@ -43,8 +43,8 @@ class OverMcp(Protocol):
         """Return what clients call a tool."""
         ...
 
-    def another(self) -> Connection:
-        """Return one more connection with the present setup; whoever asks closes it."""
+    def another(self, extension: str | None = None) -> Connection:
+        """Return one more connection with the present setup, which may declare an extension; whoever asks closes it."""
         ...
 
 
@@ -60,8 +60,11 @@ class Wire:
 
     @property
     def group(self) -> str:
-        """The first group at root that has a listed tool; empty if there is none."""
-        return next((path for path in self.setup.paths if "." not in path and self.tools_of(path)), "")
+        """The first group at root that has a listed tool; raises `LeftOut` if there is none."""
+        found = next((path for path in self.setup.paths if "." not in path and self.tools_of(path)), None)
+        if found is None:
+            raise LeftOut("its groups are not known")
+        return found
 
     @property
     def tool(self) -> str:
@@ -128,9 +131,7 @@ def on(setup: Setup = SETUP) -> Callable[[Callable[[Wire], None]], Callable[[Tri
         def run(trial: Trial) -> None:
             chosen = trial.driver.given or setup
             if trial.begin(chosen) is not None:
-                wire = Wire(trial, chosen)
-                if wire.group or not chosen.groups:
-                    check(wire)
+                check(Wire(trial, chosen))
 
         return run
 

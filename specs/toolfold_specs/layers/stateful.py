@@ -313,7 +313,8 @@ class Life(RuleBasedStateMachine):
 
     def _close(self, among: Sequence[str], pick: int, session: str, force: bool = False) -> None:
         """Deactivate one of these; with none, activate what can be."""
-        among = [path for path in among if self.case.oracle.groups[path].deactivator]
+        fixed = {group.path for group in self.case.setup.groups if not group.deactivator}
+        among = [path for path in among if path not in fixed]
         if not among:
             self._open((), pick, session)
             return

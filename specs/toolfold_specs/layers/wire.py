@@ -116,9 +116,9 @@ def _defined(wire: Wire) -> None:
 
 @on()
 def _unknown(wire: Wire) -> None:
-    hidden = wire.tool
+    hidden = wire.tool if wire.setup.groups else UNKNOWN_NAMES[0]
     answers: dict[str, Any] = {}
-    for name in (hidden, *UNKNOWN_NAMES):
+    for name in dict.fromkeys((hidden, *UNKNOWN_NAMES)):
         reply = wire.call(name, {})
         code = reply.refused.code if reply.refused else None
         said = reply.refused.message if reply.refused else reply.text
@@ -126,6 +126,8 @@ def _unknown(wire: Wire) -> None:
         wire.judge("DEL-9", right, f"a call of the tool {name!r}, which is not there", INVALID_PARAMS, code or said)
         data = reply.refused.data if reply.refused else reply.is_error
         answers[name] = [code, said.replace(name, "NAME") if name else said, data]
+    if not wire.setup.groups:
+        return
     same = answers[hidden] == answers["no_such_tool"]
     message = "a tool that is not available is answered otherwise than one that does not exist"
     wire.judge("CALL-1", same, message, answers["no_such_tool"], answers[hidden])
@@ -179,5 +181,6 @@ CHECKS = (
     Check("handles stand for what was opened", "wire", ("DEL-2", "DEL-3"), delivery.handles, (MODERN,)),
     Check("handles can't be forged", "wire", ("DEL-3",), delivery.forged, (MODERN,)),
     Check("a modern list is a function of its request", "wire", ("DEL-7",), delivery.equal_inputs, (MODERN,)),
+    Check("groups are disclosed to those who ask", "wire", ("DEL-5",), delivery.disclosed, (MODERN,)),
     Check("a request can carry its handle", "wire", ("DEL-11", "DEL-7"), delivery.carried, (MODERN, "listing")),
 )

@@ -69,6 +69,8 @@ async def break_it(ctx: Any, call_next: Any) -> Any:
     try:
         result = await call_next(ctx)
     except MCPError as error:
+        if FAULT == "DEL-5" and ctx.method == "groups/get":
+            raise MCPError(code=-32002, message=error.message) from error
         if FAULT == "DEL-9" and is_unknown(error):
             return refusal(error.message)
         if FAULT == "CALL-1" and is_unknown(error) and params.get("name") == "a.tool":

@@ -1,0 +1,371 @@
+"""`Conversation`: the tools of one conversation of an agent's own loop (SPEC 19, GRP-6).
+
+It finds the session, asks the core, and puts the answers in the shape that a model's provider takes. What it adds is
+an order: what a model was shown keeps its place, and what is new comes at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self, cast
+
+import anyio
+
+from toolfold import (
+    HandleInvalid,
+    Profile,
+    Session,
+    SessionClosed,
+    Snapshot,
+    Spec,
+    Step,
+    ToolfoldError,
+    ToolNotFound,
+    ToolResult,
+    ToolSet,
+    View,
+    plan,
+)
+from toolfold.listing import listed
+from toolfold.persist import dumped, read
+from toolfold.prompts import prompt_section, system_prompt
+from toolfold.schema import table
+from toolfold.snapshot import mask_of, normalise
+from toolfold.visibility import anchors
+
+from ..tokens import approximate_tokens, measure
+from . import formats
+from .formats import Definition, Format
+from .history import read_arguments, replayed
+from .spelling import Speller
+
+
+class Tokens(NamedTuple):
+    """About how many tokens a model is sent for its tools, and how many all tools would be without groups."""
+
+    sent: int
+    everything: int
+
+
+class Conversation:
+    """What one conversation with a model is given, and what it calls.
+
+    Use it with `async with`, or call `execute` and, in the end, `close`. Until it is started it shows what it is going
+    to start with; the first `execute` starts it, and hooks run then.
+
+    Args:
+        tools: The tools.
+        profile: The profile of its session.
+        active: Groups to start with.
+        separator: What stands for the dot in names: providers accept letters, digits, `_` and `-` only (SPEC AGT-3).
+        max_length: How many characters a name may have.
+
+    Raises:
+        ConfigError: There is no such profile, or a name can't be spelled so (SPEC NAM-6).
+        ToolfoldError: A group can't be active at the start.
+    """
+
+    def __init__(
+        self,
+        tools: ToolSet,
+        *,
+        profile: str | Profile | None = None,
+        active: Iterable[str] = (),
+        separator: str = "__",
+        max_length: int = 64,
+    ) -> None:
+        self._tools = tools
+        self._profile = tools.profile(profile)
+        self._speller = Speller(separator, max_length)
+        self._starting = anyio.Lock()
+        self._started = False
+        self._order: list[str] = []
+        session = tools.open_session(self._profile, active)
+        wanted = (*(self._profile.active if self._profile else ()), *active)
+        self._begin(session, plan(session.snapshot, Step(activate=wanted)).after, wanted)
+        self._first = self._loaded
+        self._speller.learn(session.catalog, strict=True)
+
+    def _begin(self, session: Session, beginning: Snapshot, loaded: Iterable[str]) -> None:
+        self._session = session
+        self._beginning = beginning
+        self._loaded = _in_order(loaded, beginning)
+        session.on_list_changed(lambda kinds: self._note())
+
+    # -- other beginnings ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def restore(cls, tools: ToolSet, data: Any, profile: str | Profile | None = None, **spelling: Any) -> Self:
+        """Return the conversation that `dump` was asked of, with the same groups loaded in the same order (SPEC GRP-6).
+
+        Against a changed catalog it is normalised, and `dropped` tells what is gone (SPEC PER-2). What
+        `Session.dump` gave is taken too.
+
+        Args:
+            tools: The tools.
+            data: What `dump` gave, perhaps by way of JSON.
+            profile: A profile in place of the one that the conversation had.
+            spelling: `separator` and `max_length`.
+
+        Raises:
+            HandleInvalid: The data is damaged, or of another tool set.
+            ConfigError: There is no such profile.
+        """
+        saved = read(tools.name, data)
+        loaded = _paths(data.get("loaded", saved.active))
+        chosen = tools.profile(saved.profile if profile is None else profile)
+        made = cls(tools, profile=chosen, **spelling)
+        beginning = saved.snapshot(tools.catalog_under(chosen))
+        made._first = _paths(data.get("first", made._first))
+        made._begin(tools.restore_session(data, chosen), beginning, loaded)
+        return made
+
+    @classmethod
+    def from_history(
+        cls, tools: ToolSet, messages: Iterable[Any], profile: str | Profile | None = None, **spelling: Any
+    ) -> Self:
+        """Return a conversation with the groups loaded that its messages tell of (SPEC GRP-6).
+
+        What loaded or closed a group and was answered without an error is done again, in order, in the present
+        catalog; what is refused by now is passed over. Facts, and groups that handlers opened, are not in messages.
+
+        Args:
+            tools: The tools.
+            messages: Of Anthropic's Messages API, of OpenAI's Chat Completions API, or items of its Responses API.
+            profile: The profile of the conversation.
+            spelling: `separator` and `max_length`.
+        """
+        made = cls(tools, profile=profile, **spelling)
+        states = list(replayed(messages, made._beginning, made._speller.meant))
+        loaded: Iterable[str] = made._loaded
+        for state in states:
+            loaded = _in_order(loaded, state)
+        state = states[-1] if states else made._beginning
+        return cls.restore(tools, {**dumped(tools.name, None, state), "loaded": loaded}, made._profile, **spelling)
+
+    def child(self, groups: Literal["inherit", "fresh"] | Iterable[str] = "inherit") -> Conversation:
+        """Return a conversation for a sub-agent: under the same profile and spelling, with a state of its own.
+
+        Args:
+            groups: `"inherit"` to start with the facts and the groups of this one, transient ones apart; `"fresh"`
+                as a new conversation does; or the groups to start with.
+
+        Raises:
+            ToolfoldError: A group can't be active at the start.
+        """
+        spelling: Any = {"separator": self._speller.separator, "max_length": self._speller.max_length}
+        if groups == "inherit":
+            data = {**self.dump(), "first": self.loaded}
+            return Conversation.restore(self._tools, data, self._profile, **spelling)
+        wanted = () if groups == "fresh" else groups
+        return Conversation(self._tools, profile=self._profile, active=wanted, **spelling)
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state as a small JSON value, for `restore`; see `Session.dump`. Raises `SessionClosed`."""
+        profile = self._profile.name if self._profile else None
+        state = self._session.dump() if self._started else dumped(self._tools.name, profile, self._beginning)
+        return {**state, "loaded": list(self.loaded), "first": list(self._first)}
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> Self:
+        """Open the session, unless it was opened, and return the conversation.
+
+        Raises:
+            HookFailed: A group that it starts with could not be set up; the conversation is over.
+            QuotaExceeded: Too many sessions are open (SPEC SES-4).
+        """
+        async with self._starting:
+            if not self._started:
+                await self._session.start()
+                self._started = True
+        return self
+
+    async def close(self) -> None:
+        """End the session; its groups are torn down. Raises as `Session.close` does."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- what the model is given --------------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        """The session behind it, open once the conversation is started."""
+        return self._session
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """The loaded groups, in the order in which they were loaded."""
+        self._note()
+        return self._loaded
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The groups that it was restored without (SPEC PER-2)."""
+        return self._session.dropped
+
+    def tools(self, format: Format | None = None, *, deferred: bool = False) -> list[Definition]:
+        """Return the definitions of the tools for the next turn of the model (SPEC AGT-1, AGT-3).
+
+        Tools of no group come first, then those of each group in the order of loading. A tool keeps its place for as
+        long as it is listed, so the definitions that a provider has cached stay the beginning of the list.
+
+        Args:
+            format: `None` for the shape of the MCP specification, `"anthropic"`, `"openai"` (Chat Completions) or
+                `"openai_responses"`.
+            deferred: Use what the provider has for late tools, so that a load leaves the list as it is: groups that the
+                conversation did not start with are told by what `late` returns after their load. For `"anthropic"`
+                their tools are in the list, kept from the model until they are referred to; for `"openai_responses"`
+                the loader is given as a tool search, which the caller carries out by calling the loader.
+
+        Raises:
+            ConfigError: There is no such format, or it has nothing for late tools.
+        """
+        if deferred:
+            formats.check_late(format)
+            return self._deferred(format)
+        return [formats.definition(spec, format, self._speller.spell) for spec in self._listed()]
+
+    def late(self, result: ToolResult, format: Format) -> list[Definition]:
+        """Return what to tell a provider of the tools that a result made callable, for `tools(deferred=True)`.
+
+        For `"anthropic"` they are blocks for the content of the tool result; for `"openai_responses"`, the tools of a
+        `tool_search_output` item.
+        """
+        formats.check_late(format)
+        names: list[str] = [] if result.is_error else (table(result.structured) or {}).get("tools", [])
+        known = self._snapshot.catalog.tools
+        specs = [known[name] for name in map(self._speller.meant, names) if name in known]
+        return formats.late(specs, format, self._speller.spell)
+
+    def system_prompt(self, base: str = "") -> str:
+        """Return a system prompt with the section on the groups at its end (SPEC GRP-5, AGT-1)."""
+        return system_prompt(base, self._session, spell=self._speller.spell)
+
+    def tokens(self) -> Tokens:
+        """Return about what the tools of the next turn cost, section of the prompt included, and all tools (AGT-4)."""
+        costs = measure(self._view())
+        section = prompt_section(self._session, spell=self._speller.spell)
+        return Tokens(costs.after + approximate_tokens(section), costs.before)
+
+    # -- what the model calls -----------------------------------------------------------------------------------------
+
+    async def execute(self, calls: Iterable[tuple[str, Any]]) -> list[ToolResult]:
+        """Return the results of the calls of one turn, in the order of the calls (SPEC AGT-1, AGT-2).
+
+        What opens groups is done first, one after the other; then everything else at once; then what closes groups. So
+        a tool can be called in the same turn as its group is loaded. What can't be called is an error result; with
+        `ToolSet(on_hidden="hint")` it says which group to load.
+
+        Args:
+            calls: Names, as the model knows them, with arguments: a mapping or JSON text.
+
+        Raises:
+            SessionClosed: The conversation is over.
+            HookFailed, QuotaExceeded: As `start`, which the first call of this does.
+        """
+        await self.start()
+        if not self._session.is_open:
+            raise SessionClosed(self._session.id)
+        self._speller.learn(self._snapshot.catalog)
+        asked = [(self._speller.meant(name), arguments) for name, arguments in calls]
+        results = [ToolResult()] * len(asked)
+
+        async def call(number: int) -> None:
+            results[number] = await self._call(*asked[number])
+
+        turns: dict[str, list[int]] = {"open": [], "call": [], "close": []}
+        for number, (name, _) in enumerate(asked):
+            turns[self._turn(name)].append(number)
+        for number in turns["open"]:
+            await call(number)
+        async with anyio.create_task_group() as group:
+            for number in turns["call"]:
+                group.start_soon(partial(call, number))
+        for number in turns["close"]:
+            await call(number)
+        return results
+
+    async def _call(self, name: str, arguments: Any) -> ToolResult:
+        spell = self._speller.spell
+        given = read_arguments(arguments)
+        if given is None:
+            return ToolResult.of_text(f"The arguments of {spell(name)} are no JSON object.", is_error=True)
+        try:
+            return await self._session.call(name, given, spell=spell)
+        except ToolNotFound as error:
+            return ToolResult.of_text(str(ToolNotFound(spell(name), error.hint)), is_error=True)
+        except ToolfoldError as error:  # a protocol's error, or the end of the session: no other call is lost by it
+            return ToolResult.of_text(str(error), is_error=True)
+
+    # -- within -------------------------------------------------------------------------------------------------------
+
+    def _turn(self, name: str) -> str:
+        spec = self._snapshot.catalog.tools.get(name)
+        if spec is None or spec.control is None:
+            return "call"
+        return "close" if spec.control[0] == "deactivate" else "open"
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        session = self._session.snapshot
+        return session if self._started else self._beginning.moved_to(session.catalog)
+
+    def _view(self) -> View:
+        return self._tools.view_of(self._snapshot)
+
+    def _spelled(self, spec: Spec) -> bool:
+        return self._speller.knows(spec.name)
+
+    def _note(self) -> None:
+        self._loaded = _in_order(self._loaded, self._snapshot)
+
+    def _listed(self) -> list[Spec]:
+        self._speller.learn(self._snapshot.catalog)
+        shown = {spec.name: spec for spec in listed(self._view(), "tool") if self._spelled(spec)}
+        loaded = self.loaded
+        new = sorted(shown.keys() - set(self._order), key=lambda name: (_place(shown[name], loaded), name))
+        self._order = [*(name for name in self._order if name in shown), *new]
+        return [shown[name] for name in self._order]
+
+    def _deferred(self, format: Format | None) -> list[Definition]:
+        self._speller.learn(self._snapshot.catalog)
+        catalog, spell = self._snapshot.catalog, self._speller.spell
+        started = Snapshot.of(catalog, mask_of(catalog, normalise(catalog, self._first)[0]), facts=self._snapshot.facts)
+        at_first = [spec for spec in listed(self._tools.view_of(started), "tool") if self._spelled(spec)]
+        if format == "openai_responses":
+            loads = [spec for spec in at_first if spec.control and spec.control[0] == "load"]
+            rest = [formats.definition(spec, format, spell) for spec in at_first if spec not in loads]
+            return [*rest, *map(formats.search, loads)]
+        names = {spec.name for spec in at_first}
+        grouped = [spec for spec in catalog.tools.values() if spec.group and not spec.hidden and self._spelled(spec)]
+        later = [spec for spec in grouped if spec.name not in names]
+        later.sort(key=lambda spec: (catalog.index[spec.group or ""], spec.name))
+        now = [formats.definition(spec, format, spell) for spec in at_first]
+        return [*now, *(formats.deferred(spec, format, spell) for spec in later)]
+
+
+def _paths(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(path, str) for path in cast("list[Any]", value)):
+        raise HandleInvalid("The conversation can't be restored: its loaded groups are no list of paths.")
+    return tuple(cast("list[str]", value))
+
+
+def _in_order(loaded: Iterable[str], snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the active groups in the order in which they were loaded, new ones at the end."""
+    stayed = dict.fromkeys(path for path in loaded if snapshot.is_active(path))
+    return (*stayed, *(path for path in snapshot.active if path not in stayed))
+
+
+def _place(spec: Spec, loaded: tuple[str, ...]) -> int:
+    """Return the place of the last loaded group that the tool needs; tools that need none come before all."""
+    return max((loaded.index(path) for path in anchors(spec.rule) if path in loaded), default=-1)

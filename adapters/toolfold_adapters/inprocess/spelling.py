@@ -1,0 +1,55 @@
+"""Names as a model knows them, and back (SPEC NAM-6, AGT-3)."""
+
+from __future__ import annotations
+
+import logging
+
+from toolfold import Catalog, ConfigError, ToolNotFound, WireNames
+
+log = logging.getLogger("toolfold.inprocess")
+
+
+class Speller:
+    """Spells the names of the tools of one catalog, the newest that it learned; arguments are those of `WireNames`."""
+
+    def __init__(self, separator: str, max_length: int) -> None:
+        self.separator = separator
+        self.max_length = max_length
+        self._catalog: Catalog | None = None
+        self._known = frozenset[str]()
+        self._names = WireNames(separator, max_length)
+
+    def learn(self, catalog: Catalog, *, strict: bool = False) -> None:
+        """Take in the names of a catalog.
+
+        A name that can't be spelled raises `ConfigError` if `strict`, as it must when a conversation begins; later, it
+        is logged, and its tool is known by no name. Names that were known before keep their spelling.
+        """
+        if catalog is self._catalog:
+            return
+        names, known = WireNames(self.separator, self.max_length), set[str]()
+        for name in sorted(catalog.tools, key=lambda name: name not in self._known):
+            try:
+                names.admit(name)
+            except ConfigError as error:
+                if strict:
+                    raise
+                log.error("%s is left out: %s", name, error)
+            else:
+                known.add(name)
+        self._catalog, self._names, self._known = catalog, names, frozenset(known)
+
+    def knows(self, name: str) -> bool:
+        """Return whether a tool has a spelled name."""
+        return name in self._known
+
+    def spell(self, name: str) -> str:
+        """Return a tool's name as the model knows it."""
+        return self._names.to_wire(name)
+
+    def meant(self, name: str) -> str:
+        """Return the catalog's name for a spelled one; any other name comes back as it is."""
+        try:
+            return self._names.from_wire(name)
+        except ToolNotFound:
+            return name

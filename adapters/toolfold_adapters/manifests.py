@@ -1,0 +1,248 @@
+"""Groups of tools as data: JSON files that are read into a `ToolSet` (SPEC GRP-1, GRP-2).
+
+A file that holds an array is a group, named after the file (`web.search.json` is the group `search` in `web`); each
+element is a tool. A first element with `"_meta": true` may give the group's `display_name` and `description`. A file
+that holds one object is one tool of no group.
+
+A tool has a `name`, a `description`, and the JSON Schema of its arguments as `parameters` or `inputSchema`; it may have
+`title`, `outputSchema`, `annotations`, `icons`, `category`, `tags`, `hidden`, and a `function`: another name to find
+its handler by. What else it has is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast
+
+from attrs import field, frozen
+
+from toolfold import GroupSpec, InvalidDefinition, ManifestError, Spec, ToolfoldError, ToolSet
+from toolfold.names import canonical_key, split_name
+from toolfold.schema import check_text, table
+
+Find = Callable[[str], Callable[..., Any] | None]
+Handlers = Mapping[str, Callable[..., Any]] | Find
+"""Finds the handler of a tool by name: a mapping, or a function that answers `None` or raises for a name it lacks."""
+
+_OPTIONS = {
+    "description": "description",
+    "title": "title",
+    "outputSchema": "output_schema",
+    "annotations": "annotations",
+    "icons": "icons",
+    "category": "category",
+    "tags": "tags",
+    "hidden": "hidden",
+}
+
+
+@frozen
+class ManifestReport:
+    """What came of loading manifests: the groups and tools that were registered, and what could not be."""
+
+    groups: tuple[GroupSpec, ...] = ()
+    tools: tuple[Spec, ...] = ()
+    errors: tuple[ManifestError, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything was loaded."""
+        return not self.errors
+
+    def __str__(self) -> str:
+        head = f"{len(self.groups)} group(s) and {len(self.tools)} tool(s) loaded, {len(self.errors)} error(s)"
+        return "\n".join([head, *map(str, self.errors)])
+
+
+def load_manifests(
+    tools: ToolSet, *paths: str | PathLike[str], handlers: Handlers, flat: bool = True, strict: bool = False
+) -> ManifestReport:
+    """Register the groups and tools of manifest files and return what was loaded and what was not (SPEC GRP-1, GRP-2).
+
+    An entry or a file that is wrong is reported and loses nothing else. A group comes with all of its good tools, or,
+    if it has none, not at all.
+
+    Args:
+        tools: Where to register them.
+        paths: Files, and folders whose `.json` files are taken in order of name.
+        handlers: Finds the handler of each tool, by its name or else by its `function`.
+        flat: Whether tools keep their names as they are; otherwise they are qualified by the group (SPEC NAM-5).
+        strict: Raise instead of reporting, and register nothing then.
+
+    Raises:
+        ManifestError: With `strict`, the first error; the others are its notes.
+    """
+    loading = _Loading(tools, handlers if callable(handlers) else handlers.get, flat)
+    with tools.all_or_nothing():
+        for path in paths:
+            for file in loading.files(Path(path)):
+                loading.load(file)
+        if strict and loading.errors:
+            first, *others = loading.errors
+            for other in others:
+                first.add_note(str(other))
+            raise first
+    return ManifestReport(tuple(loading.groups), tuple(loading.specs), tuple(loading.errors))
+
+
+class _Unusable(Exception):
+    """Says why an entry is no tool, or a file no group."""
+
+
+@frozen
+class _Loading:
+    """One call of `load_manifests`, and what has come of it so far."""
+
+    tools: ToolSet
+    find: Find
+    flat: bool
+    groups: list[GroupSpec] = field(factory=list[GroupSpec])
+    specs: list[Spec] = field(factory=list[Spec])
+    errors: list[ManifestError] = field(factory=list[ManifestError])
+
+    def report(self, file: Path, position: str, problem: object) -> None:
+        self.errors.append(ManifestError(str(file), position, _problem(problem)))
+
+    def files(self, path: Path) -> Iterable[Path]:
+        """Return the files of a folder, or the file itself."""
+        if not path.is_dir():
+            return (path,)
+        try:
+            found = [file for file in path.iterdir() if file.suffix == ".json"]
+        except OSError as error:
+            self.report(path, "folder", f"it can't be read: {error.strerror}")
+            return ()
+        if not found:
+            self.report(path, "folder", "it holds no .json file")
+        return sorted(found, key=lambda file: canonical_key(file.stem))
+
+    def load(self, file: Path) -> None:
+        """Load one file: a group, or a single tool of no group."""
+        try:
+            content = _parsed(file)
+        except ManifestError as error:
+            self.errors.append(error)
+            return
+        if isinstance(content, list):
+            self.group(file, cast("list[object]", content))
+        elif "name" in (table(content) or {}):
+            self.specs.extend(self.tool(file, "file", content, None))
+        else:
+            self.report(file, "file", "it must hold an array of tools, or one object that is a tool and has a name")
+
+    def group(self, file: Path, entries: list[object]) -> None:
+        """Load a group: all of its good tools, or nothing if there is none."""
+        about = self.about(file, entries[0]) if entries and _is_meta(entries[0]) else {}
+        title = about.get("display_name", _display_name(file.stem))
+        description = about.get("description", f"Tools from {file.stem} group")
+        made: list[Spec] = []
+        try:
+            with self.tools.all_or_nothing():
+                group = self.tools.register_group(file.stem, description, title=title)
+                for number, entry in enumerate(entries):
+                    if number > 0 or not _is_meta(entry):
+                        made.extend(self.tool(file, _position(number, entry), entry, group.path))
+                if not made:
+                    raise _Unusable("it has no tools that can be loaded, so it was left out")
+        except (_Unusable, ToolfoldError) as error:
+            self.report(file, "group", error)
+        else:
+            self.groups.append(group)
+            self.specs.extend(made)
+
+    def about(self, file: Path, meta: object) -> dict[str, str]:
+        """Return what a `_meta` element says of its group; what is not a text is reported and left out."""
+        said: dict[str, str] = {}
+        for key in ("display_name", "description"):
+            try:
+                text = check_text("_meta", key, (table(meta) or {}).get(key))
+            except InvalidDefinition as error:
+                self.report(file, _position(0, meta), error)
+            else:
+                said |= {} if text is None else {key: text}
+        return said
+
+    def tool(self, file: Path, position: str, entry: object, group: str | None) -> tuple[Spec, ...]:
+        """Register one tool and return its spec, or report why it can't be."""
+        try:
+            name, function, options = _tool(entry)
+            handler = self.handler(name, function)
+            flat = group is not None and self.flat
+            return (self.tools.register(name, handler, group=group, flat=flat, **options),)
+        except (_Unusable, ToolfoldError) as error:
+            self.report(file, position, error)
+            return ()
+
+    def handler(self, *names: object) -> Callable[..., Any]:
+        """Return the handler that is found first by one of the names."""
+        asked = [name for name in names if isinstance(name, str)]
+        for name in asked:
+            try:
+                found = self.find(name)
+            except (LookupError, AttributeError):
+                continue
+            if found is not None:
+                return found
+        raise _Unusable(f"there is no handler for {' or '.join(map(repr, asked))}")
+
+
+def _parsed(file: Path) -> object:
+    """Return the JSON value that a file holds, or raise `ManifestError`."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ManifestError(str(file), "file", f"it can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ManifestError(str(file), f"byte {error.start}", "it is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ManifestError(str(file), place, f"it is not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(str(file), "file", "it holds a number or a nesting beyond all bounds") from error
+
+
+def _tool(entry: object) -> tuple[str, object, dict[str, Any]]:
+    """Return name, function and options of registration of a tool, or raise `_Unusable`."""
+    told = table(entry)
+    if told is None:
+        raise _Unusable("a tool must be an object")
+    if _is_meta(told):
+        raise _Unusable("a _meta element must be the first of its file, and is not a tool")
+    name = told.get("name")
+    if not isinstance(name, str):
+        raise _Unusable("it has no name" if name is None else "its name must be a text")
+    schema = told.get("parameters", told.get("inputSchema"))
+    if schema is None:
+        raise _Unusable("it has no schema: give its arguments as parameters or inputSchema")
+    if not isinstance(told.get("hidden", False), bool):
+        raise _Unusable("its hidden must be true or false")
+    for key in ("icons", "tags"):
+        if not isinstance(told.get(key, []), list):
+            raise _Unusable(f"its {key} must be a list")
+    options = {option: told[key] for key, option in _OPTIONS.items() if told.get(key) is not None}
+    options.setdefault("description", "")  # and not the docstring of a handler that several tools may share
+    return name, told.get("function"), {**options, "input_schema": schema, "meta": told.get("_meta")}
+
+
+def _is_meta(entry: object) -> bool:
+    return (table(entry) or {}).get("_meta") is True
+
+
+def _position(number: int, entry: object) -> str:
+    """Return where an entry is: its number, from 1, and its name if it has one."""
+    name = (table(entry) or {}).get("name")
+    return f"entry {number + 1} ({name})" if isinstance(name, str) and name.isprintable() else f"entry {number + 1}"
+
+
+def _display_name(path: str) -> str:
+    """Return the name that people see for a group that gives none: `google_gmail` gives `Google Gmail`."""
+    words = split_name(path)[1].replace("_", " ").split()
+    return " ".join(word[:1].upper() + word[1:] for word in words)
+
+
+def _problem(problem: object) -> str:
+    told = problem.problem if isinstance(problem, InvalidDefinition) else str(problem)
+    return told.removesuffix(".")

@@ -1,0 +1,97 @@
+"""An agent's loop, and a model without a network: a script that takes only what it is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from attrs import Factory, define, frozen
+
+from toolfold_adapters.inprocess import Conversation
+
+BASE = "You are an assistant that helps with mail, dates and documents."
+
+Message = dict[str, Any]
+
+
+@frozen
+class Wish:
+    """A tool that the model wants to call for a user's message, and the group that it expects the tool in."""
+
+    tool: str
+    arguments: Mapping[str, Any] = {}
+    group: str | None = None
+
+
+SCRIPT: Mapping[str, Sequence[Wish]] = {
+    "What time is it?": [Wish("get_current_time")],
+    "Check my mail.": [Wish("mail_search", {"label": "unread"}, "mail")],
+    "Read the first one, and am I free then?": [
+        Wish("mail_read", {"id": "m1"}, "mail"),
+        Wish("calendar_is_free", {"start": "2026-03-06T12:00", "end": "2026-03-06T13:30"}, "calendar"),
+    ],
+    "Put it into my calendar.": [
+        Wish(
+            "calendar_add",
+            {"title": "Lunch with Ines", "start": "2026-03-06T12:00", "end": "2026-03-06T13:30", "place": "Harbour"},
+            "calendar",
+        )
+    ],
+}
+"""What the model wants for each message of the user, in the order of the demonstration."""
+
+
+@define
+class ScriptedModel:
+    """Answers as a model would that knows what it wants, and sees only the prompt, the tools and the messages.
+
+    A tool that it is not offered it can't call: it loads the group first, if the prompt says that there is one.
+    """
+
+    script: Mapping[str, Sequence[Wish]] = SCRIPT
+    _numbers: Iterator[int] = Factory(count)
+
+    def reply(self, system: str, tools: Sequence[Message], messages: Sequence[Message]) -> Message:
+        """Return the model's turn, in the form of the Messages API."""
+        asked = max(place for place, message in enumerate(messages) if isinstance(message["content"], str))
+        wishes = self.script[messages[asked]["content"]]
+        called = {block["name"] for block in _blocks(messages[asked:], "tool_use")}
+        open_wishes = [wish for wish in wishes if wish.tool not in called]
+        if not open_wishes:
+            said = [block["content"] for block in _blocks(messages[asked:], "tool_result")]
+            return {"role": "assistant", "content": [{"type": "text", "text": said[-1]}]}
+        offered = {tool["name"] for tool in tools}
+        lacking = {wish.group for wish in open_wishes if wish.tool not in offered and f"\n- {wish.group}: " in system}
+        if lacking:
+            return self._calls([("load_tool_group", {"group_name": group}) for group in sorted(map(str, lacking))])
+        return self._calls([(wish.tool, dict(wish.arguments)) for wish in open_wishes])
+
+    def _calls(self, calls: Sequence[tuple[str, Any]]) -> Message:
+        blocks = [
+            {"type": "tool_use", "id": f"call_{next(self._numbers)}", "name": name, "input": arguments}
+            for name, arguments in calls
+        ]
+        return {"role": "assistant", "content": blocks}
+
+
+async def turn(conversation: Conversation, model: ScriptedModel, messages: list[Message], text: str) -> str:
+    """Return the answer to a user's message; what was said and called on the way is added to `messages`."""
+    messages.append({"role": "user", "content": text})
+    while True:
+        reply = model.reply(conversation.system_prompt(BASE), conversation.tools("anthropic"), messages)
+        messages.append(reply)
+        calls = _blocks([reply], "tool_use")
+        if not calls:
+            return str(reply["content"][0]["text"])
+        results = await conversation.execute([(call["name"], call["input"]) for call in calls])
+        answers = [
+            {"type": "tool_result", "tool_use_id": call["id"], "content": result.text, "is_error": result.is_error}
+            for call, result in zip(calls, results, strict=True)
+        ]
+        messages.append({"role": "user", "content": answers})
+
+
+def _blocks(messages: Sequence[Message], kind: str) -> list[Message]:
+    contents = [message["content"] for message in messages if not isinstance(message["content"], str)]
+    return [block for content in contents for block in content if block["type"] == kind]

@@ -1,0 +1,580 @@
+"""Conversations of an agent's own loop (SPEC 19, GRP-6), and document C's integration tests of the message loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from toolfold import (
+    ConfigError,
+    Context,
+    GroupNotFound,
+    HandleInvalid,
+    HookFailed,
+    ParentInactive,
+    Profile,
+    ProtocolError,
+    SessionClosed,
+    ToolSet,
+    Visibility,
+)
+from toolfold_adapters.inprocess import BlockingConversation, Conversation
+
+NOTHING = {"type": "object"}
+FILES = ("pdf_extract_text", "pdf_info")
+
+
+def phone(**options: Any) -> ToolSet:
+    """Document C's assistant in small: core tools, and groups that `load_tool_group` opens."""
+    tools = ToolSet("phone", control="load_tool_group", **options)
+    tools.register("get_current_time", lambda: "noon", description="Tell the time", input_schema=NOTHING)
+    tools.register_group("pdf", "Work with PDF files", title="PDF Tools")
+    tools.register_group("gmail", "Work with mail")
+    tools.register_group("labels", "Work with labels", parent="gmail")
+    for name in ("pdf_info", "pdf_extract_text"):
+        tools.register(name, lambda: "3 pages", group="pdf", flat=True, input_schema=NOTHING, description=f"Do {name}")
+    tools.register("search", lambda: "2 mails", group="gmail", input_schema=NOTHING, description="Search")
+    tools.register("add", lambda: "added", group="gmail.labels", input_schema=NOTHING, description="Add a label")
+    return tools
+
+
+def names(conversation: Conversation) -> list[str]:
+    return [definition["name"] for definition in conversation.tools()]
+
+
+def load(*groups: str) -> list[tuple[str, Any]]:
+    return [("load_tool_group", {"group_name": group}) for group in groups]
+
+
+CORE = ["get_current_time", "load_tool_group"]
+
+
+# -- document C, integration tests of the message loop ----------------------------------------------------------------
+
+
+@pytest.mark.spec("AGT-1", "GRP-6")
+async def test_document_c_the_initial_tool_list_contains_only_core_tools() -> None:
+    assert names(Conversation(phone())) == CORE
+
+
+@pytest.mark.spec("AGT-1", "GRP-6")
+async def test_document_c_load_tool_group_expands_the_active_tool_list() -> None:
+    async with Conversation(phone()) as conversation:
+        (result,) = await conversation.execute(load("pdf"))
+        assert not result.is_error
+        assert result.text.startswith("Loaded 2 tools from group 'PDF Tools':")
+        assert names(conversation) == [*CORE, *FILES]
+        assert [result.text for result in await conversation.execute([("pdf_info", {})])] == ["3 pages"]
+
+
+@pytest.mark.spec("AGT-1", "GRP-5")
+async def test_document_c_the_system_prompt_includes_the_tool_group_listing() -> None:
+    prompt = Conversation(phone()).system_prompt("Be brief.")
+    assert prompt.startswith("Be brief.\n")
+    assert "## Available Tool Groups" in prompt
+    for line in ("- gmail: Work with mail", "- gmail.labels: Work with labels", "- pdf: Work with PDF files"):
+        assert line in prompt.splitlines()
+
+
+@pytest.mark.spec("AGT-2")
+async def test_document_c_a_grouped_tool_is_blocked_before_the_load() -> None:
+    async with Conversation(phone()) as conversation:
+        (result,) = await conversation.execute([("pdf_info", {})])
+        assert (result.is_error, result.text) == (True, "Unknown tool: pdf_info")
+
+
+@pytest.mark.spec("GRP-6")
+async def test_document_c_manual_verification_a_new_conversation_has_nothing_loaded() -> None:
+    tools = phone()
+    async with Conversation(tools) as first:
+        await first.execute(load("gmail"))
+        async with Conversation(tools) as second:
+            assert first.loaded == ("gmail",)
+            assert second.loaded == ()
+            assert names(second) == CORE
+
+
+# -- the order of definitions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("AGT-1", "GRP-6")
+async def test_each_list_begins_with_the_one_before_whatever_is_loaded() -> None:
+    async with Conversation(phone()) as conversation:
+        seen = [conversation.tools("anthropic")]
+        for group in ("pdf", "gmail", "gmail.labels", "pdf"):
+            await conversation.execute(load(group))
+            seen.append(conversation.tools("anthropic"))
+        for before, after in pairwise(seen):
+            assert after[: len(before)] == before
+        assert names(conversation) == [*CORE, *FILES, "gmail__search", "gmail__labels__add"]
+
+
+@pytest.mark.spec("AGT-1")
+async def test_groups_of_one_turn_come_in_the_order_of_their_loads() -> None:
+    async with Conversation(phone()) as conversation:
+        await conversation.execute(load("pdf", "gmail"))
+        assert conversation.loaded == ("pdf", "gmail")
+        assert names(conversation) == [*CORE, *FILES, "gmail__search"]
+
+
+@pytest.mark.spec("AGT-1")
+async def test_a_core_tool_that_comes_later_comes_at_the_end() -> None:
+    tools = phone()
+    rule = Visibility.when(lambda view: bool(view.facts.get("vip")))
+    tools.register("a_tool_of_its_own", lambda: "", input_schema=NOTHING, visibility=rule)
+    async with Conversation(tools) as conversation:
+        await conversation.execute(load("pdf"))
+        assert names(conversation) == [*CORE, *FILES]
+        conversation.session.set_fact("vip", True)
+        assert names(conversation) == [*CORE, *FILES, "a_tool_of_its_own"]
+
+
+@pytest.mark.spec("AGT-1")
+async def test_what_was_closed_and_loaded_again_comes_at_the_end() -> None:
+    tools = phone()
+    tools.register_exclusion("pdf", "gmail")
+    async with Conversation(tools) as conversation:
+        await conversation.execute(load("pdf"))
+        await conversation.execute(load("gmail"))
+        assert names(conversation) == [*CORE, "gmail__search"]
+        await conversation.execute(load("pdf"))
+        assert conversation.loaded == ("pdf",)
+        assert names(conversation) == [*CORE, *FILES]
+
+
+@pytest.mark.spec("AGT-1")
+async def test_activators_of_groups_keep_their_places_among_the_core_tools() -> None:
+    tools = ToolSet("x")
+    tools.register_group("a")
+    tools.register("b", lambda: "", group="a", input_schema=NOTHING)
+    tools.register("z", lambda: "", input_schema=NOTHING)
+    async with Conversation(tools) as conversation:
+        assert names(conversation) == ["a__activate", "a__deactivate", "z"]
+        await conversation.execute([("a__activate", {})])
+        assert names(conversation) == ["a__activate", "a__deactivate", "z", "a__b"]
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("AGT-2")
+async def test_a_load_is_done_first_and_a_use_of_the_same_turn_works() -> None:
+    async with Conversation(phone()) as conversation:
+        used, nested, *loaded = await conversation.execute(
+            [("pdf_info", {}), ("gmail__labels__add", {}), *load("pdf", "gmail", "gmail.labels")]
+        )
+        assert (used.text, nested.text) == ("3 pages", "added")
+        assert not any(result.is_error for result in loaded)
+
+
+@pytest.mark.spec("AGT-2")
+async def test_what_closes_a_group_is_done_last() -> None:
+    tools = ToolSet("x")
+    tools.register_group("a")
+    tools.register("b", lambda: "b", group="a", input_schema=NOTHING)
+    async with Conversation(tools) as conversation:
+        closed, used, opened = await conversation.execute([("a__deactivate", {}), ("a__b", {}), ("a__activate", {})])
+        assert used.text == "b"
+        assert not closed.is_error
+        assert not opened.is_error
+        assert conversation.loaded == ()
+
+
+@pytest.mark.spec("AGT-1")
+async def test_calls_of_one_turn_run_side_by_side_and_answer_in_their_order() -> None:
+    tools = ToolSet("x")
+    here, there = anyio.Event(), anyio.Event()
+
+    async def first() -> str:
+        here.set()
+        await there.wait()
+        return "first"
+
+    async def second() -> str:
+        await here.wait()
+        there.set()
+        return "second"
+
+    tools.register("first", first, input_schema=NOTHING)
+    tools.register("second", second, input_schema=NOTHING)
+    async with Conversation(tools) as conversation:
+        with anyio.fail_after(5):
+            results = await conversation.execute([("first", {}), ("second", {})])
+        assert [result.text for result in results] == ["first", "second"]
+
+
+@pytest.mark.spec("AGT-2", "CALL-1")
+async def test_by_choice_the_error_says_which_group_to_load() -> None:
+    async with Conversation(phone(on_hidden="hint")) as conversation:
+        (result,) = await conversation.execute([("gmail__search", {})])
+        assert result.is_error
+        assert result.text == "Unknown tool: gmail__search (activate the group gmail first)"
+
+
+@pytest.mark.spec("AGT-2", "CALL-1")
+async def test_unknown_and_unloaded_tools_are_told_apart_by_their_names_only() -> None:
+    async with Conversation(phone()) as conversation:
+        results = await conversation.execute([("gmail__search", {}), ("gmail__nothing", {}), ("gmail.nothing", {})])
+        assert {result.is_error for result in results} == {True}
+        assert results[0].text.replace("search", "nothing") == results[1].text == "Unknown tool: gmail__nothing"
+
+
+@pytest.mark.spec("AGT-1", "CALL-2")
+@pytest.mark.parametrize("arguments", ["{", "[]", "1", None, 3, '"text"'])
+async def test_arguments_that_are_no_json_object_are_an_error_result(arguments: Any) -> None:
+    async with Conversation(phone()) as conversation:
+        bad, good = await conversation.execute([("get_current_time", arguments), ("get_current_time", "{}")])
+        assert bad.is_error
+        assert "no JSON object" in bad.text
+        assert good.text == "noon"
+
+
+@pytest.mark.spec("AGT-1", "CALL-3")
+async def test_a_handler_that_fails_loses_no_other_result() -> None:
+    tools = phone()
+
+    def crash() -> None:
+        raise RuntimeError("secret")
+
+    def protocol() -> None:
+        raise ProtocolError(-1, "the protocol's own words")
+
+    tools.register("crash", crash, input_schema=NOTHING)
+    tools.register("protocol", protocol, input_schema=NOTHING)
+    async with Conversation(tools) as conversation:
+        crashed, refused, fine = await conversation.execute([("crash", {}), ("protocol", {}), ("get_current_time", {})])
+        assert crashed.is_error
+        assert "secret" not in crashed.text
+        assert (refused.is_error, refused.text) == (True, "the protocol's own words")
+        assert fine.text == "noon"
+
+
+@pytest.mark.spec("AGT-3", "NAM-6")
+async def test_results_spell_names_as_the_model_knows_them_and_arguments_name_groups_by_path() -> None:
+    async with Conversation(phone()) as conversation:
+        results = await conversation.execute(load("gmail", "gmail.labels"))
+        assert "- gmail__labels__add: Add a label" in results[1].text
+
+
+@pytest.mark.spec("AGT-1")
+async def test_a_conversation_that_is_over_takes_no_calls() -> None:
+    conversation = Conversation(phone())
+    await conversation.start()
+    await conversation.close()
+    with pytest.raises(SessionClosed):
+        await conversation.execute([("get_current_time", {})])
+    with pytest.raises(SessionClosed):
+        conversation.dump()
+
+
+@pytest.mark.spec("AGT-1", "SES-1")
+async def test_two_first_turns_at_once_start_the_conversation_once() -> None:
+    started: list[str] = []
+
+    async def slow() -> None:
+        await checkpoint()
+        started.append("pdf")
+
+    tools = ToolSet("x", control="load_tool_group")
+    tools.register_group("pdf", on_activate=slow)
+    tools.register("info", lambda: "3 pages", group="pdf", input_schema=NOTHING)
+    conversation = Conversation(tools, active=["pdf"])
+    texts: list[str] = []
+
+    async def use() -> None:
+        texts.extend(result.text for result in await conversation.execute([("pdf__info", {})]))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(use)
+        group.start_soon(use)
+    assert (started, texts) == (["pdf"], ["3 pages", "3 pages"])
+    await conversation.close()
+
+
+# -- snapshots --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("GRP-6", "PER-1")
+async def test_a_restored_conversation_gives_the_model_the_very_same_list() -> None:
+    tools = phone()
+    async with Conversation(tools) as conversation:
+        await conversation.execute(load("pdf", "gmail"))
+        conversation.session.set_fact("user", "ada")
+        data = json.loads(json.dumps(conversation.dump()))
+        restored = Conversation.restore(tools, data)
+        assert restored.tools("anthropic") == conversation.tools("anthropic")
+        assert restored.loaded == ("pdf", "gmail")
+        assert restored.dump() == data
+        async with restored:
+            assert restored.session.snapshot is conversation.session.snapshot
+            assert [result.text for result in await restored.execute([("gmail__search", {})])] == ["2 mails"]
+            assert restored.dump() == data
+
+
+@pytest.mark.spec("GRP-6", "PER-2")
+async def test_a_conversation_restored_in_another_catalog_tells_what_it_lacks() -> None:
+    async with Conversation(phone()) as conversation:
+        await conversation.execute(load("pdf", "gmail", "gmail.labels"))
+        data = conversation.dump()
+    changed = phone()
+    await changed.unregister_group("gmail")
+    async with Conversation.restore(changed, data) as restored:
+        assert restored.loaded == ("pdf",)
+        assert restored.dropped == ("gmail", "gmail.labels")
+        assert names(restored) == [*CORE, *FILES]
+
+
+@pytest.mark.spec("GRP-6")
+@pytest.mark.parametrize("loaded", ["pdf", [1], None])
+def test_a_damaged_order_of_loads_is_refused(loaded: Any) -> None:
+    tools = phone()
+    for key in ("loaded", "first"):
+        with pytest.raises(HandleInvalid, match="loaded groups"):
+            Conversation.restore(tools, {**Conversation(tools).dump(), key: loaded})
+    with pytest.raises(HandleInvalid):
+        Conversation.restore(tools, None)
+
+
+@pytest.mark.spec("GRP-6", "HOOK-4")
+async def test_hooks_of_a_restored_conversation_run_when_it_starts_and_fail_it_cleanly() -> None:
+    def hooked(ran: list[str], fails: bool) -> ToolSet:
+        def enter() -> None:
+            ran.append("pdf")
+            if fails:
+                raise RuntimeError("no")
+
+        tools = ToolSet("x", control="load_tool_group")
+        tools.register_group("pdf", on_activate=enter)
+        return tools
+
+    ran: list[str] = []
+    tools = hooked(ran, fails=True)
+    data = {**Conversation(tools).dump(), "active": ["pdf"], "loaded": ["pdf"]}
+    conversation = Conversation.restore(tools, data)
+    assert (conversation.loaded, ran) == (("pdf",), [])
+    with pytest.raises(HookFailed):
+        await conversation.start()
+    assert (ran, tools.sessions) == (["pdf"], ())
+
+
+# -- histories --------------------------------------------------------------------------------------------------------
+
+
+def anthropic(*calls: tuple[str, Any, bool]) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Go on"}]
+    for number, (name, arguments, failed) in enumerate(calls):
+        use = {"type": "tool_use", "id": f"c{number}", "name": name, "input": arguments}
+        answer = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "…", "is_error": failed}
+        messages += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]
+    return messages
+
+
+def openai(*calls: tuple[str, Any, bool]) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Go on"}]
+    for number, (name, arguments, _) in enumerate(calls):
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        use = {"id": f"c{number}", "type": "function", "function": function}
+        answer = {"role": "tool", "tool_call_id": f"c{number}", "content": "…"}
+        messages += [{"role": "assistant", "content": None, "tool_calls": [use]}, answer]
+    return messages
+
+
+def responses(*calls: tuple[str, Any, bool]) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = [{"role": "user", "content": "Go on"}]
+    for number, (name, arguments, _) in enumerate(calls):
+        call = {"type": "function_call", "call_id": f"c{number}", "name": name, "arguments": json.dumps(arguments)}
+        items += [call, {"type": "function_call_output", "call_id": f"c{number}", "output": "…"}]
+    return items
+
+
+def loads(*groups: str, failed: bool = False) -> list[tuple[str, Any, bool]]:
+    return [(name, arguments, failed) for name, arguments in load(*groups)]
+
+
+@pytest.mark.spec("GRP-6")
+@pytest.mark.parametrize("written", [anthropic, openai, responses])
+async def test_a_conversation_restored_from_its_messages_has_the_same_groups_loaded(written: Any) -> None:
+    messages = written(*loads("pdf"), ("pdf_info", {}, False), *loads("gmail", "gmail.labels", "unknown", "pdf"))
+    async with Conversation.from_history(phone(), messages) as conversation:
+        assert conversation.loaded == ("pdf", "gmail", "gmail.labels")
+        assert names(conversation) == [*CORE, *FILES, "gmail__search", "gmail__labels__add"]
+
+
+@pytest.mark.spec("GRP-6")
+def test_loads_that_failed_or_were_never_answered_are_not_repeated() -> None:
+    messages = [*anthropic(*loads("pdf", failed=True)), anthropic(*loads("gmail"))[1]]
+    assert Conversation.from_history(phone(), messages).loaded == ()
+    assert Conversation.from_history(phone(), []).loaded == ()
+
+
+@pytest.mark.spec("GRP-6")
+def test_a_history_is_replayed_with_what_displaced_and_closed_groups() -> None:
+    tools = ToolSet("x")
+    for path in ("a", "b", "b.c", "d"):
+        tools.register_group(path)
+    tools.register_exclusion("a", "b")
+    steps = ["a__activate", "d__activate", "b__activate", "b__c__activate", "d__deactivate"]
+    messages = anthropic(*((name, {}, False) for name in steps))
+    assert Conversation.from_history(tools, messages).loaded == ("b", "b.c")
+    with_dots = anthropic(*((name.replace("__", "."), {}, False) for name in steps[:2]))
+    assert Conversation.from_history(tools, with_dots, separator=".").loaded == ("a", "d")
+
+
+@pytest.mark.spec("GRP-6", "SES-6", "PER-4")
+def test_a_gate_that_a_call_opened_is_open_again_unless_it_is_transient() -> None:
+    tools = ToolSet("x")
+    tools.register("observe", lambda: "", input_schema=NOTHING)
+    tools.register_group("lasting", opens_on="observe")
+    tools.register_group("gate", opens_on="observe", transient=True)
+    assert Conversation.from_history(tools, anthropic(("observe", {}, False))).loaded == ("lasting",)
+
+
+@pytest.mark.spec("GRP-6")
+async def test_a_real_history_gives_what_the_conversation_had() -> None:
+    tools = phone()
+    async with Conversation(tools) as conversation:
+        asked = load("gmail", "nothing", "pdf")
+        results = await conversation.execute(asked)
+        written = [(name, arguments, result.is_error) for (name, arguments), result in zip(asked, results, strict=True)]
+        again = Conversation.from_history(tools, anthropic(*written))
+        assert again.tools("openai") == conversation.tools("openai")
+
+
+# -- sub-agents -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("AGT-1", "SES-1")
+async def test_a_child_inherits_the_state_and_then_goes_its_own_way() -> None:
+    async with Conversation(phone()) as parent:
+        await parent.execute(load("pdf", "gmail"))
+        parent.session.set_fact("user", "ada")
+        async with parent.child() as child:
+            assert child.tools() == parent.tools()
+            assert child.session.facts == {"user": "ada"}
+            await child.execute(load("gmail.labels"))
+            assert child.loaded == ("pdf", "gmail", "gmail.labels")
+            assert parent.loaded == ("pdf", "gmail")
+
+
+@pytest.mark.spec("AGT-1", "SES-1")
+@pytest.mark.parametrize(("groups", "loaded"), [("fresh", ()), (["gmail"], ("gmail",)), ([], ())])
+async def test_a_child_starts_with_nothing_or_with_the_groups_it_is_given(groups: Any, loaded: Iterable[str]) -> None:
+    async with Conversation(phone()) as parent:
+        await parent.execute(load("pdf", "gmail"))
+        assert parent.child(groups).loaded == loaded
+        async with parent.child(groups) as child:
+            assert child.loaded == loaded
+
+
+@pytest.mark.spec("AGT-1", "ACT-1", "ACT-2")
+def test_a_child_can_not_start_with_what_can_not_be_active() -> None:
+    parent = Conversation(phone())
+    with pytest.raises(GroupNotFound):
+        parent.child(["nothing"])
+    with pytest.raises(ParentInactive):
+        parent.child(["gmail.labels"])
+
+
+@pytest.mark.spec("AGT-1", "PRO-1")
+async def test_a_profile_holds_for_the_conversation_and_for_what_comes_of_it() -> None:
+    tools = phone()
+    tools.register_profile(Profile(name="reader", active=("pdf",)))
+    async with Conversation(tools, profile="reader") as conversation:
+        assert conversation.loaded == ("pdf",)
+        assert "gmail" not in conversation.system_prompt()
+        data = conversation.dump()
+        for other in (conversation.child(), conversation.child("fresh"), Conversation.restore(tools, data)):
+            assert (other.loaded, names(other)) == (("pdf",), [*CORE, *FILES])
+            (refused,) = await other.execute(load("gmail"))
+            assert refused.is_error
+            await other.close()
+
+
+# -- costs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("AGT-4")
+async def test_the_cost_of_what_is_sent_grows_with_each_load_and_that_of_everything_stays() -> None:
+    async with Conversation(phone()) as conversation:
+        costs = [conversation.tokens()]
+        for group in ("pdf", "gmail", "gmail.labels"):
+            await conversation.execute(load(group))
+            costs.append(conversation.tokens())
+        sent = [cost.sent for cost in costs]
+        assert sent == sorted(set(sent))
+        assert len({cost.everything for cost in costs}) == 1
+        added = sent[-1] - sent[0]
+        assert sent[-1] > costs[-1].everything > added > 0
+
+
+# -- without an event loop --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("AGT-1", "AGT-2")
+def test_an_agent_without_an_event_loop_calls_tools_all_the_same() -> None:
+    tools = phone()
+    with BlockingConversation(Conversation(tools)) as agent:
+        used, loaded = agent.execute([("pdf_info", {}), *load("pdf")])
+        assert (used.text, loaded.is_error) == ("3 pages", False)
+        assert names(agent.conversation) == [*CORE, *FILES]
+        assert len(tools.sessions) == 1
+    assert not tools.sessions
+    with pytest.raises(RuntimeError, match="with"):
+        agent.execute([])
+
+
+@pytest.mark.spec("AGT-1", "HOOK-4")
+def test_a_start_that_fails_is_raised_and_leaves_no_thread_behind() -> None:
+    def fail() -> None:
+        raise RuntimeError("no")
+
+    tools = ToolSet("x")
+    tools.register_group("a", on_activate=fail)
+    with pytest.raises(HookFailed), BlockingConversation(Conversation(tools, active=["a"])):
+        pass
+    assert tools.sessions == ()
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("AGT-3", "NAM-6")
+def test_names_that_collide_or_are_too_long_are_an_error_when_the_conversation_is_made() -> None:
+    tools = phone()
+    tools.register("gmail__search", lambda: "", input_schema=NOTHING)
+    with pytest.raises(ConfigError, match="gmail__search"):
+        Conversation(tools)
+    with pytest.raises(ConfigError, match="characters"):
+        Conversation(phone(), max_length=10)
+
+
+@pytest.mark.spec("AGT-3", "NAM-6", "REG-6")
+async def test_a_tool_registered_later_whose_name_collides_is_left_out_and_harms_no_other() -> None:
+    tools = phone()
+    async with Conversation(tools) as conversation:
+        tools.register("gmail__search", lambda: "the impostor", input_schema=NOTHING)
+        tools.register("new", lambda: "new", input_schema=NOTHING)
+        await conversation.execute(load("gmail"))
+        assert names(conversation).count("gmail__search") == 1
+        results = await conversation.execute([("new", {}), ("gmail__search", {})])
+        assert [result.text for result in results] == ["new", "2 mails"]
+
+
+@pytest.mark.spec("AGT-1", "CALL-5")
+async def test_a_group_that_a_handler_opens_is_noticed() -> None:
+    tools = phone()
+
+    async def open_pdf(arguments: dict[str, Any], context: Context) -> str:
+        await context.activate("pdf")
+        return "open"
+
+    tools.register("open_pdf", open_pdf, input_schema=NOTHING)
+    async with Conversation(tools) as conversation:
+        await conversation.execute([("open_pdf", {})])
+        assert conversation.loaded == ("pdf",)

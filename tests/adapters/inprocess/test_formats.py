@@ -1,0 +1,199 @@
+"""Definitions in the shapes of providers' APIs, checked against the types of their official packages (SPEC AGT-3)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from anthropic.types import ToolParam, ToolReferenceBlockParam, ToolResultBlockParam, ToolUseBlock
+from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessage
+from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall, ToolSearchToolParam
+from pydantic import TypeAdapter, ValidationError
+
+from examples.assistant import build
+from toolfold import ConfigError, ToolSet
+from toolfold_adapters.inprocess import Conversation, Format
+
+TYPES: dict[Format, Any] = {
+    "anthropic": ToolParam,
+    "openai": ChatCompletionFunctionToolParam,
+    "openai_responses": FunctionToolParam,
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {"id": {"$ref": "#/$defs/id"}},
+    "required": ["id"],
+    "$defs": {"id": {"type": "integer", "minimum": 1}},
+    "additionalProperties": False,
+}
+
+
+def fits(definition: Any, kind: Any) -> bool:
+    """Return whether a definition is of a package's type, with nothing that the type does not have."""
+    try:
+        found = TypeAdapter(kind).validate_python(definition)
+    except ValidationError:
+        return False
+    return bool(found == definition)
+
+
+def shop(**options: Any) -> ToolSet:
+    tools = ToolSet("shop", **options)
+    tools.register_group("stock", "What there is")
+    tools.register_group("orders", "What was ordered", parent="stock")
+    tools.register("look", lambda given: f"{given['id']} left", group="stock", input_schema=SCHEMA, title="Look")
+    tools.register("secret", lambda: "", group="stock", input_schema={"type": "object"}, hidden=True)
+    tools.register("cancel", lambda given: "gone", group="stock.orders", input_schema=SCHEMA, description="Cancel one")
+    tools.register("help", lambda: "", input_schema={"type": "object"}, output_schema={"type": "object"})
+    return tools
+
+
+def test_what_does_not_fit_a_type_is_found_out() -> None:
+    assert not fits({"name": "x"}, ToolParam)
+    assert not fits({"name": "x", "input_schema": {"type": "object"}, "inputSchema": {}}, ToolParam)
+    assert fits({"name": "x", "input_schema": {"type": "object"}}, ToolParam)
+
+
+@pytest.mark.spec("AGT-3")
+@pytest.mark.parametrize("format", TYPES)
+def test_every_definition_of_a_whole_assistant_fits_the_type_of_the_official_package(format: Format) -> None:
+    tools = build()
+    conversation = Conversation(tools, active=[group.path for group in tools.catalog.groups])
+    definitions = conversation.tools(format)
+    assert len(definitions) == len(tools.catalog.tools)
+    assert [definition for definition in definitions if not fits(definition, TYPES[format])] == []
+
+
+@pytest.mark.spec("AGT-3")
+@pytest.mark.parametrize("format", TYPES)
+def test_definitions_of_every_kind_of_schema_fit_too(format: Format) -> None:
+    conversation = Conversation(shop(), active=["stock", "stock.orders"])
+    for definition in conversation.tools(format):
+        assert fits(definition, TYPES[format]), definition
+
+
+@pytest.mark.spec("AGT-3")
+def test_each_format_says_the_same_in_its_own_place() -> None:
+    conversation = Conversation(shop(), active=["stock", "stock.orders"])
+    said = {"name": "stock__orders__cancel", "description": "Cancel one"}
+    assert {
+        "anthropic": conversation.tools("anthropic")[-1],
+        "openai": conversation.tools("openai")[-1],
+        "openai_responses": conversation.tools("openai_responses")[-1],
+        None: conversation.tools()[-1],
+    } == {
+        "anthropic": {**said, "input_schema": SCHEMA},
+        "openai": {"type": "function", "function": {**said, "parameters": SCHEMA}},
+        "openai_responses": {"type": "function", **said, "parameters": SCHEMA, "strict": False},
+        None: {**said, "inputSchema": SCHEMA},
+    }
+
+
+@pytest.mark.spec("AGT-3", "NAM-6")
+async def test_names_have_only_characters_that_providers_accept_and_come_back_on_a_call() -> None:
+    async with Conversation(shop(), active=["stock", "stock.orders"]) as conversation:
+        names = [definition["name"] for definition in conversation.tools("anthropic")]
+        assert [name for name in names if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)] == []
+        results = await conversation.execute([("stock__look", {"id": 3}), ("stock__orders__cancel", '{"id": 1}')])
+        assert [result.text for result in results] == ["3 left", "gone"]
+
+
+@pytest.mark.spec("AGT-3")
+def test_an_unknown_format_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="'openai_responses'"):
+        Conversation(shop()).tools("gemini")  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("GRP-6")
+def test_a_history_may_hold_the_objects_of_the_official_packages() -> None:
+    tools = shop(control="load_tool_group")
+    asked = ToolUseBlock(type="tool_use", id="1", name="load_tool_group", input={"group_name": "stock"})
+    answered = {"type": "tool_result", "tool_use_id": "1", "content": "…"}
+    messages = [{"role": "assistant", "content": [asked]}, {"role": "user", "content": [answered]}]
+    assert Conversation.from_history(tools, messages).loaded == ("stock",)
+    call = ResponseFunctionToolCall(
+        type="function_call", call_id="1", name="load_tool_group", arguments='{"group_name": "stock"}'
+    )
+    items = [call, {"type": "function_call_output", "call_id": "1", "output": "…"}]
+    assert Conversation.from_history(tools, items).loaded == ("stock",)
+    said = ChatCompletionMessage.model_validate(
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {
+                    "id": "1",
+                    "type": "function",
+                    "function": {"name": "load_tool_group", "arguments": '{"group_name": "stock"}'},
+                }
+            ],
+        }
+    )
+    turns = [said, {"role": "tool", "tool_call_id": "1", "content": "…"}]
+    assert Conversation.from_history(tools, turns).loaded == ("stock",)
+
+
+# -- what providers have for late tools -------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("AGT-1", "AGT-3")
+async def test_with_deferred_definitions_the_list_stays_and_a_load_refers_to_its_tools() -> None:
+    async with Conversation(shop(control="load_tool_group")) as conversation:
+        before = conversation.tools("anthropic", deferred=True)
+        assert all(fits(definition, ToolParam) for definition in before)
+        late = [definition["name"] for definition in before if definition.get("defer_loading")]
+        assert late == ["stock__look", "stock__orders__cancel"]
+        result, failed = await conversation.execute(
+            [("load_tool_group", {"group_name": "stock"}), ("load_tool_group", {"group_name": "nothing"})]
+        )
+        assert conversation.tools("anthropic", deferred=True) == before
+        blocks = conversation.late(result, "anthropic")
+        assert blocks == [{"type": "tool_reference", "tool_name": "stock__look"}]
+        assert fits(blocks[0], ToolReferenceBlockParam)
+        content = [{"type": "text", "text": result.text}, *blocks]
+        TypeAdapter(ToolResultBlockParam).validate_python(
+            {"type": "tool_result", "tool_use_id": "c", "content": content}
+        )
+        assert conversation.late(failed, "anthropic") == []
+
+
+@pytest.mark.spec("AGT-1", "AGT-3")
+async def test_with_deferred_definitions_the_loader_is_a_tool_search_of_the_responses_api() -> None:
+    async with Conversation(shop(control="load_tool_group")) as conversation:
+        before = conversation.tools("openai_responses", deferred=True)
+        assert [definition.get("name") for definition in before] == ["help", None]
+        assert fits(before[0], FunctionToolParam)
+        assert fits(before[1], ToolSearchToolParam)
+        assert before[1]["parameters"]["required"] == ["group_name"]
+        (result,) = await conversation.execute([("load_tool_group", {"group_name": "stock"})])
+        (found,) = conversation.late(result, "openai_responses")
+        assert fits(found, FunctionToolParam)
+        assert (found["name"], found["defer_loading"]) == ("stock__look", True)
+        assert conversation.tools("openai_responses", deferred=True) == before
+
+
+@pytest.mark.spec("AGT-1", "AGT-3", "GRP-6")
+@pytest.mark.parametrize("format", ["anthropic", "openai_responses"])
+async def test_a_late_list_is_the_same_after_a_restart_and_a_child_is_shown_what_it_inherits(format: Format) -> None:
+    tools = shop(control="load_tool_group")
+    async with Conversation(tools) as conversation:
+        await conversation.execute([("load_tool_group", {"group_name": "stock"})])
+        given = conversation.tools(format, deferred=True)
+        assert Conversation.restore(tools, conversation.dump()).tools(format, deferred=True) == given
+        child = conversation.child()
+        shown = [tool for tool in child.tools(format, deferred=True) if not tool.get("defer_loading")]
+        assert "stock__look" in [tool.get("name") for tool in shown]
+        assert Conversation.restore(tools, child.dump()).tools(format, deferred=True) == child.tools(
+            format, deferred=True
+        )
+
+
+@pytest.mark.spec("AGT-3")
+@pytest.mark.parametrize("format", [None, "openai"])
+async def test_a_format_without_late_tools_says_so(format: Any) -> None:
+    async with Conversation(shop(control="load_tool_group")) as conversation:
+        (result,) = await conversation.execute([("load_tool_group", {"group_name": "stock"})])
+        with pytest.raises(ConfigError, match="Late loading"):
+            conversation.tools(format, deferred=True)
+        with pytest.raises(ConfigError, match="Late loading"):
+            conversation.late(result, format)

@@ -1,0 +1,436 @@
+"""SPEC GRP-1, GRP-2: manifests, with document C's tests of its loader of manifests, and over MCP in both eras."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.support import client_of, names_of, target_of
+from toolfold import ManifestError, ToolSet, WireNames, prompt_section
+from toolfold_adapters.manifests import ManifestReport, load_manifests
+
+SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}}
+META = {"_meta": True, "display_name": "Google Gmail", "description": "Email tools"}
+MODERN = "2026-07-28"
+
+
+def entry(name: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": f"Does {name}", "function": f"js_{name}", "parameters": SCHEMA, **more}
+
+
+def write(folder: Path, **files: Any) -> None:
+    """Write files named after the arguments; a text or bytes as they are, anything else as JSON."""
+    for name, content in files.items():
+        raw = content if isinstance(content, str | bytes) else json.dumps(content)
+        (folder / f"{name}.json").write_bytes(raw if isinstance(raw, bytes) else raw.encode())
+
+
+def every(name: str) -> Callable[..., Any]:
+    """A handler for every name, which answers with it."""
+    return lambda arguments: f"{name}: {arguments}"
+
+
+def load(folder: Path, handlers: Any = every, **options: Any) -> tuple[ToolSet, ManifestReport]:
+    tools = ToolSet("assistant", control="load_tool_group")
+    return tools, load_manifests(tools, folder, handlers=handlers, **options)
+
+
+def errors(report: ManifestReport) -> list[tuple[str, str, str]]:
+    return [(Path(error.file).name, error.position, error.problem) for error in report.errors]
+
+
+def contents(tools: ToolSet) -> dict[str, list[str]]:
+    return {group.path: [spec.name for spec in tools.group_tools(group.path)] for group in tools.groups()}
+
+
+@pytest.mark.spec("GRP-1")
+def test_document_c_manifest_a_meta_element_describes_the_group(tmp_path: Path) -> None:
+    write(tmp_path, google_gmail=[META, entry("gmail_search")])
+    tools, report = load(tmp_path)
+    assert report.ok
+    [group] = tools.groups()
+    assert (group.path, group.display_name, group.description) == ("google_gmail", "Google Gmail", "Email tools")
+    assert contents(tools) == {"google_gmail": ["gmail_search"]}
+
+
+@pytest.mark.spec("GRP-1")
+def test_document_c_manifest_without_a_meta_element_the_file_name_describes_the_group(tmp_path: Path) -> None:
+    write(tmp_path, my_tools=[entry("tool1"), entry("tool2")])
+    tools, report = load(tmp_path)
+    assert report.ok
+    [group] = tools.groups()
+    assert (group.path, group.display_name) == ("my_tools", "My Tools")
+    assert "my_tools" in group.description
+    assert contents(tools) == {"my_tools": ["tool1", "tool2"]}
+
+
+@pytest.mark.spec("GRP-1")
+@pytest.mark.parametrize("more", [{}, entry("test_tool")], ids=["plain", "that looks like a tool"])
+def test_document_c_manifest_the_meta_element_is_never_a_tool(tmp_path: Path, more: dict[str, Any]) -> None:
+    write(tmp_path, test=[{**more, **META}, entry("test_tool")])
+    tools, report = load(tmp_path)
+    assert report.ok
+    assert [spec.name for spec in report.tools] == ["test_tool"]
+    assert set(tools.catalog.tools) == {"test_tool", "load_tool_group"}
+
+
+@pytest.mark.spec("GRP-1")
+@pytest.mark.parametrize(
+    ("meta", "expected"),
+    [
+        ({}, ("My Tools", "Tools from my_tools group")),
+        ({"display_name": "Mine"}, ("Mine", "Tools from my_tools group")),
+        ({"description": "All mine"}, ("My Tools", "All mine")),
+    ],
+)
+def test_what_a_meta_element_leaves_out_comes_from_the_file_name(
+    tmp_path: Path, meta: dict[str, str], expected: tuple[str, str]
+) -> None:
+    write(tmp_path, my_tools=[{"_meta": True, **meta}, entry("t")])
+    [group] = load(tmp_path)[0].groups()
+    assert (group.display_name, group.description) == expected
+
+
+@pytest.mark.spec("GRP-1", "GRP-4")
+async def test_a_file_with_one_object_is_a_core_tool_and_folders_and_files_are_read_in_order(tmp_path: Path) -> None:
+    write(tmp_path, read_file=entry("read_file"), pdf=[entry("pdf_info")], google_gmail=[META, entry("gmail_search")])
+    (tmp_path / "notes.txt").write_text("no manifest")
+    single = tmp_path / "single.tool"
+    single.write_text(json.dumps(entry("exec")), encoding="utf-8-sig")
+    tools = ToolSet("assistant", control="load_tool_group")
+    report = load_manifests(tools, tmp_path, str(single), handlers=every)
+    assert report.ok
+    assert [group.path for group in report.groups] == ["google_gmail", "pdf"]
+    assert [spec.name for spec in report.tools] == ["gmail_search", "pdf_info", "read_file", "exec"]
+    assert [spec.name for spec in tools.core_tools()] == ["exec", "load_tool_group", "read_file"]
+    assert prompt_section(tools).endswith("- google_gmail: Email tools\n- pdf: Tools from pdf group")
+    assert (await tools.call_tool("read_file", {"query": "x"})).text == "read_file: {'query': 'x'}"
+
+
+@pytest.mark.spec("GRP-1", "NAM-5")
+def test_tools_can_be_qualified_by_their_group_and_groups_nested_by_their_files(tmp_path: Path) -> None:
+    write(tmp_path, **{"web.search": [entry("find")], "web": [entry("fetch")]})
+    tools, report = load(tmp_path, flat=False)
+    assert report.ok
+    assert contents(tools) == {"web": ["web.fetch"], "web.search": ["web.search.find"]}
+    assert [group.display_name for group in tools.groups()] == ["Web", "Search"]
+
+
+@pytest.mark.spec("GRP-1")
+async def test_the_definition_of_a_tool_has_what_the_entry_says(tmp_path: Path) -> None:
+    said = {
+        "title": "Search",
+        "annotations": {"readOnlyHint": True},
+        "category": "Mail",
+        "_meta": {"example/cost": 2},
+        "outputSchema": {"type": "object", "required": ["found"]},
+        "icons": [{"src": "data:image/png;base64,AA=="}],
+    }
+    told = {"name": "gmail_search", "inputSchema": SCHEMA, "timeoutSeconds": 5, "requiredPermissions": [], **said}
+    write(tmp_path, mail=[{**told, "hidden": True, "tags": ["read"]}])
+    tools, report = load(tmp_path, {"gmail_search": lambda arguments: {"found": arguments["query"]}})
+    assert report.ok
+    [spec] = report.tools
+    assert spec.definition == {
+        **{key: value for key, value in said.items() if key not in ("category", "_meta")},
+        "name": "gmail_search",
+        "description": "",
+        "inputSchema": SCHEMA,
+        "_meta": {"example/cost": 2, "category": "Mail"},
+    }
+    assert (spec.hidden, spec.tags) == (True, ("read",))
+    await tools.activate_group("mail")
+    assert (await tools.call_tool("gmail_search", {"query": "x"})).structured == {"found": "x"}
+
+
+@pytest.mark.spec("GRP-1")
+@pytest.mark.parametrize(
+    "handlers",
+    [
+        {"t": every("by name"), "js_t": every("by function")},
+        {"js_t": every("by name")},
+        lambda name: every("by name") if name == "t" else None,
+        lambda name: {"js_t": every("by name")}[name],
+    ],
+    ids=["name first", "function", "a function that answers none", "a function that raises"],
+)
+async def test_a_handler_is_found_by_the_name_of_the_tool_or_by_its_function(tmp_path: Path, handlers: Any) -> None:
+    write(tmp_path, group=[entry("t")])
+    tools, report = load(tmp_path, handlers)
+    assert report.ok
+    await tools.activate_group("group")
+    assert (await tools.call_tool("t")).text == "by name: {}"
+
+
+BAD_ENTRIES: Mapping[str, tuple[Any, str, str]] = {
+    "no object": ("text", "entry 2", "must be an object"),
+    "null": (None, "entry 2", "must be an object"),
+    "no name": ({"parameters": SCHEMA}, "entry 2", "no name"),
+    "name that is no text": (entry(5), "entry 2", "name must be a text"),
+    "invalid name": (entry("b c"), "entry 2 (b c)", "not a valid name"),
+    "dotted name": (entry("other.b"), "entry 2 (other.b)", "its group must agree"),
+    "no schema": ({"name": "b"}, "entry 2 (b)", "no schema"),
+    "invalid schema": (entry("b", parameters={"type": "objekt"}), "entry 2 (b)", "not valid JSON Schema"),
+    "schema of something else": (entry("b", parameters={"type": "array"}), "entry 2 (b)", 'root type "object"'),
+    "schema that is none": (entry("b", parameters=[]), "entry 2 (b)", "must be a JSON object"),
+    "description that is no text": (entry("b", description=5), "entry 2 (b)", "description is int"),
+    "wrong annotations": (entry("b", annotations={"readOnlyHint": "yes"}), "entry 2 (b)", "readOnlyHint"),
+    "wrong icons": (entry("b", icons=5), "entry 2 (b)", "icons must be a list"),
+    "wrong tags": (entry("b", tags="read"), "entry 2 (b)", "tags must be a list"),
+    "wrong hidden": (entry("b", hidden="no"), "entry 2 (b)", "hidden must be true or false"),
+    "meta elsewhere": (META, "entry 2", "_meta element must be the first"),
+    "meta that is neither": (entry("b", _meta="x"), "entry 2 (b)", "meta must be a JSON object"),
+    "duplicate": (entry("a"), "entry 2 (a)", "'a' is registered already"),
+    "name of the loader": (entry("load_tool_group"), "entry 2 (load_tool_group)", "registered already"),
+    "no handler": (entry("unhandled"), "entry 2 (unhandled)", "no handler for 'unhandled' or 'js_unhandled'"),
+}
+
+
+def but_one(name: str) -> Callable[..., Any] | None:
+    return None if name.endswith("unhandled") else every(name)
+
+
+@pytest.mark.spec("GRP-2")
+@pytest.mark.parametrize("kind", BAD_ENTRIES)
+def test_a_bad_entry_is_reported_where_it_is_and_loses_nothing_else(tmp_path: Path, kind: str) -> None:
+    bad, position, problem = BAD_ENTRIES[kind]
+    write(tmp_path, group=[entry("a"), bad, entry("z")], other=[entry("x")])
+    tools, report = load(tmp_path, but_one)
+    [(file, where, what)] = errors(report)
+    assert (file, where) == ("group.json", position)
+    assert problem in what
+    assert contents(tools) == {"group": ["a", "z"], "other": ["x"]}
+    assert str(report.errors[0]) == f"{tmp_path / 'group.json'}, {position}: {what}."
+
+
+BAD_FILES: Mapping[str, tuple[Any, str, str]] = {
+    "not JSON": ('[\n  {"name": "a",}\n]', "line 2, column 16", "not JSON"),
+    "nothing": ("", "line 1, column 1", "not JSON"),
+    "not UTF-8": (b'["\xff"]', "byte 2", "not UTF-8"),
+    "nested without end": ("[" * 100_000, "file", "beyond all bounds"),
+    "a number without end": ("[" + "9" * 5_000 + "]", "file", "beyond all bounds"),
+    "a text": ('"tools"', "file", "must hold an array"),
+    "an object that is no tool": ({"tools": []}, "file", "must hold an array"),
+    "a tool without schema": ({"name": "core"}, "file", "no schema"),
+    "an empty array": ([], "group", "no tools"),
+    "a group of nothing but meta": ([META], "group", "no tools"),
+}
+
+
+@pytest.mark.spec("GRP-2")
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_a_bad_file_is_reported_and_loses_no_other(tmp_path: Path, kind: str) -> None:
+    content, position, problem = BAD_FILES[kind]
+    write(tmp_path, bad=content, other=[entry("x")])
+    tools, report = load(tmp_path)
+    [(file, where, what)] = errors(report)
+    assert (file, where) == ("bad.json", position)
+    assert problem in what
+    assert contents(tools) == {"other": ["x"]}
+
+
+@pytest.mark.spec("GRP-2")
+def test_files_that_cannot_be_read_and_empty_folders_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "a.json").mkdir()
+    write(tmp_path, b=[entry("x")])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    tools = ToolSet("t")
+    report = load_manifests(tools, tmp_path / "missing.json", tmp_path, empty, handlers=every)
+    assert [(file, where) for file, where, _ in errors(report)] == [
+        ("missing.json", "file"),
+        ("a.json", "file"),
+        ("empty", "folder"),
+    ]
+    assert contents(tools) == {"b": ["x"]}
+    assert str(report).startswith("1 group(s) and 1 tool(s) loaded, 3 error(s)\n")
+
+
+@pytest.mark.spec("GRP-2")
+def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)  # who runs the tests may read any folder
+    tools = ToolSet("t")
+    report = load_manifests(tools, tmp_path, handlers=every)
+    assert [(where, what) for _, where, what in errors(report)] == [("folder", "it can't be read: Permission denied")]
+
+
+@pytest.mark.spec("GRP-2", "REG-4")
+def test_duplicates_across_files_and_with_what_was_registered_are_reported_and_the_first_stays(tmp_path: Path) -> None:
+    write(tmp_path, a=[entry("x")], b=[entry("x"), entry("y")], known=[entry("z")])
+    tools = ToolSet("t", control="load_tool_group")
+    tools.register_group("known", "By hand")
+    report = load_manifests(tools, tmp_path, tmp_path / "a.json", handlers=every)
+    assert [(file, where) for file, where, _ in errors(report)] == [
+        ("b.json", "entry 1 (x)"),
+        ("known.json", "group"),
+        ("a.json", "group"),
+    ]
+    assert contents(tools) == {"a": ["x"], "b": ["y"], "known": []}
+    assert tools.catalog.group("known").description == "By hand"
+
+
+@pytest.mark.spec("GRP-2")
+def test_a_group_whose_name_is_none_is_reported(tmp_path: Path) -> None:
+    write(tmp_path, **{"my group": [entry("x")], "a.b": [entry("y")]})
+    tools, report = load(tmp_path)
+    assert [(file, where) for file, where, _ in errors(report)] == [("a.b.json", "group"), ("my group.json", "group")]
+    assert contents(tools) == {}
+
+
+@pytest.mark.spec("GRP-1", "GRP-2")
+@pytest.mark.parametrize("wrong", [5, ["x"], "\ud800"], ids=["number", "list", "half a character"])
+def test_a_meta_element_that_says_something_wrong_costs_the_group_nothing_else(tmp_path: Path, wrong: Any) -> None:
+    write(tmp_path, my_tools=[{**META, "display_name": wrong}, entry("t")])
+    tools, report = load(tmp_path)
+    [(_, where, what)] = errors(report)
+    assert where == "entry 1"
+    assert "display_name" in what
+    [group] = tools.groups()
+    assert (group.display_name, group.description) == ("My Tools", "Email tools")
+
+
+@pytest.mark.spec("GRP-2", "REG-1")
+def test_a_group_without_a_single_good_tool_leaves_nothing_behind(tmp_path: Path) -> None:
+    write(tmp_path, group=[META, {"name": "a"}, 5])
+    tools, report = load(tmp_path)
+    assert [where for _, where, _ in errors(report)] == ["entry 2 (a)", "entry 3", "group"]
+    assert (report.groups, report.tools, contents(tools)) == ((), (), {})
+
+
+@pytest.mark.spec("GRP-2", "NAM-6")
+def test_a_name_that_the_wire_cannot_carry_is_reported_and_free_again(tmp_path: Path) -> None:
+    wire = WireNames("_", max_length=20)
+    tools = ToolSet("t", control="none")
+    tools.guard_names(wire.admit, wire.release)
+    write(tmp_path, group=[entry("a" * 21), entry("b")])
+    report = load_manifests(tools, tmp_path, handlers=every)
+    assert [where for _, where, _ in errors(report)] == [f"entry 1 ({'a' * 21})"]
+    assert contents(tools) == {"group": ["b"]}
+
+
+@pytest.mark.spec("GRP-2", "REG-1")
+def test_strict_loading_raises_the_first_error_with_the_others_as_notes_and_registers_nothing(tmp_path: Path) -> None:
+    write(tmp_path, a=[entry("x"), 5], b="", c=[entry("z")])
+    tools = ToolSet("t")
+    before = tools.catalog
+    with pytest.raises(ManifestError) as caught:
+        load_manifests(tools, tmp_path, handlers=every, strict=True)
+    assert (Path(caught.value.file).name, caught.value.position) == ("a.json", "entry 2")
+    assert [note.partition(",")[0] for note in caught.value.__notes__] == [str(tmp_path / "b.json")]
+    assert tools.catalog is before
+    (tmp_path / "a.json").unlink()
+    (tmp_path / "b.json").unlink()
+    assert load_manifests(tools, tmp_path, handlers=every, strict=True).ok
+
+
+OPTIONAL = ("title", "outputSchema", "icons", "annotations", "category", "tags", "_meta")
+KEYS = (
+    *OPTIONAL,
+    "name",
+    "display_name",
+    "description",
+    "parameters",
+    "inputSchema",
+    "hidden",
+    "function",
+    "type",
+    "src",
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3) | st.sampled_from(KEYS), inner, max_size=5)
+    ),
+    max_leaves=25,
+)
+SCHEMAS = st.sampled_from([{"type": "object"}, {"type": "object", "properties": {"x": True}}])
+ENTRIES = st.fixed_dictionaries(
+    {"name": st.sampled_from("abc") | st.text(max_size=4), "parameters": SCHEMAS | JSON},
+    optional=dict.fromkeys(OPTIONAL, JSON),
+)
+
+
+@pytest.mark.spec("GRP-2")
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.lists(ENTRIES | JSON, max_size=5) | JSON)
+def test_whatever_a_file_holds_the_others_are_loaded(tmp_path: Path, content: Any) -> None:
+    write(tmp_path, any=content, good=[entry("good_tool")])
+    tools, report = load(tmp_path)
+    assert contents(tools)["good"] == ["good_tool"]
+    loaded = [spec.name for spec in report.tools]
+    assert sorted(loaded) == sorted(set(tools.catalog.tools) - {"load_tool_group"})
+    assert report.errors or "any" in contents(tools) or len(loaded) == 2
+    json.dumps([dict(spec.definition) for spec in report.tools], allow_nan=False)
+
+
+# -- over MCP ---------------------------------------------------------------------------------------------------------
+
+
+def from_manifests(folder: Path) -> ToolSet:
+    write(folder, exec=entry("exec"), pdf=[entry("pdf_info"), entry("pdf_pages")])
+    write(folder, google_gmail=[META, entry("gmail_search"), {"name": "broken"}], broken="[")
+    tools, report = load(folder)
+    assert [error.position for error in report.errors] == ["line 1, column 2", "entry 3 (broken)"]
+    return tools
+
+
+def text_of(result: types.CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+
+
+async def refused(client: Client, arguments: dict[str, Any]) -> tuple[str, Any]:
+    result = await client.call_tool("load_tool_group", arguments)
+    assert result.is_error
+    return text_of(result), result.structured_content
+
+
+LOADED = "Loaded 1 tools from group 'Google Gmail':\n- gmail_search: Does gmail_search"
+
+
+@pytest.mark.spec("GRP-1", "GRP-2", "GRP-3", "DEL-1", "DEL-2")
+@pytest.mark.parametrize("era", ["legacy", MODERN])
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_document_c_a_client_loads_a_group_and_calls_its_tools(tmp_path: Path, transport: str, era: str) -> None:
+    async with target_of(transport, from_manifests(tmp_path)) as target, client_of(target, era) as (client, listener):
+        start = await names_of(client)
+        assert {"exec", "load_tool_group"} == set(start) - {"call_tool"}
+        with pytest.raises(MCPError, match="gmail_search"):
+            await client.call_tool("gmail_search", {"query": "is:unread"})
+        text, structured = await refused(client, {"group_name": "nonexistent"})
+        assert text == "Tool group 'nonexistent' not found. Available groups: google_gmail, pdf"
+        assert structured["error_type"] == "not_found"
+        text, structured = await refused(client, {})
+        assert text == "Required parameter 'group_name' is missing."
+        assert structured["error_type"] == "missing_parameter"
+
+        result = await client.call_tool("load_tool_group", {"group_name": "google_gmail"})
+        assert text_of(result).startswith(LOADED)
+        told: Any = result.structured_content
+        arguments = {"query": "is:unread"}
+        if era == "legacy":
+            assert await listener.next() == "notifications/tools/list_changed"
+            assert set(await names_of(client)) == {*start, "gmail_search"}
+            found = await client.call_tool("gmail_search", arguments)
+            again = await client.call_tool("load_tool_group", {"group_name": "google_gmail"})
+        else:
+            assert await names_of(client) == start
+            assert [tool["name"] for tool in told["tools"]] == ["gmail_search"]
+            through = {"name": "gmail_search", "arguments": arguments, "handle": told["handle"]}
+            found = await client.call_tool("call_tool", through)
+            again = await client.call_tool("load_tool_group", {"group_name": "google_gmail", "handle": told["handle"]})
+        assert text_of(found) == f"gmail_search: {arguments}"
+        assert text_of(again).startswith("Tool group 'Google Gmail' was loaded already, so nothing changed.")
+        assert again.structured_content is not None
+        assert again.structured_content["changed"] is False

@@ -1,0 +1,278 @@
+"""Sessions that last: dumped as a small JSON value, restored as they were or as the catalog allows (SPEC 12)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from toolfold import ConfigError, HandleInvalid, HookContext, HookFailed, Profile, SessionClosed, Snapshot, ToolSet
+from toolfold.persist import Saved
+from toolfold.snapshot import order_of
+
+
+def office(**options: Any) -> ToolSet:
+    tools = ToolSet("office", **options)
+    tools.register_group("mail")
+    tools.register_group("drafts", parent="mail")
+    tools.register_group("calendar")
+    tools.register_profile(Profile(name="clerk", available=("mail",)))
+    return tools
+
+
+def through_json(data: Any) -> Any:
+    return json.loads(json.dumps(data))
+
+
+async def dump_of(tools: ToolSet, *groups: str, **facts: Any) -> Any:
+    async with tools.open_session() as session:
+        for path in groups:
+            await session.activate(path)
+        for name, value in facts.items():
+            session.set_fact(name, value)
+        return through_json(session.dump())
+
+
+# -- the same catalog -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("PER-1")
+@pytest.mark.parametrize("groups", [(), ("calendar",), ("mail", "calendar", "mail.drafts")])
+async def test_a_restored_session_is_in_the_very_same_state(groups: tuple[str, ...]) -> None:
+    tools = office()
+    facts = {"n": None, "b": True, "i": 1, "f": 1.5, "t": "é", "l": ("a", (1, False)), "e": ()}
+    async with tools.open_session() as session:
+        await session.transition(activate=groups)
+        for name, value in facts.items():
+            session.set_fact(name, value)
+        data = through_json(session.dump())
+        async with tools.restore_session(data) as restored:
+            assert restored.snapshot is session.snapshot
+            assert restored.dropped == ()
+            assert restored.dump() == data
+
+
+@pytest.mark.spec("PER-1")
+async def test_a_dump_is_small_and_tells_groups_by_their_paths() -> None:
+    assert await dump_of(office(), "mail", "mail.drafts", vip=True) == {
+        "version": 1,
+        "tools": "office",
+        "active": ["mail", "mail.drafts"],
+        "facts": {"vip": True},
+    }
+
+
+@pytest.mark.spec("PER-1", "ACT-10")
+async def test_the_order_of_activation_is_kept_where_a_quota_needs_it() -> None:
+    tools = office(max_active=2, evict="oldest")
+    data = await dump_of(tools, "mail", "calendar")
+    assert data["active"] == ["mail", "calendar"]
+    async with tools.restore_session(data) as session:
+        assert session.snapshot.order == order_of(tools.catalog, ["mail", "calendar"])
+        await session.deactivate("mail")
+        await session.activate("mail")
+        again = through_json(session.dump())
+    async with tools.restore_session(again) as session:
+        await session.activate("mail.drafts")
+        assert session.active == ("mail", "mail.drafts")
+
+
+@pytest.mark.spec("PER-1", "SES-1")
+async def test_one_dump_can_become_several_sessions_that_go_their_own_ways() -> None:
+    tools = office()
+    data = await dump_of(tools, "mail")
+    async with tools.restore_session(data) as one, tools.restore_session(data) as other:
+        await one.deactivate("mail")
+        assert one.active == ()
+        assert other.active == ("mail",)
+
+
+@pytest.mark.spec("PER-1", "PRO-1")
+async def test_a_session_under_a_profile_is_restored_under_it() -> None:
+    tools = office()
+    async with tools.open_session("clerk", active=["mail"]) as session:
+        data = through_json(session.dump())
+    async with tools.restore_session(data) as session:
+        assert [info.name for info in session.list_groups()] == ["mail"]
+        assert session.active == ("mail",)
+    gone = ToolSet("office")
+    with pytest.raises(ConfigError, match="clerk"):
+        gone.restore_session(data)
+
+
+@pytest.mark.spec("SES-3")
+async def test_a_session_that_has_ended_has_no_state_to_dump() -> None:
+    session = office().open_session()
+    with pytest.raises(SessionClosed):
+        session.dump()
+    await session.start()
+    await session.close()
+    with pytest.raises(SessionClosed):
+        session.dump()
+
+
+# -- another catalog --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("PER-2")
+async def test_what_the_catalog_does_not_allow_any_more_is_dropped_and_reported() -> None:
+    data = await dump_of(office(), "mail", "mail.drafts", "calendar", seen=1)
+    changed = ToolSet("office")
+    changed.register_group("calendar")
+    changed.register_group("drafts")
+    session = changed.restore_session(data)
+    assert session.dropped == ("mail", "mail.drafts")
+    async with session:
+        assert session.active == ("calendar",)
+        assert session.facts == {"seen": 1}
+        assert session.dropped == ("mail", "mail.drafts")
+
+
+@pytest.mark.spec("PER-2")
+async def test_of_an_exclusion_set_the_first_in_canonical_order_is_restored() -> None:
+    data = await dump_of(office(), "mail", "mail.drafts", "calendar")
+    changed = office()
+    changed.register_exclusion("mail", "calendar")
+    async with changed.restore_session(data) as session:
+        assert session.active == ("calendar",)
+        assert session.dropped == ("mail", "mail.drafts")
+
+
+@pytest.mark.spec("PER-2")
+async def test_a_group_without_its_parent_is_dropped() -> None:
+    data = {**await dump_of(office()), "active": ["mail.drafts", "calendar"]}
+    async with office().restore_session(data) as session:
+        assert session.active == ("calendar",)
+        assert session.dropped == ("mail.drafts",)
+
+
+@pytest.mark.spec("PER-2", "ACT-10")
+async def test_a_smaller_quota_holds_from_the_next_activation_on() -> None:
+    data = await dump_of(office(max_active=3, evict="oldest"), "calendar", "mail")
+    async with office(max_active=1, evict="oldest").restore_session(data) as session:
+        assert session.active == ("calendar", "mail")
+        await session.deactivate("mail")
+        await session.activate("mail")
+        assert list(session.active) == ["mail"]
+
+
+@pytest.mark.spec("PER-2", "REG-7")
+async def test_a_group_that_goes_before_the_session_is_opened_is_dropped_then() -> None:
+    tools = office()
+    session = tools.restore_session(await dump_of(tools, "mail", "calendar"))
+    assert not session.dropped
+    await tools.unregister_group("calendar")
+    async with session:
+        assert session.active == ("mail",)
+        assert session.dropped == ("calendar",)
+
+
+# -- transient groups -------------------------------------------------------------------------------------------------
+
+
+def gated() -> ToolSet:
+    tools = ToolSet("office")
+    tools.register_group("gate", transient=True)
+    tools.register_group("inner", parent="gate")
+    tools.register_group("mail")
+    tools.register_exclusion("gate", "mail")
+    tools.register_group("calendar")
+    return tools
+
+
+@pytest.mark.spec("PER-4")
+async def test_a_transient_group_is_not_dumped_and_neither_is_what_is_in_it() -> None:
+    tools = gated()
+    data = await dump_of(tools, "gate", "gate.inner", "calendar")
+    assert data["active"] == ["calendar"]
+    async with tools.restore_session(data) as session:
+        assert session.active == ("calendar",)
+        assert session.dropped == ()
+
+
+@pytest.mark.spec("PER-4", "PER-2")
+async def test_a_group_that_became_transient_is_dropped_and_displaces_nobody() -> None:
+    data = {**await dump_of(gated()), "active": ["gate", "gate.inner", "mail"]}
+    async with gated().restore_session(data) as session:
+        assert session.active == ("mail",)
+        assert session.dropped == ("gate", "gate.inner")
+
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+
+
+def hooked(ran: list[str], failing: str = "") -> ToolSet:
+    tools = ToolSet("office")
+
+    def hook(context: HookContext) -> None:
+        ran.append(f"{context.phase} {context.group} {context.facts.get('user')}")
+        if f"{context.phase} {context.group}" == failing:
+            raise RuntimeError("no")
+
+    for path in ("a", "a.b", "c"):
+        tools.register_group(path, on_activate=hook, on_deactivate=hook)
+    return tools
+
+
+@pytest.mark.spec("HOOK-1", "HOOK-3", "PER-1")
+async def test_a_restored_session_sets_its_groups_up_again_in_canonical_order() -> None:
+    data = await dump_of(hooked([]), "c", "a", "a.b", user="ada")
+    ran: list[str] = []
+    async with hooked(ran).restore_session(data):
+        assert ran == ["on_activate a ada", "on_activate a.b ada", "on_activate c ada"]
+        ran.clear()
+    assert ran == ["on_deactivate c ada", "on_deactivate a.b ada", "on_deactivate a ada"]
+
+
+@pytest.mark.spec("HOOK-4", "HOOK-5")
+async def test_a_hook_that_fails_fails_the_restore_and_leaves_nothing_open() -> None:
+    data = await dump_of(hooked([]), "a", "a.b", "c")
+    ran: list[str] = []
+    tools = hooked(ran, failing="on_activate a.b")
+    session = tools.restore_session(data)
+    with pytest.raises(HookFailed) as failure:
+        await session.start()
+    assert (failure.value.group, failure.value.phase) == ("a.b", "on_activate")
+    assert ran == ["on_activate a None", "on_activate a.b None", "on_deactivate a None"]
+    assert (session.is_open, session.active, tools.sessions) == (False, (), ())
+
+
+# -- data that is no dump ---------------------------------------------------------------------------------------------
+
+GOOD: dict[str, Any] = {"version": 1, "tools": "office", "active": ["mail"], "facts": {"a": 1}}
+
+
+@pytest.mark.spec("PER-1", "ERR-2")
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (None, "no JSON object"),
+        ("{}", "no JSON object"),
+        ([], "no JSON object"),
+        ({}, "version is None"),
+        ({**GOOD, "version": 2}, "version is 2"),
+        ({**GOOD, "version": True}, "version is True"),
+        ({**GOOD, "tools": "other"}, "'other'"),
+        ({**GOOD, "active": "mail"}, "no list"),
+        ({**GOOD, "active": ["mail", 1]}, "no list"),
+        ({**GOOD, "active": None}, "no list"),
+        ({**GOOD, "facts": None}, "facts"),
+        ({**GOOD, "facts": {"a": {"b": 1}}}, "'a'"),
+        ({**GOOD, "facts": {"a": float("nan")}}, "'a'"),
+        ({**GOOD, "facts": {1: 1}}, "fact 1"),
+        ({**GOOD, "profile": 1}, "profile"),
+    ],
+)
+async def test_data_that_is_no_dump_is_refused_and_nothing_is_opened(data: Any, problem: str) -> None:
+    tools = office()
+    with pytest.raises(HandleInvalid, match=problem):
+        tools.restore_session(data)
+    assert tools.sessions == ()
+
+
+@pytest.mark.spec("PER-2")
+def test_a_group_named_twice_is_restored_and_reported_once() -> None:
+    saved = Saved(("mail", "gone", "mail", "gone"), {})
+    assert saved.kept(office().catalog) == (["mail"], ["gone"])
+    assert saved.snapshot(catalog := office().catalog) is Snapshot.of(catalog, 1 << catalog.number("mail"))
