@@ -41,6 +41,8 @@ RESTS_ON: Mapping[str, frozenset[str]] = MappingProxyType(
         "LST-2": _LISTS | {"LST-1"},
         "NTF-1": _LISTS | {"ACT-3", "ACT-9", "HOOK-4"},
         "NTF-3": _LISTS | {"SES-5"},
+        "CTL-5": frozenset({"DEL-7"}),
+        "CALL-1": frozenset({"DEL-7"}),
         "PER-2": frozenset({"PER-1"}),
     }
 )

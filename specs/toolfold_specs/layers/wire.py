@@ -169,6 +169,8 @@ def _cursors(wire: Wire) -> None:
 LEGACY, MODERN, WIRE, THROUGH = "legacy wire", "modern wire", "wire", "call-through"
 
 CHECKS = (
+    Check("a modern list is a function of its request", "wire", ("DEL-7",), delivery.equal_inputs, (MODERN,)),
+    Check("a legacy connection is a session", "wire", ("DEL-1",), delivery.sessions, (LEGACY, "listing")),
     Check("a list that changes is advertised as one that does", "wire", ("NTF-4",), _advertised, (LEGACY, "listing")),
     Check("the answer to an activation says what changed", "wire", ("CTL-4",), _told, (WIRE,)),
     Check("a refused activation is a result that says what to do", "wire", ("CTL-5",), _refused, (WIRE,)),
@@ -176,11 +178,9 @@ CHECKS = (
     Check("unknown and unavailable tools have one answer", "wire", ("CALL-1", "DEL-9"), _unknown, (WIRE,)),
     Check("wrong calls and failing handlers", "wire", ("CALL-2", "CALL-3"), _called, (WIRE, "setups", "calls")),
     Check("a cursor that was not given out is refused", "wire", ("LST-3",), _cursors, (WIRE,)),
-    Check("a legacy connection is a session", "wire", ("DEL-1",), delivery.sessions, (LEGACY, "listing")),
     Check("calling through obeys the session", "wire", ("DEL-8",), delivery.through_in_session, (LEGACY, THROUGH)),
     Check("handles stand for what was opened", "wire", ("DEL-2", "DEL-3"), delivery.handles, (MODERN,)),
     Check("handles can't be forged", "wire", ("DEL-3",), delivery.forged, (MODERN,)),
-    Check("a modern list is a function of its request", "wire", ("DEL-7",), delivery.equal_inputs, (MODERN,)),
     Check("groups are disclosed to those who ask", "wire", ("DEL-5",), delivery.disclosed, (MODERN,)),
     Check("a request can carry its handle", "wire", ("DEL-11", "DEL-7"), delivery.carried, (MODERN, "listing")),
 )
