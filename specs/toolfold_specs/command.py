@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .targets import Era, Target
 
 CANNOT = 2
+SMOKE_LAYERS = ("exhaustive",)
+SMOKE = 674
+"""How many operations the systems of up to three groups take; the layer begins with the smallest."""
 _COMMAND = "toolfold.conform.command"
 EXTRAS = frozenset({"click", "hypothesis", "mcp", "mcp_types", "rich"})
 BOTH = "both"
@@ -57,6 +60,7 @@ EXAMPLES = """\b
 Examples:
   toolfold conform shop.conformance:ShopDriver           through a driver, in process
   toolfold conform shop:tools                            a ToolSet, as clients see it
+  toolfold conform --smoke shop.conformance:ShopDriver   the smallest systems alone
   toolfold conform https://example.org/mcp --era modern
   toolfold conform --describe groups.toml -- npx -y some-mcp-server
   toolfold conform shop:tools -o reports
@@ -79,6 +83,7 @@ _file = click.Path(path_type=Path, dir_okay=False)
     help="How to reach the target.",
 )
 @click.option("--layers", metavar="NAMES", help="Run these layers of checks alone, by commas.")
+@click.option("--smoke", is_flag=True, help="Try the smallest systems alone; this takes seconds.")
 @click.option("--deep", is_flag=True, help="Look further than usual; this takes minutes.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of whatever is random.")
 @click.option(
@@ -109,6 +114,8 @@ def conform(ctx: click.Context, /, target: str | None, **said: Any) -> None:
             _list_checks(layers, as_json)
         elif clauses:
             _list_clauses(layers, as_json)
+        elif said["smoke"] and (said["deep"] or layers):
+            raise click.UsageError("--smoke chooses what runs: leave out --deep and --layers.", ctx)
         else:
             ctx.exit(_conform(_chosen(ctx, target), layers, **said))
 
@@ -134,6 +141,7 @@ def _conform(
     *,
     era: str | None,
     transport: str | None,
+    smoke: bool,
     deep: bool,
     seed: int,
     expected: Path | None,
@@ -158,7 +166,8 @@ def _conform(
         with shown_progress() as progress:
             report = check(
                 found.factories,
-                layers=layers,
+                layers=SMOKE_LAYERS if smoke else layers,
+                budget=SMOKE if smoke else None,
                 deep=deep,
                 seed=seed,
                 expected=expected,

@@ -19,9 +19,15 @@ from toolfold_adapters.cli.app import program
 from toolfold_specs import progress
 from toolfold_specs.checks import LAYERS
 from toolfold_specs.clauses import load_clauses
-from toolfold_specs.command import conform
+from toolfold_specs.command import SMOKE, conform
+from toolfold_specs.driver import Operation
+from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers import all_checks
+from toolfold_specs.layers.exhaustive import tour
+from toolfold_specs.oracle import as_setup
+from toolfold_specs.systems import distinct_systems
 from toolfold_specs.targets import ERAS, Target, TargetError, settings
+from toolfold_specs.trial import Trial
 
 pytestmark = pytest.mark.spec("CNF-2")
 
@@ -353,3 +359,18 @@ def test_on_a_terminal_a_line_moves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_layer_has_a_name_that_the_option_takes() -> None:
     assert set(LAYERS) >= {check.layer for check in all_checks()}
+
+
+def test_smoke_tries_the_smallest_systems_alone() -> None:
+    trial = Trial(CoreDriver())
+    for size in (1, 2, 3):
+        for system in distinct_systems(size):
+            tour(trial, as_setup(system), [Operation("list")])
+    assert trial.violations == ()
+    assert trial.cases == SMOKE
+
+
+def test_smoke_leaves_no_choice_of_layers() -> None:
+    result = CliRunner().invoke(conform, ["--smoke", "--deep", "nowhere:nothing"])
+    assert result.exit_code == 2
+    assert "leave out --deep and --layers" in result.output

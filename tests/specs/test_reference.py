@@ -128,7 +128,7 @@ def test_paths_and_canonical_order_follow_the_segments() -> None:
     system = System((None, None, 0, 2, 1))
     assert system.paths() == ("g0", "g1", "g0.g2", "g0.g2.g3", "g1.g4")
     assert system.canonical([4, 3, 2, 1, 0, 4]) == (0, 2, 3, 1, 4)
-    assert System((None,) * 11).canonical([10, 2, 1]) == (1, 10, 2)
+    assert System((None,) * 11).canonical([10, 2, 1]) == (1, 2, 10)
 
 
 def test_a_region_is_locked_inactive_or_active() -> None:

@@ -1,0 +1,135 @@
+"""The core explored exhaustively: every request in every state of every small system, up to a size (SPEC CNF-6).
+
+    python -m toolfold_specs.explore            # up to 5 groups
+    python -m toolfold_specs.explore --deep     # up to 6
+
+The systems are all forests with all exclusions of pairs, one of each isomorphism class. In each, every state that can
+be reached is visited, and what `toolfold.plan` answers to every request is compared with the reference model. How many
+systems, states, granted and refused requests there are is known beforehand; another number is a failure too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from time import perf_counter
+
+from attrs import frozen
+
+from toolfold import ParentInactive, Plan, Snapshot, Step, ToolSet, plan
+from toolfold.snapshot import mask_of
+
+from . import reference
+from .reference import State, System
+from .systems import distinct_systems, legal_states, reachable
+
+USUAL, DEEP = 5, 6
+"""How many groups the largest systems have."""
+
+
+@frozen
+class Counts:
+    """What there is to explore: systems, reachable states, requests that are granted or change nothing, and refused."""
+
+    systems: int = 0
+    states: int = 0
+    granted: int = 0
+    refused: int = 0
+
+
+KNOWN = {
+    1: Counts(1, 2, 4, 0),
+    2: Counts(3, 10, 39, 1),
+    3: Counts(11, 55, 315, 15),
+    4: Counts(74, 506, 3766, 282),
+    5: Counts(828, 7323, 66502, 6728),
+    6: Counts(18644, 205172, 2183938, 278126),
+}
+
+
+class Disagreement(Exception):
+    """The core answers otherwise than the reference model; the message says where."""
+
+
+def explore(size: int) -> Counts:
+    """Return what there was of systems of that many groups, once all of it agreed.
+
+    Raises:
+        Disagreement: It did not.
+    """
+    systems = states = granted = refused = 0
+    for system in distinct_systems(size):
+        found = reachable(system)
+        if frozenset(found) != legal_states(system):
+            raise Disagreement(f"{system}: the states that can be reached are not all the legal ones (SPEC INV-4)")
+        tools = _tool_set(system)
+        for state in found:
+            denied = sum(not _agree(system, tools, state, group) for group in system.groups)
+            granted += 2 * size - denied
+            refused += denied
+        systems += 1
+        states += len(found)
+    return Counts(systems, states, granted, refused)
+
+
+def _tool_set(system: System) -> ToolSet:
+    tools = ToolSet("system")
+    paths = system.paths()
+    for path in paths:
+        tools.register_group(path)
+    for members in system.exclusions:
+        tools.register_exclusion(*(paths[member] for member in members))
+    return tools
+
+
+def _agree(system: System, tools: ToolSet, state: State, group: int) -> bool:
+    """Compare both requests for a group; return whether its activation was granted."""
+    paths = system.paths()
+    snapshot = Snapshot.of(tools.catalog, mask_of(tools.catalog, (paths[number] for number in state)))
+    wanted = reference.activate(system, state, group)
+    try:
+        opened: Plan | str = plan(snapshot, Step([paths[group]]))
+    except ParentInactive as error:
+        opened = error.parent
+    _compare(system, state, f"activate {paths[group]}", wanted, opened)
+    closed = plan(snapshot, Step((), [paths[group]]))
+    _compare(system, state, f"deactivate {paths[group]}", reference.deactivate(system, state, group), closed)
+    return wanted.kind != "refused"
+
+
+def _compare(system: System, state: State, asked: str, wanted: reference.Answer[State], got: Plan | str) -> None:
+    paths = system.paths()
+    if isinstance(got, str):
+        right = wanted.detail is not None and paths[wanted.detail] == got
+    else:
+        active = {paths[number] for number in wanted.state}
+        right = wanted.kind != "refused" and set(got.after.active) == active
+        right = right and got.changes == (wanted.kind == "changed")
+    if not right:
+        raise Disagreement(f"{system}, active {sorted(state)}: {asked} should be {wanted}, and is {got}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Explore and print a table; return 0, or 1 if something disagrees or there is another number of anything."""
+    parser = argparse.ArgumentParser(prog="python -m toolfold_specs.explore", description="Explore all small systems.")
+    parser.add_argument("--deep", action="store_true", help=f"up to {DEEP} groups instead of {USUAL}; takes minutes")
+    options = parser.parse_args(arguments)
+    print("groups  systems   states  granted  refused  seconds")
+    for size in range(1, (DEEP if options.deep else USUAL) + 1):
+        begun = perf_counter()
+        try:
+            found = explore(size)
+        except Disagreement as error:
+            print(error, file=sys.stderr)
+            return 1
+        counts = f"{found.systems:9,}{found.states:9,}{found.granted:9,}{found.refused:9,}"
+        print(f"{size:6}{counts}{perf_counter() - begun:9.1f}", flush=True)
+        if found != KNOWN[size]:
+            print(f"of {size} groups there must be {KNOWN[size]}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

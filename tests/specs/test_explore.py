@@ -1,0 +1,33 @@
+"""The core in every state of every small system, and that the exploration can fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolfold import Snapshot, Step, plan
+from toolfold.machine import Plan
+from toolfold_specs import explore
+
+
+@pytest.mark.spec("CNF-6", "INV-1", "INV-2", "INV-4", "ACT-6")
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_the_core_agrees_with_the_reference_in_every_state(size: int) -> None:
+    assert explore.explore(size) == explore.KNOWN[size]
+
+
+def test_a_core_that_forgets_what_is_below_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(snapshot: Snapshot, step: Step) -> Plan:
+        planned = plan(snapshot, step)
+        return planned if step.activate else Plan(snapshot, planned.mask | planned.leaving >> 1 & snapshot.mask)
+
+    monkeypatch.setattr(explore, "plan", forgetful)
+    with pytest.raises(explore.Disagreement, match="deactivate"):
+        explore.explore(2)
+
+
+def test_another_number_of_states_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(explore.KNOWN, 1, explore.Counts(1, 3, 4, 0))
+    assert explore.main([]) == 1
+    assert "there must be" in capsys.readouterr().err
