@@ -19,6 +19,7 @@ from attrs import frozen
 from toolfold import ToolSet
 
 from .driver import Driver, TargetFailed
+from .drivers.description import Description, described
 from .kit import Factory
 
 if TYPE_CHECKING:
@@ -85,18 +86,21 @@ def settings(
     Raises:
         TargetError: It can't be found, or has none of the transports.
     """
+    known: Path | Description | None = description
     with ExitStack() as stack:
         if target.text is not None and target.is_served and not target.text.lower().endswith(".toml"):
-            make = _driver_factory(target.text)
-            if make is not None:
+            there = _found(target.text)
+            if isinstance(there, ToolSet):
+                known = known or described(there)
+            elif there is not None:
                 _want(transports, (IN_PROCESS,), target)
-                yield Settings({Driver.name: make}, getattr(make, "__module__", "") == OWN)
+                yield Settings({Driver.name: there}, getattr(there, "__module__", "") == OWN)
                 return
         found: dict[str, Factory] = {}
         for transport in _want(transports, _transports(target), target):
             reached = _reached(target, transport, stack)
             for era in eras:
-                found[f"{transport}, {era}"] = _OverMcp(reached, era, description)
+                found[f"{transport}, {era}"] = _OverMcp(reached, era, known)
         yield Settings(found, target.is_served)
 
 
@@ -116,11 +120,11 @@ def _transports(target: Target) -> tuple[Transport, ...]:
 # -- in process -------------------------------------------------------------------------------------------------------
 
 
-def _driver_factory(text: str) -> Factory | None:
-    """Return what makes drivers at `module:attribute`; None if that is a tool set, which is served instead."""
+def _found(text: str) -> Factory | ToolSet | None:
+    """Return what makes drivers at `module:attribute`, or a tool set, to be served; None if that is to be awaited."""
     value = _attribute(text)
     if isinstance(value, ToolSet):
-        return None
+        return value
     if not callable(value):
         raise TargetError(f"{text} is of type {type(value).__name__}; a TARGET is {FORMS}.")
     if isinstance(value, type) and issubclass(value, Driver):
@@ -130,7 +134,7 @@ def _driver_factory(text: str) -> Factory | None:
         made.close()
         return None
     if isinstance(made, ToolSet):
-        return None
+        return made
     if not isinstance(made, Driver):
         raise TargetError(f"{text} made a value of type {type(made).__name__}, and neither a Driver nor a ToolSet.")
     made.close()
@@ -193,7 +197,7 @@ def _reached(target: Target, transport: str, stack: ExitStack) -> _Reached:
 class _OverMcp:
     """Makes drivers of an MCP server: of one made for the kit, or of any other as it is."""
 
-    def __init__(self, reached: _Reached, era: Era, description: Path | None) -> None:
+    def __init__(self, reached: _Reached, era: Era, description: Path | Description | None) -> None:
         self._reached = reached
         self._era: Era = era
         self._description = description

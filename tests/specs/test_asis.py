@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.specs.support import environment
+from toolfold import ToolSet
 from toolfold_specs.checks import run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Setup
 from toolfold_specs.drivers.asis import NO_GROUPS, AsIsDriver
-from toolfold_specs.drivers.description import Call, DescriptionError, infer, load
+from toolfold_specs.drivers.description import Call, DescriptionError, described, infer, load
 from toolfold_specs.drivers.link import Era, Link
 from toolfold_specs.drivers.process import Command
 from toolfold_specs.layers import exhaustive, wire
+from toolfold_specs.layers.over_mcp import denied
 from toolfold_specs.report import Status
 from toolfold_specs.trial import Trial
 
@@ -173,3 +175,30 @@ def test_a_description_that_is_wrong_is_refused_with_its_place(write: Write, tex
         load(path)
     assert str(refused.value).startswith(str(path))
     assert said in str(refused.value)
+
+
+@pytest.mark.spec("CNF-1")
+def test_a_tool_set_says_itself_how_its_groups_are_opened() -> None:
+    tools = ToolSet("shop", control="load_tool_group", on_hidden="hint")
+    for path in ("sales", "sales.refunds", "stock"):
+        tools.register_group(path)
+        tools.register(f"{path.rpartition('.')[2]}_list", lambda: "done", group=path, flat=True)
+    tools.register("secret", lambda: "done", group="stock", flat=True, hidden=True)
+    tools.register_exclusion("sales.refunds", "stock")
+    found = described(tools)
+    assert found is not None
+    assert [(group.path, group.tools) for group in found.groups] == [
+        ("sales", ("sales_list",)),
+        ("sales.refunds", ("refunds_list",)),
+        ("stock", ("stock_list",)),
+    ]
+    assert found.groups[1].activate == Call("load_tool_group", {"group_name": "sales.refunds"})
+    assert found.groups[1].deactivate is None
+    assert found.exclusions == (("sales.refunds", "stock"),)
+    assert described(ToolSet("small", max_active=1)) is None
+
+
+@pytest.mark.spec("CALL-1")
+def test_a_hint_that_an_author_chose_is_no_other_answer() -> None:
+    assert denied("Unknown tool: x (activate the group a.b first)", "x", "a.b") == "Unknown tool: NAME"
+    assert denied("Unknown tool: x (try later)", "x", "a.b") == "Unknown tool: NAME (try later)"

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -362,10 +363,11 @@ def test_every_layer_has_a_name_that_the_option_takes() -> None:
 
 
 def test_smoke_tries_the_smallest_systems_alone() -> None:
-    trial = Trial(CoreDriver())
-    for size in (1, 2, 3):
-        for system in distinct_systems(size):
-            tour(trial, as_setup(system), [Operation("list")])
+    with closing(CoreDriver()) as driver:
+        trial = Trial(driver)
+        for size in (1, 2, 3):
+            for system in distinct_systems(size):
+                tour(trial, as_setup(system), [Operation("list")])
     assert trial.violations == ()
     assert trial.cases == SMOKE
 

@@ -37,7 +37,7 @@ class AsIsDriver(McpDriver):
 
     Args:
         link: Where the server is, and which era is spoken. It is closed with the driver.
-        description: The file that describes its groups; None to find them.
+        description: What describes its groups, or the file that does; None to find them.
         grace: Seconds that a notice of a changed list is waited for if it did not come with the answer.
 
     Raises:
@@ -46,7 +46,7 @@ class AsIsDriver(McpDriver):
         DescriptionError: The description is wrong.
     """
 
-    def __init__(self, link: Link, description: Path | None = None, grace: float = GRACE) -> None:
+    def __init__(self, link: Link, description: Path | Description | None = None, grace: float = GRACE) -> None:
         super().__init__(link, grace)
         self.capabilities = frozenset({"listing"})
         self._described = Description()
@@ -56,10 +56,13 @@ class AsIsDriver(McpDriver):
         self.given = self._setup = self._described.setup
         self.capabilities, self.left_out = self._able()
 
-    def _learn(self, description: Path | None) -> None:
+    def _learn(self, description: Path | Description | None) -> None:
         names = {str(tool["name"]) for tool in self.main.list_all_tools()}
         self.call_tool = CALL_TOOL if CALL_TOOL in names else None
-        self._described = infer(names) if description is None else load(description)
+        if isinstance(description, Description):
+            self._described = description
+        else:
+            self._described = infer(names) if description is None else load(description)
         self._by_arguments = self._described.handles == "arguments"
         if description is None and self._described.groups:
             self._described = self._found(names)

@@ -28,6 +28,9 @@ from typing import Any, cast
 
 from attrs import field, frozen
 
+from toolfold import Catalog, ToolSet
+from toolfold.visibility import Always
+from toolfold.visibility import Group as InGroup
 from toolfold_specs.driver import Group, Setup, Tool
 
 GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate", "controls", "probe"})
@@ -112,6 +115,50 @@ def load(path: Path) -> Description:
         return parse(data)
     except DescriptionError as error:
         raise DescriptionError(f"{path}: {error}") from error
+
+
+def described(tools: ToolSet) -> Description | None:
+    """Return what a tool set says of itself: the groups that clients can open, their plain tools, and the exclusions.
+
+    None if the number of active groups is limited, which a description can't say.
+    """
+    catalog = tools.catalog
+    if catalog.max_active is not None:
+        return None
+    calls = _calls(catalog)
+    groups: dict[str, Described] = {}
+    for group in catalog.groups:
+        path, plain = group.path, _plain_tools(catalog, group.path)
+        opened, parent = calls.get(("activate", path)), group.path.rpartition(".")[0]
+        if opened is not None and plain and (not parent or parent in groups):
+            groups[path] = Described(path, plain, opened, calls.get(("deactivate", path)))
+    exclusions = (tuple(sorted(members & groups.keys())) for members in catalog.exclusions)
+    relevant = any(spec.control is not None and spec.rule != Always() for spec in catalog.tools.values())
+    excluded = tuple(sorted(members for members in exclusions if len(members) > 1))
+    return Description(tuple(groups.values()), excluded, relevant_controls=relevant)
+
+
+def _calls(catalog: Catalog) -> dict[tuple[str, str], Call]:
+    """Return the calls that open and close groups, by verb and path."""
+    calls: dict[tuple[str, str], Call] = {}
+    for spec in catalog.tools.values():
+        if spec.control is None:
+            continue
+        role, path = spec.control
+        if role != "load":
+            calls[role, path] = Call(spec.name)
+            continue
+        argument = next(iter(spec.input_schema["properties"]))
+        for group in catalog.groups:
+            if group.controls:
+                calls["activate", group.path] = Call(spec.name, {argument: group.path})
+    return calls
+
+
+def _plain_tools(catalog: Catalog, path: str) -> tuple[str, ...]:
+    """Return the tools that are listed while their group is active, and depend on nothing else."""
+    own = [spec for spec in catalog.tools.values() if spec.group == path and spec.control is None]
+    return tuple(spec.name for spec in own if spec.rule == InGroup(path) and not spec.hidden and spec.modes is None)
 
 
 def parse(data: Mapping[str, Any]) -> Description:

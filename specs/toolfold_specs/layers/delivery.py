@@ -9,7 +9,7 @@ from ..driver import Group, LeftOut, Setup
 from ..drivers.link import Connection
 from ..drivers.protocol import HANDLE, HANDLE_META, INVALID_PARAMS
 from ..drivers.replies import WireError
-from .over_mcp import SETUP, Json, Wire, handle_of, items, mapping, name_in, on, seen
+from .over_mcp import SETUP, Json, Wire, denied, handle_of, items, mapping, name_in, on, seen
 
 # -- delivery in the legacy era ---------------------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ def through_in_session(wire: Wire) -> None:
     refused = closed.refused is None and closed.is_error and tool in closed.text
     wire.judge("DEL-8", refused, f"{through} calls {tool}, which is not available", got=seen(closed))
     unknown = wire.call(through, {"name": "no_such_tool", "arguments": {}})
-    same = unknown.text.replace("no_such_tool", "NAME") == closed.text.replace(tool, "NAME")
+    same = unknown.text.replace("no_such_tool", "NAME") == denied(closed.text, tool, wire.group)
     wire.judge("DEL-8", same, f"{through} tells unknown and unavailable apart", unknown.text, closed.text)
     wire.step("activate", wire.group)
     direct = wire.call(tool, {})

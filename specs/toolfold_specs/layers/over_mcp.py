@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Protocol, TypeAlias, cast
@@ -136,6 +137,14 @@ def on(setup: Setup = SETUP) -> Callable[[Callable[[Wire], None]], Callable[[Tri
         return run
 
     return decorate
+
+
+def denied(text: str, tool: str, group: str) -> str:
+    """Return the words in which a tool is denied, without its name.
+
+    A remark in brackets that names its group is left out too: an author may choose to give such a hint (SPEC CALL-1).
+    """
+    return re.sub(rf" \([^()]*{re.escape(group)}[^()]*\)", "", text.replace(tool, "NAME"))
 
 
 def handle_of(reply: Reply) -> str | None:

@@ -14,7 +14,7 @@ from ..driver import Group, Operation, Setup, Tool
 from ..drivers.protocol import INVALID_PARAMS
 from ..drivers.replies import Reply, WireError
 from . import delivery
-from .over_mcp import SETUP, Wire, handle_of, items, mapping, name_in, on, seen
+from .over_mcp import SETUP, Wire, denied, handle_of, items, mapping, name_in, on, seen
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 UNKNOWN_NAMES = ("no_such_tool", "a.no_such_tool", "", "é")
@@ -128,7 +128,8 @@ def _unknown(wire: Wire) -> None:
         answers[name] = [code, said.replace(name, "NAME") if name else said, data]
     if not wire.setup.groups:
         return
-    same = answers[hidden] == answers["no_such_tool"]
+    code, said, data = answers[hidden]
+    same = [code, denied(said, "NAME", wire.group), data] == answers["no_such_tool"]
     message = "a tool that is not available is answered otherwise than one that does not exist"
     wire.judge("CALL-1", same, message, answers["no_such_tool"], answers[hidden])
 
