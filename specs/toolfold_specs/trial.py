@@ -199,8 +199,9 @@ class Case:
         elif operation.verb == "restore":
             self._cursors.clear()
         fault = blamed(self.oracle, before, operation, expected, got)
-        if fault is None:
-            self.trial.shown.update(shown(self.oracle, before, operation, expected))
+        if fault is None or self._is_known(fault, expected, got):
+            evidence = shown(self.oracle, before, operation, expected)
+            self.trial.shown.update(evidence if fault is None else evidence - {fault.clause})
             self.oracle = self.oracle.following(operation)
         return fault, expected, got
 
