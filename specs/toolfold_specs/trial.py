@@ -84,7 +84,7 @@ class Trial:
     def begin(self, setup: Setup) -> Case | None:
         """Configure a system; return None if it was rightly refused, or answered wrongly, which is reported."""
         expected = refusal(setup)
-        self._spend()
+        self.count()
         answer = self.driver.configure(setup)
         if expected is None:
             if answer.error is None:
@@ -129,14 +129,11 @@ class Trial:
         """Return whether a violation of this clause, or of one that it rests on, was found already."""
         return clause in self._violations or bool(RESTS_ON.get(clause, frozenset()) & self.known)
 
-    def _spend(self) -> None:
+    def count(self) -> None:
+        """Count one operation; raises `Spent` once there were too many."""
         self.cases += 1
         if self.budget is not None and self.cases > self.budget:
             raise Spent
-
-    def count(self) -> None:
-        """Count one operation; raises `Spent` once there were too many."""
-        self._spend()
 
 
 class Case:
@@ -251,7 +248,9 @@ class Case:
         """Report a fault under the clause to blame, with a short history that shows the same fault."""
         if self.trial.knows(clause):
             return
-        history = shortened(self.history, self._candidate(), lambda tried: self._shows(tried, fault.clause))
+        history = shortened(
+            self.history, self._shortest_way(self.history[-1]), lambda tried: self._shows(tried, fault.clause)
+        )
         if history != self.history:
             again = self._replayed(history)
             if again is not None:
@@ -264,9 +263,6 @@ class Case:
             expected=expected.to_json(),
             got=got.to_json(),
         )
-
-    def _candidate(self) -> list[Operation] | None:
-        return self._shortest_way(self.history[-1])
 
     def _shows(self, history: Sequence[Operation], clause: str) -> bool:
         found = self._replayed(history)

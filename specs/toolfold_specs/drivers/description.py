@@ -33,7 +33,7 @@ from toolfold.visibility import Always
 from toolfold.visibility import Group as InGroup
 from toolfold_specs.driver import Group, Setup, Tool
 
-GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate", "controls", "probe"})
+GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate"})
 CALL_KEYS = frozenset({"tool", "arguments"})
 
 
@@ -243,7 +243,7 @@ def _call(where: str, entry: Mapping[str, Any], key: str) -> Call | None:
 
 
 def _exclusion(number: int, entry: Mapping[str, Any]) -> tuple[str, ...]:
-    _check_keys(f"exclusion {number}", entry, {"groups", "policy"})
+    _check_keys(f"exclusion {number}", entry, {"groups"})
     members = _names(f"groups of exclusion {number}", entry.get("groups"))
     if len(set(members)) < 2:
         raise DescriptionError(f"exclusion {number} needs two groups or more")
