@@ -6,28 +6,22 @@ Each is driven as a client would, in three ways: a session in this process, and 
 import json
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client import IncomingMessage
+from mcp import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from examples.browser_telemetry import page_tools, tools
 from examples.browser_telemetry.events import Action, Console, Event, Frame, Request, Socket, Vitals, visit
 from examples.browser_telemetry.telemetry import Counts, Telemetry
 from tests.adapters.cli.support import PROGRAM, invoke
-from toolfold import Session, ToolNotFound, ToolSet
+from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Caller, Connect, OverMcp, connected
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.through import HANDLE_META
 
 ROOT = Path(__file__).parents[2]
-CHANGED = "notifications/tools/list_changed"
-UNKNOWN = "unknown tool"
 
 ENTRY = Console(1, "info", "ready")
 ERROR = Console(2, "error", "price is undefined")
@@ -38,111 +32,21 @@ ACTION = Action(6, "click", "#checkout")
 SNAPSHOT = Vitals(7, 1200, 90, 0.02)
 
 
-class Caller:
-    """How a client sees the server: what it is listed, and what it is answered."""
-
-    heard: list[str]
-
-    async def listed(self) -> dict[str, dict[str, Any]]:
-        """Return the definitions in the list, by name."""
-        raise NotImplementedError
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
-        """Return whether a call was an error, and its text; for an unknown tool, `UNKNOWN`."""
-        raise NotImplementedError
-
-    async def names(self) -> list[str]:
-        """Return the names in the list, but for what the library itself puts there."""
-        return [name for name in await self.listed() if name != "call_tool"]
-
-    async def modes(self, name: str) -> list[str]:
-        """Return the modes that the list has for a tool; none if the tool is not listed."""
-        definition = (await self.listed()).get(name)
-        if definition is None:
-            return []
-        parameter = {"observe": "what", "analyze": "target", "generate": "format", "configure": "action"}[name]
-        modes: list[str] = definition["inputSchema"]["properties"][parameter]["enum"]
-        return modes
-
-    async def observe(self, what: str = "logs") -> None:
-        """Make an observation, which must succeed."""
-        assert not (await self.call("observe", {"what": what}))[0]
+PARAMETERS = {"observe": "what", "analyze": "target", "generate": "format", "configure": "action"}
 
 
-class InProcess(Caller):
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.heard = []
-        session.on_list_changed(lambda kinds: self.heard.append(CHANGED))
-
-    async def listed(self) -> dict[str, dict[str, Any]]:
-        return {spec.name: dict(spec.definition) for spec in self.session.list_tools().tools}
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
-        try:
-            result = await self.session.call(name, arguments)
-        except ToolNotFound:
-            return True, UNKNOWN
-        return result.is_error, result.text
+async def modes_of(client: Caller, name: str) -> list[str]:
+    """Return the modes that the list has for a tool; none if the tool is not listed."""
+    definition = (await client.listed()).get(name)
+    if definition is None:
+        return []
+    found: list[str] = definition["inputSchema"]["properties"][PARAMETERS[name]]["enum"]
+    return found
 
 
-class OverMcp(Caller):
-    """A client of either era; one of the modern era gives back the handle that it was given last."""
-
-    def __init__(self, client: Client, heard: list[str]) -> None:
-        self.client = client
-        self.heard = heard
-        self.handle: str | None = None
-
-    @property
-    def meta(self) -> Any:
-        return {} if self.handle is None else {HANDLE_META: self.handle}
-
-    async def listed(self) -> dict[str, dict[str, Any]]:
-        tools = (await self.client.list_tools(cache_mode="bypass", meta=self.meta)).tools
-        return {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in tools}
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
-        try:
-            result = await self.client.call_tool(name, dict(arguments), meta=self.meta)
-        except MCPError as error:
-            if str(error) != f"Unknown tool: {name}":
-                raise
-            return True, UNKNOWN
-        self.handle = (result.meta or {}).get(HANDLE_META, self.handle)
-        return bool(result.is_error), "\n".join(getattr(block, "text", "") for block in result.content)
-
-
-Connect = Callable[[ToolSet], AbstractAsyncContextManager[Caller]]
-
-
-@asynccontextmanager
-async def in_process(tools: ToolSet) -> AsyncGenerator[Caller]:
-    async with tools.open_session() as session:
-        yield InProcess(session)
-
-
-def over_mcp(era: Literal["legacy", "auto"]) -> Connect:
-    @asynccontextmanager
-    async def connect(tools: ToolSet) -> AsyncGenerator[Caller]:
-        async with connected(build_server(tools), era) as caller:
-            yield caller
-
-    return connect
-
-
-@asynccontextmanager
-async def connected(target: Any, era: Literal["legacy", "auto"]) -> AsyncGenerator[Caller]:
-    heard: list[str] = []
-
-    async def hear(message: IncomingMessage) -> None:
-        heard.append(getattr(message, "method", ""))
-
-    async with Client(target, mode=era, message_handler=hear) as client:
-        yield OverMcp(client, heard)
-
-
-WAYS: dict[str, Connect] = {"in process": in_process, "legacy": over_mcp("legacy"), "modern": over_mcp("auto")}
+async def observe(client: Caller, what: str = "logs") -> None:
+    """Make an observation, which must succeed."""
+    assert not (await client.call("observe", {"what": what}))[0]
 
 
 @pytest.fixture(params=list(WAYS))
@@ -164,7 +68,7 @@ async def test_document_b_scenario_1_a_fresh_server_lists_observe_and_query_dom(
 ) -> None:
     async with connect(page_tools(page)) as client:
         assert await client.names() == ["observe", "query_dom"]
-        assert await client.modes("observe") == ["errors", "logs", "page"]
+        assert await modes_of(client, "observe") == ["errors", "logs", "page"]
 
 
 @pytest.mark.spec("MOD-5", "DEL-8")
@@ -179,10 +83,10 @@ async def test_document_b_scenario_2_network_bodies_bring_network_and_after_an_o
 ) -> None:
     async with connect(page_tools(page)) as client:
         page.record(BODY)
-        assert await client.modes("observe") == ["errors", "logs", "network", "page"]
+        assert await modes_of(client, "observe") == ["errors", "logs", "network", "page"]
         assert "generate" not in await client.names()
-        await client.observe()
-        assert await client.modes("generate") == ["pr_summary", "sarif", "har"]
+        await observe(client)
+        assert await modes_of(client, "generate") == ["pr_summary", "sarif", "har"]
 
 
 @pytest.mark.spec("MOD-5", "SES-6")
@@ -190,7 +94,7 @@ async def test_document_b_scenario_3_the_first_observation_lifts_the_disclosure(
     page: Telemetry, connect: Connect
 ) -> None:
     async with connect(page_tools(page)) as client:
-        await client.observe("errors")
+        await observe(client, "errors")
         assert await client.names() == ["analyze", "configure", "generate", "observe", "query_dom"]
 
 
@@ -199,10 +103,10 @@ async def test_document_b_scenario_4_actions_bring_actions_timeline_reproduction
     page: Telemetry, connect: Connect
 ) -> None:
     async with connect(page_tools(page)) as client:
-        await client.observe()
-        before = {name: await client.modes(name) for name in ("observe", "analyze", "generate")}
+        await observe(client)
+        before = {name: await modes_of(client, name) for name in ("observe", "analyze", "generate")}
         page.record(ACTION)
-        gained = {name: set(await client.modes(name)) - set(modes) for name, modes in before.items()}
+        gained = {name: set(await modes_of(client, name)) - set(modes) for name, modes in before.items()}
         assert gained["observe"] == {"actions"}
         assert gained["analyze"] == {"changes", "timeline"}
         assert gained["generate"] == {"reproduction", "test", "pr_summary"}
@@ -213,10 +117,10 @@ async def test_document_b_scenario_5_a_performance_snapshot_brings_vitals_and_pe
     page: Telemetry, connect: Connect
 ) -> None:
     async with connect(page_tools(page)) as client:
-        await client.observe()
+        await observe(client)
         page.record(SNAPSHOT)
-        assert await client.modes("observe") == ["errors", "logs", "vitals", "page"]
-        assert await client.modes("analyze") == ["performance", "accessibility", "changes"]
+        assert await modes_of(client, "observe") == ["errors", "logs", "vitals", "page"]
+        assert await modes_of(client, "analyze") == ["performance", "accessibility", "changes"]
 
 
 @pytest.mark.spec("MOD-5", "MOD-2")
@@ -224,11 +128,11 @@ async def test_document_b_scenario_6_configure_has_all_modes_and_no_counts_once_
     page: Telemetry, connect: Connect
 ) -> None:
     async with connect(page_tools(page)) as client:
-        assert await client.modes("configure") == []
-        await client.observe()
+        assert await modes_of(client, "configure") == []
+        await observe(client)
         for events in ((), (BODY,), (ACTION, SNAPSHOT, ENTRY)):
             page.record(*events)
-            assert await client.modes("configure") == ["visit", "clear", "capacity"]
+            assert await modes_of(client, "configure") == ["visit", "clear", "capacity"]
             definitions = await client.listed()
             assert "_meta" not in definitions["configure"]
             assert "_meta" not in definitions["query_dom"]
@@ -238,7 +142,7 @@ async def test_document_b_scenario_6_configure_has_all_modes_and_no_counts_once_
 async def test_document_b_scenario_7_counts_are_the_sizes_of_the_buffers(connect: Connect) -> None:
     page = Telemetry(capacity=3)
     async with connect(page_tools(page)) as client:
-        await client.observe()
+        await observe(client)
         page.record(ENTRY, ERROR, BODY, BODY, ACTION, SNAPSHOT)
         page.record(*[ACTION] * 9)  # more than there is room for
         assert await counts(client) == {
@@ -258,7 +162,7 @@ async def test_document_b_scenario_7_counts_are_the_sizes_of_the_buffers(connect
         }
         for name, definition in (await client.listed()).items():
             if "_meta" in definition:
-                assert definition["_meta"]["available_modes"] == await client.modes(name)
+                assert definition["_meta"]["available_modes"] == await modes_of(client, name)
 
 
 @pytest.mark.spec("MOD-5", "MOD-1", "MOD-4")
@@ -267,7 +171,7 @@ async def test_document_b_scenario_8_network_without_actions_is_listed_and_can_b
 ) -> None:
     async with connect(page_tools(page)) as client:
         page.record(BODY)
-        modes = await client.modes("observe")
+        modes = await modes_of(client, "observe")
         assert ("network" in modes, "actions" in modes) == (True, False)
         failed, text = await client.call("observe", {"what": "actions"})
         nonsense = await client.call("observe", {"what": "nonsense"})
@@ -326,13 +230,13 @@ async def test_document_b_tables_each_buffer_brings_its_modes_and_no_others(
     page: Telemetry, connect: Connect, event: Event, brought: dict[str, set[str]]
 ) -> None:
     async with connect(page_tools(page)) as client:
-        await client.observe()
-        assert {name: await client.modes(name) for name in ALWAYS} == ALWAYS
+        await observe(client)
+        assert {name: await modes_of(client, name) for name in ALWAYS} == ALWAYS
         page.record(event)
-        gained = {name: set(await client.modes(name)) - set(modes) for name, modes in ALWAYS.items()}
+        gained = {name: set(await modes_of(client, name)) - set(modes) for name, modes in ALWAYS.items()}
         assert {name: modes for name, modes in gained.items() if modes} == brought
         page.clear()
-        assert {name: await client.modes(name) for name in ALWAYS} == ALWAYS
+        assert {name: await modes_of(client, name) for name in ALWAYS} == ALWAYS
 
 
 @pytest.mark.spec("MOD-5", "MOD-1", "MOD-4")
@@ -346,14 +250,14 @@ async def test_document_b_tables_all_modes_in_order_and_each_can_be_called_exact
     }
     parameters = {"observe": "what", "analyze": "target", "generate": "format"}
     async with connect(page_tools(page)) as client:
-        await client.observe()
+        await observe(client)
         for events in ((), (ENTRY, ERROR, BODY, FRAME, CONNECTION, ACTION, SNAPSHOT)):
             page.record(*events)
             for name, modes in everything.items():
-                listed = await client.modes(name)
+                listed = await modes_of(client, name)
                 called = [mode for mode in modes if not (await client.call(name, {parameters[name]: mode}))[0]]
                 assert called == listed
-        assert {name: await client.modes(name) for name in everything} == everything
+        assert {name: await modes_of(client, name) for name in everything} == everything
 
 
 # The gate
@@ -378,10 +282,10 @@ async def test_the_gate_stays_open_for_its_holder_and_is_shut_for_everybody_else
 ) -> None:
     tools = page_tools(page)
     async with connect(tools) as client, connect(tools) as other:
-        await client.observe()
+        await observe(client)
         for event in (BODY, ACTION):  # messages come and go
             page.record(event)
-            await client.observe()
+            await observe(client)
             assert not (await client.call("configure", {"action": "clear"}))[0]
             assert "generate" in await client.names()
         assert await other.names() == ["observe", "query_dom"]
@@ -392,7 +296,7 @@ async def test_the_gate_stays_open_for_its_holder_and_is_shut_for_everybody_else
 @pytest.mark.spec("SES-6", "PER-4")
 async def test_the_gate_is_shut_after_a_restart(page: Telemetry, connect: Connect) -> None:
     async with connect(page_tools(page)) as client:
-        await client.observe()
+        await observe(client)
         handle = getattr(client, "handle", None)
     async with connect(page_tools(page)) as client:
         assert await client.names() == ["observe", "query_dom"]
@@ -421,9 +325,9 @@ async def test_a_holder_is_told_when_the_gate_opens_and_when_a_buffer_is_no_long
 ) -> None:
     tools = page_tools(page, visit(seed=7))
     async with WAYS[way](tools) as client:
-        await client.observe()
+        await observe(client)
         assert client.heard == [CHANGED]
-        await client.observe()
+        await observe(client)
         assert client.heard == [CHANGED]
         await client.call("configure", {"action": "visit", "amount": 200})
         assert client.heard == [CHANGED] * 2
@@ -450,7 +354,7 @@ async def test_modern_lists_are_the_same_bytes_while_the_page_tells_nothing_new(
     tools = page_tools(page)
     async with WAYS["modern"](tools) as client, WAYS["modern"](tools) as other:
         first = json.dumps(await other.listed())
-        await client.observe()
+        await observe(client)
         assert json.dumps(await other.listed()) == first
         page.record(BODY)
         assert json.dumps(await other.listed()) != first
@@ -474,7 +378,7 @@ async def test_one_request_reads_the_buffers_once(page: Telemetry, monkeypatch: 
             readings.clear()
             await client.listed()
             assert len(readings) == 1
-            await client.observe()
+            await observe(client)
             assert len(readings) == 2
 
 
@@ -539,10 +443,10 @@ async def test_it_is_served_by_the_command_line(era: Literal["legacy", "auto"]) 
     environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
     server = StdioServerParameters(command=PROGRAM[0], args=command, cwd=ROOT, env=environment)
     async with connected(server, era) as client:
-        assert await client.modes("observe") == ["errors", "logs", "page"]
-        await client.observe()
+        assert await modes_of(client, "observe") == ["errors", "logs", "page"]
+        await observe(client)
         await client.call("configure", {"action": "visit", "amount": 200})
-        assert "network" in await client.modes("observe")
+        assert "network" in await modes_of(client, "observe")
 
 
 @pytest.mark.spec("MOD-1")

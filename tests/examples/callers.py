@@ -1,0 +1,110 @@
+"""How a client sees an example, in three ways: a session in this process, and real MCP clients of both eras."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Literal
+
+from mcp import Client
+from mcp.client import IncomingMessage
+from mcp.shared.exceptions import MCPError
+
+from toolfold import Session, ToolNotFound, ToolSet
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.through import HANDLE_META
+
+CHANGED = "notifications/tools/list_changed"
+UNKNOWN = "unknown tool"
+
+
+class Caller:
+    """How a client sees the server: what it is listed, and what it is answered."""
+
+    heard: list[str]
+
+    async def listed(self) -> dict[str, dict[str, Any]]:
+        """Return the definitions in the list, by name."""
+        raise NotImplementedError
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+        """Return whether a call was an error, and its text; for an unknown tool, `UNKNOWN`."""
+        raise NotImplementedError
+
+    async def names(self) -> list[str]:
+        """Return the names in the list, but for what the library itself puts there."""
+        return [name for name in await self.listed() if name != "call_tool"]
+
+
+class InProcess(Caller):
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.heard = []
+        session.on_list_changed(lambda kinds: self.heard.append(CHANGED))
+
+    async def listed(self) -> dict[str, dict[str, Any]]:
+        return {spec.name: dict(spec.definition) for spec in self.session.list_tools().tools}
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+        try:
+            result = await self.session.call(name, arguments)
+        except ToolNotFound:
+            return True, UNKNOWN
+        return result.is_error, result.text
+
+
+class OverMcp(Caller):
+    """A client of either era; one of the modern era gives back the handle that it was given last."""
+
+    def __init__(self, client: Client, heard: list[str]) -> None:
+        self.client = client
+        self.heard = heard
+        self.handle: str | None = None
+
+    @property
+    def meta(self) -> Any:
+        return {} if self.handle is None else {HANDLE_META: self.handle}
+
+    async def listed(self) -> dict[str, dict[str, Any]]:
+        tools = (await self.client.list_tools(cache_mode="bypass", meta=self.meta)).tools
+        return {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in tools}
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+        try:
+            result = await self.client.call_tool(name, dict(arguments), meta=self.meta)
+        except MCPError as error:
+            if str(error) != f"Unknown tool: {name}":
+                raise
+            return True, UNKNOWN
+        self.handle = (result.meta or {}).get(HANDLE_META, self.handle)
+        return bool(result.is_error), "\n".join(getattr(block, "text", "") for block in result.content)
+
+
+Connect = Callable[[ToolSet], AbstractAsyncContextManager[Caller]]
+
+
+@asynccontextmanager
+async def in_process(tools: ToolSet) -> AsyncGenerator[Caller]:
+    async with tools.open_session() as session:
+        yield InProcess(session)
+
+
+def over_mcp(era: Literal["legacy", "auto"]) -> Connect:
+    @asynccontextmanager
+    async def connect(tools: ToolSet) -> AsyncGenerator[Caller]:
+        async with connected(build_server(tools), era) as caller:
+            yield caller
+
+    return connect
+
+
+@asynccontextmanager
+async def connected(target: Any, era: Literal["legacy", "auto"]) -> AsyncGenerator[Caller]:
+    heard: list[str] = []
+
+    async def hear(message: IncomingMessage) -> None:
+        heard.append(getattr(message, "method", ""))
+
+    async with Client(target, mode=era, message_handler=hear) as client:
+        yield OverMcp(client, heard)
+
+
+WAYS: dict[str, Connect] = {"in process": in_process, "legacy": over_mcp("legacy"), "modern": over_mcp("auto")}
