@@ -10,7 +10,12 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = {"toolfold": "core", "toolfold_adapters": "adapters", "toolfold_specs": "specs"}
+PACKAGES = {
+    "toolfold": "core",
+    "toolfold_adapters": "adapters",
+    "toolfold_diagrams": "diagrams",
+    "toolfold_specs": "specs",
+}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,76 @@
+"""A writer of DOT: statements in the order in which they are made, every id and value quoted."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from .text import dot_string
+
+
+class Html(str):
+    """A label in Graphviz's subset of HTML, whose texts are escaped already; see `text.xml`."""
+
+    __slots__ = ()
+
+
+Value = str | int | float
+
+
+class Dot:
+    """One graph in the making.
+
+    Args:
+        name: Its name.
+        attributes: Those of the graph, as Graphviz knows them.
+        directed: Whether edges have a direction.
+    """
+
+    def __init__(self, name: str, *, directed: bool = True, **attributes: Value) -> None:
+        self._lines = [f"{'digraph' if directed else 'graph'} {dot_string(name)} {{"]
+        self._arrow = "->" if directed else "--"
+        self._depth = 1
+        for key, value in attributes.items():
+            self._add(f"{key}={_value(value)}")
+
+    def default(self, kind: str, **attributes: Value) -> None:
+        """Set what holds for every `node` or `edge` that follows, in the same cluster."""
+        self._add(f"{kind}{_attributes(attributes)}")
+
+    def node(self, key: str, label: str, **attributes: Value) -> None:
+        """Add a node."""
+        self._add(f"{dot_string(key)}{_attributes({'label': label, **attributes})}")
+
+    def edge(self, tail: str, head: str, **attributes: Value) -> None:
+        """Add an edge."""
+        self._add(f"{dot_string(tail)} {self._arrow} {dot_string(head)}{_attributes(attributes)}")
+
+    @contextmanager
+    def cluster(self, key: str, label: str = "", **attributes: Value) -> Generator[None]:
+        """Put what is added within into a box."""
+        self._add(f"subgraph {dot_string(f'cluster_{key}')} {{")
+        self._depth += 1
+        for name, value in {"label": label, **attributes}.items():
+            self._add(f"{name}={_value(value)}")
+        yield
+        self._depth -= 1
+        self._add("}")
+
+    def text(self) -> str:
+        """Return the graph as DOT."""
+        return "\n".join([*self._lines, "}"]) + "\n"
+
+    def _add(self, line: str) -> None:
+        self._lines.append("  " * self._depth + line)
+
+
+def _attributes(attributes: dict[str, Value]) -> str:
+    if not attributes:
+        return ""
+    return " [" + ", ".join(f"{name}={_value(value)}" for name, value in attributes.items()) + "]"
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, Html):
+        return f"<{value}>"
+    return dot_string(value) if isinstance(value, str) else f"{value:g}"

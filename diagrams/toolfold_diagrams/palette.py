@@ -1,0 +1,42 @@
+"""Colours, chosen from the set of Okabe and Ito, which people with any kind of colour blindness can tell apart.
+
+A box brings its own light ground and dark text, and lines have a tone between, so a picture reads on white and on dark.
+Colour never says anything alone: active groups also have a thick border and a filled dot, locked ones a dashed border,
+exclusions are dashed lines with blunt ends.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from toolfold import State
+
+INK = "#1b1f24"
+"""Text inside of boxes."""
+FAINT = "#57606a"
+"""Second lines inside of boxes."""
+LINE = "#7a838d"
+"""Lines and texts on the bare ground: at least 3 : 1 against white and against #0d1117."""
+EXCLUSION = "#d55e00"
+REFUSED = "#d55e00"
+GROUND = "#f6f8fa"
+"""Boxes that say nothing about a state."""
+FONT = "Helvetica,Arial,sans-serif"
+
+
+@frozen
+class Look:
+    """How the state of a group looks."""
+
+    fill: str
+    border: str
+    width: float
+    dashed: bool
+    mark: str
+
+
+LOOKS = {
+    State.ACTIVE: Look("#b3dcf2", "#0072b2", 2.5, False, "●"),
+    State.INACTIVE: Look("#ffffff", "#57606a", 1, False, "○"),
+    State.LOCKED: Look("#eceff2", "#8c959f", 1, True, "◌"),
+}
