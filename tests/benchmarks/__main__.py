@@ -20,6 +20,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "growth": ("sessions", "growth"),
     "traced-growth": ("sessions", "traced_growth"),
     "telemetry": ("telemetry", "measure"),
+    "loading": ("loading", "measure"),
     "wire": ("wire", "measure"),
     "serving": ("serving", "measure"),
     "imports": ("imports", "measure"),
