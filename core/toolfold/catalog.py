@@ -9,7 +9,7 @@ into the buckets of active groups, however much is registered (SPEC LST-5).
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
@@ -134,6 +134,11 @@ class Profile:
         if "*" in self.available:
             return True
         return any(name == path or name.startswith(f"{path}.") for name in (*self.active, *self.available))
+
+    def without(self, gone: Container[str]) -> Profile:
+        """Return the profile without some groups, which do not exist any more."""
+        active = tuple(path for path in self.active if path not in gone)
+        return evolve(self, active=active, available=tuple(path for path in self.available if path not in gone))
 
 
 @frozen

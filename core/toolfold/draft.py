@@ -149,7 +149,7 @@ class Draft:
         self._frozen = None
 
     def remove_group(self, path: str) -> GroupSpec:
-        """Remove a group, what is below it, and their tools (SPEC REG-5)."""
+        """Remove a group, what is below it, and their tools, also from the profiles that name it (SPEC REG-5, PRO-1)."""
         group = self.known(path)
         gone = {other for other in self._groups if other == path or other.startswith(f"{path}.")}
         self._groups = {name: spec for name, spec in self._groups.items() if name not in gone}
@@ -159,6 +159,7 @@ class Draft:
         self._release(before)
         remaining = (members - gone for members in self._exclusions)
         self._exclusions = {members: None for members in remaining if len(members) > 1}
+        self._profiles = {name: profile.without(gone) for name, profile in self._profiles.items()}
         self._frozen = None
         return group
 

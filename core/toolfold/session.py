@@ -77,7 +77,7 @@ class Session:
         self._whole = tools.catalog
         self._snapshot = Snapshot.of(tools.catalog_under(profile))
         self._dropped = tuple(start.kept(self._snapshot.catalog)[1]) if isinstance(start, Saved) else ()
-        self._steps = Steps()
+        self._steps = Steps(tools.observers)
         self._lent: tuple[str, ...] = ()
         self._listeners: tuple[Listener, ...] = ()
 
@@ -102,7 +102,10 @@ class Session:
             await self._tools.pool.admit(self)
             self._status = "open"
             try:
-                await self._set_up()
+                if isinstance(self._start, Saved):
+                    await self._restore(self._start)
+                elif self._start:
+                    await self.set_up(self._start)
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await self.close()
@@ -127,18 +130,32 @@ class Session:
         """
         failures: tuple[Exception, ...] = ()
         with anyio.CancelScope(shield=True):
-            async with self._steps.turn(self.id):
+            async with self._steps.turn(self.id, "close"):
                 if self._status == "closed":
                     return
                 try:
                     if self._status == "open":
-                        failures = (await self._carry_out(self._end, force=True)).failures
+                        told = bool(self._listeners)  # a connection may go on with another session
+                        failures = (await self._carry_out(self._end, force=True, compare=told)).failures
                 finally:  # a task cancelled by asyncio itself comes here with all hooks attempted
                     self._status = "closed"
                     self._listeners = ()
                     self._tools.pool.discard(self)
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
+
+    async def set_up(self, paths: Iterable[str]) -> None:
+        """Activate the groups that the session begins with, before anything is listed; raises as `transition` does.
+
+        Nobody has had a list that could differ, so the application state is not read for one (SPEC MOD-3).
+        """
+        step = Step(paths)
+        await self._begin_with(lambda: plan(self.snapshot, step))
+
+    @property
+    def tools(self) -> ToolSet:
+        """The tool set whose session this is."""
+        return self._tools
 
     @property
     def lent(self) -> tuple[str, ...]:
@@ -247,12 +264,15 @@ class Session:
             ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        spec, view = self._find("tool", name, view)
-        context = Context(self, name, view, request, spell, progress or no_progress)
-        result = await dispatch.run(narrowed(spec, view), arguments, context)
-        if not result.is_error and result.needs is None and name in view.snapshot.catalog.opened_by:
-            await self._open_on(name, view)
-        return result
+        with self._tools.observers.requested(self.id, "tool", name):
+            spec, view = self._find("tool", name, view)
+            context = Context(self, name, view, request, spell, progress or no_progress)
+            result = await dispatch.run(narrowed(spec, view), arguments, context)
+            self._tools.observers.answered(self.id, result.is_error)
+            if not result.is_error and result.needs is None and name in view.snapshot.catalog.opened_by:
+                with self._tools.observers.requested(self.id, "success", name):
+                    await self._open_on(name, view)
+            return result
 
     async def fetch(
         self, kind: Kind, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None
@@ -263,29 +283,31 @@ class Session:
             ToolNotFound: It is unknown or not available.
             InvalidArguments: The arguments do not fit.
         """
-        spec, view = self._find(kind, name)
-        return await self._answer(spec, arguments or {}, view, request)
+        with self._tools.observers.requested(self.id, kind, name):
+            spec, view = self._find(kind, name)
+            return await self._answer(spec, arguments or {}, view, request)
 
     async def read(self, uri: str, request: Any = None) -> Any:
         """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
 
         Raises `ToolNotFound` if no available resource has that URI.
         """
-        self._check_open()
-        self._tools.pool.touch(self)
-        view = self.view()
-        shelves = view.snapshot.catalog.shelves
-        resource = shelves["resource"].by_name.get(uri)
-        if resource is not None and available(resource, view):
-            found: tuple[Spec, dict[str, str]] | None = (resource, {})
-        else:
-            templates = shelves["resource_template"].by_name.values()
-            found = match([one for one in templates if available(one, view)], uri)
-        if found is None:
-            raise ToolNotFound(uri, self._tools.hint(resource, view), "resource")
-        spec, arguments = found
-        answer = await self._answer(spec, arguments, view, request)
-        return dispatch.to_contents(uri, spec.definition.get("mimeType"), answer)
+        with self._tools.observers.requested(self.id, "resource", uri):
+            self._check_open()
+            self._tools.pool.touch(self)
+            view = self.view()
+            shelves = view.snapshot.catalog.shelves
+            resource = shelves["resource"].by_name.get(uri)
+            if resource is not None and available(resource, view):
+                found: tuple[Spec, dict[str, str]] | None = (resource, {})
+            else:
+                templates = shelves["resource_template"].by_name.values()
+                found = match([one for one in templates if available(one, view)], uri)
+            if found is None:
+                raise ToolNotFound(uri, self._tools.hint(resource, view), "resource")
+            spec, arguments = found
+            answer = await self._answer(spec, arguments, view, request)
+            return dispatch.to_contents(uri, spec.definition.get("mimeType"), answer)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None) -> Any:
         """Return the messages of a prompt, in the form of the MCP specification (SPEC REG-9); raises as `fetch`."""
@@ -327,7 +349,7 @@ class Session:
         Raises as `activate` does, and `ExclusionConflict` if two groups to activate exclude one another.
         """
         step = Step(activate, deactivate)
-        async with self._steps.turn(self.id):
+        async with self._steps.turn(self.id, "transition", step, force):
             self._check_open()
             self._tools.pool.touch(self)
             return await self._carry_out(lambda: plan(self.snapshot, step), force, view)
@@ -341,14 +363,17 @@ class Session:
             InvalidDefinition: The value is not an immutable JSON value.
             ReentrantTransition: Asked by a hook of this session.
         """
-        self._check_open()
-        self._steps.refuse_reentry(self.id)
-        if not is_text(name) or not is_fact(value):
-            raise InvalidDefinition(str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such")
-        self._tools.pool.touch(self)
-        before = self.view(view)
-        self._snapshot = before.snapshot.with_facts({**before.snapshot.facts, name: value})
-        self._tell_listeners(changes(before, before.of(self._snapshot)))
+        with self._tools.observers.requested(self.id, "set_fact", name):
+            self._check_open()
+            self._steps.refuse_reentry(self.id)
+            if not is_text(name) or not is_fact(value):
+                raise InvalidDefinition(
+                    str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such"
+                )
+            self._tools.pool.touch(self)
+            before = self.view(view)
+            self._snapshot = before.snapshot.with_facts({**before.snapshot.facts, name: value})
+            self._tell_listeners(changes(before, before.of(self._snapshot)))
 
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
@@ -369,17 +394,15 @@ class Session:
 
     # -- within -------------------------------------------------------------------------------------------------------
 
-    async def _set_up(self) -> None:
-        """Take the step that the session starts with; hooks run, since the world that they set up may be gone."""
-        if not isinstance(self._start, Saved):
-            if self._start:
-                await self.transition(activate=self._start)
-            return
-        saved = self._start
+    async def _restore(self, saved: Saved) -> None:
+        """Take up a state; hooks run, since the world that they set up may be gone."""
         self._snapshot = self.snapshot.with_facts(saved.facts)
-        async with self._steps.turn(self.id):
-            await self._carry_out(lambda: saved.plan(self.snapshot), force=False)
+        await self._begin_with(lambda: saved.plan(self.snapshot))
         self._dropped = tuple(saved.kept(self.catalog)[1])
+
+    async def _begin_with(self, make_plan: MakePlan) -> None:
+        async with self._steps.turn(self.id, "start"):
+            await self._carry_out(make_plan, force=False, compare=False)
 
     def _check_open(self) -> None:
         if self._status != "open":
@@ -406,24 +429,25 @@ class Session:
         known = [path for path in self._lent if path in snapshot.catalog.index]
         return everything_left(snapshot, mask_of(snapshot.catalog, known))
 
-    async def _carry_out(self, make_plan: MakePlan, force: bool, view: View | None = None) -> Change:
+    async def _carry_out(
+        self, make_plan: MakePlan, force: bool, view: View | None = None, *, compare: bool = True
+    ) -> Change:
         timeout = self._tools.hook_timeout
-        commit = partial(self._commit, view)
+        commit = partial(self._commit, view, compare)
         try:
             return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force)
         except HookFailed as error:
             self._tools.observers.tell(RolledBack(self.id, error))
             raise
 
-    def _commit(self, view: View | None, planned: Plan, transaction: Transaction) -> Change:
+    def _commit(self, view: View | None, compare: bool, planned: Plan, transaction: Transaction) -> Change:
         before = self.view(view)
         transaction.commit()
         self._snapshot = (
             planned.after.with_facts(before.facts) if planned.after.facts != before.facts else planned.after
         )
-        after = before.of(self._snapshot)
-        entered, left = planned.paths
-        change = Change(entered, left, changes(before, after), tuple(transaction.failures))
+        lists = changes(before, before.of(self._snapshot)) if compare else frozenset[str]()
+        change = Change(*planned.paths, lists, tuple(transaction.failures))
         self._tools.observers.tell(Committed(self.id, change))
         if change.failures:
             log.warning("session %s: %d hooks failed and were passed over", self.id, len(change.failures))
@@ -434,6 +458,7 @@ class Session:
     def _tell_listeners(self, kinds: frozenset[str]) -> None:
         if not kinds:
             return
+        self._tools.observers.list_changed(self.id, kinds, len(self._listeners))
         for listener in self._listeners:
             try:
                 listener(kinds)

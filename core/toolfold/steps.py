@@ -17,8 +17,8 @@ from attrs import frozen
 from .catalog import GroupSpec, bits
 from .dispatch import settled
 from .errors import ReentrantTransition, ToolfoldError
-from .machine import Plan
-from .observe import Change, log
+from .machine import Plan, Step
+from .observe import Asked, Change, Observers, log
 from .transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
 
 if TYPE_CHECKING:
@@ -48,30 +48,36 @@ class HookContext:
 class Steps:
     """Takes the steps of one session."""
 
-    __slots__ = ("_lock", "_running")
+    __slots__ = ("_lock", "_observers", "_running")
 
-    def __init__(self) -> None:
+    def __init__(self, observers: Observers) -> None:
         self._lock: anyio.Lock | None = None
+        self._observers = observers
         self._running: Transaction | None = None
 
     @asynccontextmanager
-    async def turn(self, session: str) -> AsyncGenerator[None]:
+    async def turn(
+        self, session: str, what: Asked, step: Step | None = None, force: bool = False
+    ) -> AsyncGenerator[None]:
         """Wait for the steps that came before, and keep later ones waiting until the end.
+
+        Tracers are told who asks for what: `what`, `step` and `force` are for them alone.
 
         Raises:
             ReentrantTransition: Asked from within a hook of this session's own step (SPEC HOOK-7).
         """
-        self.refuse_reentry(session)
-        if self._lock is None:
-            self._lock = anyio.Lock(fast_acquire=True)
-        lock = self._lock
-        await lock.acquire()
-        try:
-            yield
-        finally:
-            if lock.statistics().tasks_waiting == 0:
-                self._lock = None
-            lock.release()
+        with self._observers.requested(session, what, "", step, force):
+            self.refuse_reentry(session)
+            if self._lock is None:
+                self._lock = anyio.Lock(fast_acquire=True)
+            lock = self._lock
+            await lock.acquire()
+            try:
+                yield
+            finally:
+                if lock.statistics().tasks_waiting == 0:
+                    self._lock = None
+                lock.release()
 
     def refuse_reentry(self, session: str) -> None:
         """Raise `ReentrantTransition` if the caller runs within a hook of this session's step."""
@@ -99,6 +105,7 @@ class Steps:
         """
         while True:
             planned = make_plan()
+            self._observers.planned(session.id, planned)
             if not planned.changes:
                 return Change()
             transaction = _transaction(planned, session.lent, force)
@@ -129,7 +136,8 @@ class Steps:
             while (call := transaction.next()) is not None:
                 shielded = transaction.state == ROLLING_BACK or interrupted is not None
                 try:
-                    with anyio.CancelScope(shield=shielded):
+                    told = self._observers.hook(session.id, call.group.path, call.phase, call.undoes)
+                    with told, anyio.CancelScope(shield=shielded):
                         await _run_hook(session, call, timeout)
                 except Exception as error:
                     transaction.failed(call, error)

@@ -22,7 +22,7 @@ from .errors import ConfigError, ExclusionConflict, SessionClosed
 from .listing import GroupInfo, Page
 from .modes import Modes
 from .names import canonical_key, qualified_name
-from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, log
+from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
 from .persist import read
 from .pool import SessionPool
 from .session import Session
@@ -425,11 +425,20 @@ class ToolSet:
         if self._on_hidden != "hint" or spec is None:
             return None
         missing = sorted((path for path in anchors(spec.rule) if not view.is_group_active(path)), key=canonical_key)
-        return f"activate the group {missing[0]} first" if missing else None
+        if not missing or not view.snapshot.catalog.index.keys() >= set(missing):
+            return None  # no group would help, or one that does not exist here (SPEC PRO-1)
+        return f"activate the group {missing[0]} first"
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""
         return self.observers.add(observer)
+
+    def trace(self, tracer: Tracer) -> Callable[[], None]:
+        """Have `tracer(event)` called with each event, and with each request, plan and hook as it happens.
+
+        Returns a function that ends that. See `toolfold.observe` for what is told.
+        """
+        return self.observers.add_tracer(tracer)
 
     def _report(self, spec: Spec, error: Exception, mode: str | None) -> None:
         reported = self._reported.setdefault(spec, set())

@@ -1,47 +1,21 @@
-"""SPEC GRP-1, GRP-2: manifests, with document C's tests of its loader of manifests, and over MCP in both eras."""
+"""SPEC GRP-1, GRP-2: manifests, with document C's tests of its loader of manifests.
+
+What clients of both eras see of them is in tests/adapters/mcp/test_manifests_served.py.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import mcp_types as types
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mcp import Client
-from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.support import client_of, names_of, target_of
+from tests.adapters.manifests import BAD_ENTRIES, BAD_FILES, META, SCHEMA, but_one, entry, every, load, write
 from toolfold import ManifestError, ToolSet, WireNames, prompt_section
 from toolfold_adapters.manifests import ManifestReport, load_manifests
-
-SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}}
-META = {"_meta": True, "display_name": "Google Gmail", "description": "Email tools"}
-MODERN = "2026-07-28"
-
-
-def entry(name: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "description": f"Does {name}", "function": f"js_{name}", "parameters": SCHEMA, **more}
-
-
-def write(folder: Path, **files: Any) -> None:
-    """Write files named after the arguments; a text or bytes as they are, anything else as JSON."""
-    for name, content in files.items():
-        raw = content if isinstance(content, str | bytes) else json.dumps(content)
-        (folder / f"{name}.json").write_bytes(raw if isinstance(raw, bytes) else raw.encode())
-
-
-def every(name: str) -> Callable[..., Any]:
-    """A handler for every name, which answers with it."""
-    return lambda arguments: f"{name}: {arguments}"
-
-
-def load(folder: Path, handlers: Any = every, **options: Any) -> tuple[ToolSet, ManifestReport]:
-    tools = ToolSet("assistant", control="load_tool_group")
-    return tools, load_manifests(tools, folder, handlers=handlers, **options)
 
 
 def errors(report: ManifestReport) -> list[tuple[str, str, str]]:
@@ -95,6 +69,7 @@ def test_document_c_manifest_the_meta_element_is_never_a_tool(tmp_path: Path, mo
 def test_what_a_meta_element_leaves_out_comes_from_the_file_name(
     tmp_path: Path, meta: dict[str, str], expected: tuple[str, str]
 ) -> None:
+    """Document C, step 6a: what stands in for a missing name or description."""
     write(tmp_path, my_tools=[{"_meta": True, **meta}, entry("t")])
     [group] = load(tmp_path)[0].groups()
     assert (group.display_name, group.description) == expected
@@ -102,6 +77,7 @@ def test_what_a_meta_element_leaves_out_comes_from_the_file_name(
 
 @pytest.mark.spec("GRP-1", "GRP-4")
 async def test_a_file_with_one_object_is_a_core_tool_and_folders_and_files_are_read_in_order(tmp_path: Path) -> None:
+    """Document C, steps 5d and 6b: which files are groups."""
     write(tmp_path, read_file=entry("read_file"), pdf=[entry("pdf_info")], google_gmail=[META, entry("gmail_search")])
     (tmp_path / "notes.txt").write_text("no manifest")
     single = tmp_path / "single.tool"
@@ -171,34 +147,6 @@ async def test_a_handler_is_found_by_the_name_of_the_tool_or_by_its_function(tmp
     assert (await tools.call_tool("t")).text == "by name: {}"
 
 
-BAD_ENTRIES: Mapping[str, tuple[Any, str, str]] = {
-    "no object": ("text", "entry 2", "must be an object"),
-    "null": (None, "entry 2", "must be an object"),
-    "no name": ({"parameters": SCHEMA}, "entry 2", "no name"),
-    "name that is no text": (entry(5), "entry 2", "name must be a text"),
-    "invalid name": (entry("b c"), "entry 2 (b c)", "not a valid name"),
-    "dotted name": (entry("other.b"), "entry 2 (other.b)", "its group must agree"),
-    "no schema": ({"name": "b"}, "entry 2 (b)", "no schema"),
-    "invalid schema": (entry("b", parameters={"type": "objekt"}), "entry 2 (b)", "not valid JSON Schema"),
-    "schema of something else": (entry("b", parameters={"type": "array"}), "entry 2 (b)", 'root type "object"'),
-    "schema that is none": (entry("b", parameters=[]), "entry 2 (b)", "must be a JSON object"),
-    "description that is no text": (entry("b", description=5), "entry 2 (b)", "description is int"),
-    "wrong annotations": (entry("b", annotations={"readOnlyHint": "yes"}), "entry 2 (b)", "readOnlyHint"),
-    "wrong icons": (entry("b", icons=5), "entry 2 (b)", "icons must be a list"),
-    "wrong tags": (entry("b", tags="read"), "entry 2 (b)", "tags must be a list"),
-    "wrong hidden": (entry("b", hidden="no"), "entry 2 (b)", "hidden must be true or false"),
-    "meta elsewhere": (META, "entry 2", "_meta element must be the first"),
-    "meta that is neither": (entry("b", _meta="x"), "entry 2 (b)", "meta must be a JSON object"),
-    "duplicate": (entry("a"), "entry 2 (a)", "'a' is registered already"),
-    "name of the loader": (entry("load_tool_group"), "entry 2 (load_tool_group)", "registered already"),
-    "no handler": (entry("unhandled"), "entry 2 (unhandled)", "no handler for 'unhandled' or 'js_unhandled'"),
-}
-
-
-def but_one(name: str) -> Callable[..., Any] | None:
-    return None if name.endswith("unhandled") else every(name)
-
-
 @pytest.mark.spec("GRP-2")
 @pytest.mark.parametrize("kind", BAD_ENTRIES)
 def test_a_bad_entry_is_reported_where_it_is_and_loses_nothing_else(tmp_path: Path, kind: str) -> None:
@@ -210,20 +158,6 @@ def test_a_bad_entry_is_reported_where_it_is_and_loses_nothing_else(tmp_path: Pa
     assert problem in what
     assert contents(tools) == {"group": ["a", "z"], "other": ["x"]}
     assert str(report.errors[0]) == f"{tmp_path / 'group.json'}, {position}: {what}."
-
-
-BAD_FILES: Mapping[str, tuple[Any, str, str]] = {
-    "not JSON": ('[\n  {"name": "a",}\n]', "line 2, column 16", "not JSON"),
-    "nothing": ("", "line 1, column 1", "not JSON"),
-    "not UTF-8": (b'["\xff"]', "byte 2", "not UTF-8"),
-    "nested without end": ("[" * 100_000, "file", "beyond all bounds"),
-    "a number without end": ("[" + "9" * 5_000 + "]", "file", "beyond all bounds"),
-    "a text": ('"tools"', "file", "must hold an array"),
-    "an object that is no tool": ({"tools": []}, "file", "must hold an array"),
-    "a tool without schema": ({"name": "core"}, "file", "no schema"),
-    "an empty array": ([], "group", "no tools"),
-    "a group of nothing but meta": ([META], "group", "no tools"),
-}
 
 
 @pytest.mark.spec("GRP-2")
@@ -373,64 +307,3 @@ def test_whatever_a_file_holds_the_others_are_loaded(tmp_path: Path, content: An
     assert sorted(loaded) == sorted(set(tools.catalog.tools) - {"load_tool_group"})
     assert report.errors or "any" in contents(tools) or len(loaded) == 2
     json.dumps([dict(spec.definition) for spec in report.tools], allow_nan=False)
-
-
-# -- over MCP ---------------------------------------------------------------------------------------------------------
-
-
-def from_manifests(folder: Path) -> ToolSet:
-    write(folder, exec=entry("exec"), pdf=[entry("pdf_info"), entry("pdf_pages")])
-    write(folder, google_gmail=[META, entry("gmail_search"), {"name": "broken"}], broken="[")
-    tools, report = load(folder)
-    assert [error.position for error in report.errors] == ["line 1, column 2", "entry 3 (broken)"]
-    return tools
-
-
-def text_of(result: types.CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
-
-
-async def refused(client: Client, arguments: dict[str, Any]) -> tuple[str, Any]:
-    result = await client.call_tool("load_tool_group", arguments)
-    assert result.is_error
-    return text_of(result), result.structured_content
-
-
-LOADED = "Loaded 1 tools from group 'Google Gmail':\n- gmail_search: Does gmail_search"
-
-
-@pytest.mark.spec("GRP-1", "GRP-2", "GRP-3", "DEL-1", "DEL-2")
-@pytest.mark.parametrize("era", ["legacy", MODERN])
-@pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_document_c_a_client_loads_a_group_and_calls_its_tools(tmp_path: Path, transport: str, era: str) -> None:
-    async with target_of(transport, from_manifests(tmp_path)) as target, client_of(target, era) as (client, listener):
-        start = await names_of(client)
-        assert {"exec", "load_tool_group"} == set(start) - {"call_tool"}
-        with pytest.raises(MCPError, match="gmail_search"):
-            await client.call_tool("gmail_search", {"query": "is:unread"})
-        text, structured = await refused(client, {"group_name": "nonexistent"})
-        assert text == "Tool group 'nonexistent' not found. Available groups: google_gmail, pdf"
-        assert structured["error_type"] == "not_found"
-        text, structured = await refused(client, {})
-        assert text == "Required parameter 'group_name' is missing."
-        assert structured["error_type"] == "missing_parameter"
-
-        result = await client.call_tool("load_tool_group", {"group_name": "google_gmail"})
-        assert text_of(result).startswith(LOADED)
-        told: Any = result.structured_content
-        arguments = {"query": "is:unread"}
-        if era == "legacy":
-            assert await listener.next() == "notifications/tools/list_changed"
-            assert set(await names_of(client)) == {*start, "gmail_search"}
-            found = await client.call_tool("gmail_search", arguments)
-            again = await client.call_tool("load_tool_group", {"group_name": "google_gmail"})
-        else:
-            assert await names_of(client) == start
-            assert [tool["name"] for tool in told["tools"]] == ["gmail_search"]
-            through = {"name": "gmail_search", "arguments": arguments, "handle": told["handle"]}
-            found = await client.call_tool("call_tool", through)
-            again = await client.call_tool("load_tool_group", {"group_name": "google_gmail", "handle": told["handle"]})
-        assert text_of(found) == f"gmail_search: {arguments}"
-        assert text_of(again).startswith("Tool group 'Google Gmail' was loaded already, so nothing changed.")
-        assert again.structured_content is not None
-        assert again.structured_content["changed"] is False

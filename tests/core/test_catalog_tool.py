@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from tests.core.document_d import ALL, ARGUMENTS, SECTIONS, WRONG_ARGUMENTS, names, shop
 from toolfold import (
     DuplicateName,
     InvalidDefinition,
@@ -19,29 +19,6 @@ from toolfold import (
     Visibility,
 )
 
-SECTIONS = ("tools", "prompts", "resources", "resource_templates")
-ADMIN: Mapping[str, Any] = {"title": "Wipe", "annotations": {"destructiveHint": True}, "meta": {"x": 1}}
-
-
-def shop(**options: Any) -> ToolSet:
-    """Return a shop with something of every kind: listed, hidden, in a group, behind a predicate."""
-    tools = ToolSet("shop", control="none")
-    tools.register("search", lambda: "", description="Find an ITEM", category="Goods")
-    tools.register("wipe", lambda: "", hidden=True, category="Admin", **ADMIN)
-    tools.register("plain", lambda: "")
-    tools.register_group("orders")
-    tools.register("open", lambda: "", group="orders", category="goods")
-    tools.register("audit", lambda: "", visibility=Visibility.when(lambda view: "auditor" in view.facts))
-    tools.register_prompt("review", lambda: "", description="Review an item")
-    tools.register_prompt("insult", lambda: "", hidden=True)
-    tools.register_prompt("refund", lambda: "", group="orders")
-    tools.register_resource("shop://items", lambda: "", name="all")
-    tools.register_resource("shop://ledger", lambda: "", name="books", hidden=True)
-    tools.register_resource_template("shop://items/{id}", lambda arguments: "", name="one")
-    tools.register_resource_template("shop://orders/{id}", lambda arguments: "", name="order", group="orders")
-    tools.register_catalog_tool(**{"hidden": True, **options})
-    return tools
-
 
 async def ask(session: Session, **arguments: Any) -> dict[str, list[dict[str, Any]]]:
     result = await session.call("catalog", arguments)
@@ -50,54 +27,8 @@ async def ask(session: Session, **arguments: Any) -> dict[str, list[dict[str, An
     return sections
 
 
-def names(sections: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
-    return {section: [entry["name"] for entry in entries] for section, entries in sections.items()}
-
-
-ALL = {
-    "tools": ["catalog", "plain", "search", "wipe"],
-    "prompts": ["insult", "review"],
-    "resources": ["all", "books"],
-    "resource_templates": ["one"],
-}
-"""What is available in a new session."""
-
-LISTED = {"tools": ["plain", "search"], "prompts": ["review"], "resources": ["all"], "resource_templates": ["one"]}
-GOODS = {**ALL, "tools": ["search"]}
-NOTHING: dict[str, list[str]] = {section: [] for section in SECTIONS}
-
-
 @pytest.mark.spec("CAT-1", "CAT-2")
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ({}, ALL),
-        ({"type": "all"}, ALL),
-        ({"type": "tools"}, {"tools": ALL["tools"]}),
-        ({"type": "prompts"}, {"prompts": ALL["prompts"]}),
-        ({"type": "resources"}, {"resources": ALL["resources"]}),
-        ({"type": "resource_templates"}, {"resource_templates": ALL["resource_templates"]}),
-        ({"query": ""}, ALL),
-        ({"query": "WIP"}, {**NOTHING, "tools": ["wipe"]}),
-        (
-            {"query": "item"},
-            {"tools": ["search"], "prompts": ["review"], "resources": ["all"], "resource_templates": ["one"]},
-        ),
-        ({"query": "SHOP://L"}, {**NOTHING, "resources": ["books"]}),
-        ({"query": "{id}"}, {**NOTHING, "resource_templates": ["one"]}),
-        ({"query": "goods"}, NOTHING),
-        ({"query": "nothing has this"}, NOTHING),
-        ({"category": "Goods"}, GOODS),
-        ({"category": "gOODS"}, GOODS),
-        ({"category": "good"}, {**ALL, "tools": []}),
-        ({"category": ""}, {**ALL, "tools": []}),
-        ({"include_hidden": True}, ALL),
-        ({"include_hidden": False}, LISTED),
-        ({"type": "tools", "category": "admin", "query": "W"}, {"tools": ["wipe"]}),
-        ({"type": "tools", "category": "admin", "include_hidden": False}, {"tools": []}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("arguments", "expected"), ARGUMENTS, ids=str)
 async def test_arguments_choose_what_is_shown(arguments: dict[str, Any], expected: dict[str, list[str]]) -> None:
     """Document D, arguments of the catalog tool and their defaults; `category` filters tools only."""
     sections = await ask(shop().default_session, **arguments)
@@ -106,17 +37,7 @@ async def test_arguments_choose_what_is_shown(arguments: dict[str, Any], expecte
 
 
 @pytest.mark.spec("CAT-1", "CALL-2")
-@pytest.mark.parametrize(
-    ("arguments", "place"),
-    [
-        ({"type": "everything"}, "arguments.type"),
-        ({"type": None}, "arguments.type"),
-        ({"query": 5}, "arguments.query"),
-        ({"category": ["Goods"]}, "arguments.category"),
-        ({"include_hidden": "no"}, "arguments.include_hidden"),
-        ({"everything": True}, "'everything'"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "place"), WRONG_ARGUMENTS)
 async def test_wrong_arguments_are_refused_by_place(arguments: dict[str, Any], place: str) -> None:
     result = await shop().call_tool("catalog", arguments)
     assert result.is_error
@@ -160,6 +81,7 @@ async def test_what_is_shown_follows_the_callers_snapshot() -> None:
 
 @pytest.mark.spec("CAT-2")
 async def test_all_that_is_shown_can_be_called_and_nothing_else() -> None:
+    """Document D, the catalog tool: what it shows is there to be called."""
     tools = shop()
     async with tools.open_session() as session:
         shown = {entry["name"] for entry in (await ask(session))["tools"]}

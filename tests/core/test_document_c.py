@@ -1,48 +1,19 @@
 """Document C's tests of its registry, its loader and its chat loop, in the terms of this library.
 
-Those of its manifests are in tests/adapters/test_manifests.py.
+Through clients of both eras they are in tests/adapters/mcp/test_document_c.py, of conversations in
+tests/adapters/inprocess/test_conversation.py; those of its manifests are in tests/adapters/test_manifests.py.
 """
 
 import pytest
 
+from tests.core.document_c import CORE, GROUPED, SECTION, assistant, listed_with, names
 from toolfold import Session, ToolNotFound, ToolSet, prompt_section, system_prompt
-
-GROUPS = {
-    "config": ("Configuration", "Manage providers, models and app settings"),
-    "pdf": ("PDF Tools", "Extract text, get info, and render pages from PDF files"),
-    "scheduled_tasks": ("Scheduled Tasks", "Create, list, run, update, and delete scheduled tasks"),
-}
-TOOLS = {
-    "get_current_time": (None, "Tell the time"),
-    "exec": (None, "Run a command"),
-    "get_config": ("config", "Read a setting"),
-    "set_config": ("config", "Write a setting"),
-    "pdf_info": ("pdf", "Say how many pages there are"),
-    "pdf_extract_text": ("pdf", "Give the text of pages"),
-    "list_scheduled_tasks": ("scheduled_tasks", "Name the tasks"),
-}
-
-
-def assistant() -> ToolSet:
-    """A few of document C's tools, in three of its groups and in none."""
-    tools = ToolSet("assistant", control="load_tool_group")
-    for name, (title, description) in GROUPS.items():
-        tools.register_group(name, description, title=title)
-    for name, (group, description) in TOOLS.items():
-        tools.register(name, lambda: "done", description=description, group=group, flat=group is not None)
-    return tools
-
-
-def names(specs: object) -> list[str]:
-    return [spec.name for spec in specs]  # type: ignore[attr-defined]
-
-
-CORE = ["exec", "get_current_time", "load_tool_group"]
 
 
 @pytest.mark.spec("GRP-4")
 def test_document_c_registry_core_tools_leave_out_those_of_groups() -> None:
     assert names(assistant().core_tools()) == CORE
+    assert len(CORE) == 13
     two = ToolSet("two", control="none")
     two.register_group("config")
     two.register("core_tool", lambda: "")
@@ -53,9 +24,11 @@ def test_document_c_registry_core_tools_leave_out_those_of_groups() -> None:
 @pytest.mark.spec("GRP-4")
 def test_document_c_registry_group_tools_are_those_of_one_group() -> None:
     tools = assistant()
-    assert names(tools.group_tools("config")) == ["get_config", "set_config"]
-    assert names(tools.group_tools("pdf")) == ["pdf_extract_text", "pdf_info"]
-    assert tools.group_tools("pdf")[1].description == "Say how many pages there are"
+    assert {group: names(tools.group_tools(group)) for group in GROUPED} == {
+        group: sorted(tools) for group, tools in GROUPED.items()
+    }
+    assert [len(tools.group_tools(group)) for group in GROUPED] == [17, 4, 3, 5]
+    assert tools.group_tools("pdf")[1].description == "Does pdf_info"
 
 
 @pytest.mark.spec("GRP-4")
@@ -78,9 +51,8 @@ def test_document_c_registry_every_group_has_its_tools_wherever_they_come_from()
     tools = assistant()
     tools.register("gmail_search", lambda arguments: "", input_schema={"type": "object"}, description="", group="pdf")
     assert {group.path: names(tools.group_tools(group.path)) for group in tools.groups()} == {
-        "config": ["get_config", "set_config"],
-        "pdf": ["pdf.gmail_search", "pdf_extract_text", "pdf_info"],
-        "scheduled_tasks": ["list_scheduled_tasks"],
+        **{group: sorted(names) for group, names in GROUPED.items()},
+        "pdf": ["pdf.gmail_search", "pdf_extract_text", "pdf_info", "pdf_render_page"],
     }
 
 
@@ -102,7 +74,7 @@ async def test_document_c_loader_a_valid_group_is_answered_with_its_tools() -> N
     assert not result.is_error
     assert "pdf_info" in result.text
     assert "pdf_extract_text" in result.text
-    assert "Loaded 2 tools" in result.text
+    assert "Loaded 3 tools" in result.text
 
 
 @pytest.mark.spec("GRP-3")
@@ -137,19 +109,9 @@ async def test_document_c_chat_2_loading_a_group_adds_its_tools_to_the_next_list
     tools = assistant()
     async with tools.open_session() as session:
         await load(session, "pdf")
-        assert set(session.list_tools().names) == {*CORE, *names(tools.group_tools("pdf"))}
+        assert list(session.list_tools().names) == listed_with("pdf")
         await load(session, "config")
-        assert set(session.list_tools().names) == {*CORE, *names(tools.group_tools("pdf")), "get_config", "set_config"}
-
-
-SECTION = """\
-## Available Tool Groups
-
-Use `load_tool_group` to load tools from a group before using them.
-
-- config: Manage providers, models and app settings
-- pdf: Extract text, get info, and render pages from PDF files
-- scheduled_tasks: Create, list, run, update, and delete scheduled tasks"""
+        assert list(session.list_tools().names) == listed_with("pdf", "config")
 
 
 @pytest.mark.spec("GRP-5")

@@ -170,6 +170,7 @@ async def test_a_default_of_an_object_is_filled_in_too_and_null_is_a_default() -
     ],
 )
 async def test_a_field_specification_checks_types_enums_and_bounds(arguments: dict[str, Any], place: str) -> None:
+    """Document D, schema form 1: the options of its example, each overstepped."""
     assert place in await error_of(arguments, input=SPEC)
 
 

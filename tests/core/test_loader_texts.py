@@ -63,6 +63,7 @@ async def test_loading_is_answered_in_the_words_of_document_c() -> None:
 
 @pytest.mark.spec("GRP-3", "CTL-4")
 async def test_loading_twice_changes_nothing_and_says_so() -> None:
+    """Document C, step 4b: a loaded group is not added again."""
     tools = mail()
     await told(tools, group_name="google_gmail")
     before = tools.default_session.snapshot
@@ -132,6 +133,7 @@ async def test_where_there_are_no_groups_none_are_named() -> None:
 
 @pytest.mark.spec("GRP-3", "PRO-1", "SES-6")
 async def test_groups_that_are_not_for_the_model_are_not_found() -> None:
+    """Document C, security considerations: loading bypasses nothing."""
     tools = mail()
     outside = await told(tools, group_name="receipts")
     assert outside[0] == "Tool group 'receipts' not found. Available groups: google_drive, google_gmail, hollow"
@@ -213,6 +215,7 @@ LINES = "- google_drive: Files\n- google_gmail: Email: search and send\n- hollow
 
 @pytest.mark.spec("GRP-5")
 def test_the_section_stands_after_a_base_prompt_and_alone_without_one() -> None:
+    """Document C, step 4d and system prompt format."""
     tools = mail()
     assert prompt_section(tools) == GUIDE + LINES
     assert system_prompt("Be kind.\n", tools) == "Be kind.\n\n\n---\n\n" + GUIDE + LINES
@@ -223,6 +226,7 @@ def test_the_section_stands_after_a_base_prompt_and_alone_without_one() -> None:
 @pytest.mark.spec("GRP-5")
 @pytest.mark.parametrize("control", ["load_tool_group", "expand_tools", "per_group"])
 def test_without_groups_there_is_no_section(control: str) -> None:
+    """Document C, step 4d: no groups, no section."""
     tools = ToolSet("t", control=control)
     tools.register_group("gate", opens_on=success_of("x"))
     assert prompt_section(tools) == ""

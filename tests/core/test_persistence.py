@@ -183,6 +183,7 @@ def gated() -> ToolSet:
 
 @pytest.mark.spec("PER-4")
 async def test_a_transient_group_is_not_dumped_and_neither_is_what_is_in_it() -> None:
+    """Document B, progressive disclosure: the flag is not persisted."""
     tools = gated()
     data = await dump_of(tools, "gate", "gate.inner", "calendar")
     assert data["active"] == ["calendar"]

@@ -4,6 +4,7 @@ import pytest
 
 from toolfold import (
     ConfigError,
+    Context,
     DuplicateName,
     ExclusionConflict,
     GroupNotFound,
@@ -12,7 +13,9 @@ from toolfold import (
     ToolfoldError,
     ToolNotFound,
     ToolSet,
+    Visibility,
 )
+from toolfold.prompts import prompt_section
 
 
 def answer() -> str:
@@ -175,3 +178,163 @@ def test_a_catalog_under_a_profile_leaves_the_catalog_alone() -> None:
     assert {spec.group for spec in restricted.tools.values()} == {None, "b"}
     assert len(catalog.groups) == 5
     assert restricted.under(Profile(name="q")).index == {}
+
+
+@pytest.mark.spec("PRO-1")
+async def test_prompts_resources_and_templates_of_other_groups_do_not_exist() -> None:
+    tools = desk()
+    for path in ("a", "c"):
+        tools.register_resource(f"shelf:{path}", answer, group=path, name=path)
+        tools.register_resource_template(f"{path}:{{item}}", lambda given: "done", group=path, name=path)
+    async with tools.open_session(Profile(name="p", active=("a",), available=("b",))) as session:
+        await session.activate("b")
+        assert session.list("prompt").names == ("a.p", "b.p")
+        assert session.list("resource").names == ("shelf:a",)
+        assert session.list("resource_template").names == ("a:{item}",)
+        assert await session.read("a:one")
+        for uri in ("shelf:c", "c:one"):
+            with pytest.raises(ToolNotFound):
+                await session.read(uri)
+        with pytest.raises(ToolNotFound):
+            await session.get_prompt("c.p")
+
+
+@pytest.mark.spec("PRO-1", "VIS-2")
+async def test_a_rule_that_names_a_group_outside_is_of_a_group_that_is_never_active() -> None:
+    tools = desk()
+    tools.register("with_c", answer, visibility=Visibility.group("c"))
+    tools.register("without_c", answer, visibility=~Visibility.group("c"))
+    tools.register("flat_c", answer, group="c", flat=True, visibility=Visibility.always())
+    tools.register("either", answer, visibility=Visibility.group("c") | Visibility.group("b"))
+    async with tools.open_session(Profile(name="p", active=("b",))) as session:
+        names = set(session.list_tools().names)
+        assert {"without_c", "either"} <= names
+        assert not {"with_c", "flat_c"} & names
+        for name in ("with_c", "flat_c"):
+            with pytest.raises(ToolNotFound):
+                await session.call(name)
+
+
+@pytest.mark.spec("PRO-1", "CALL-1")
+async def test_a_hint_names_no_group_outside_of_the_profile() -> None:
+    tools = ToolSet("desk", on_hidden="hint")
+    for path in ("a", "c"):
+        tools.register_group(path)
+    tools.register("with_c", answer, visibility=Visibility.group("c"))
+    tools.register("with_both", answer, visibility=Visibility.group("a") & Visibility.group("c"))
+    tools.register("with_a", answer, visibility=Visibility.group("a"))
+    hints = {}
+    for profile in (None, Profile(name="p", available=("a",))):
+        async with tools.open_session(profile) as session:
+            for name in ("with_a", "with_both", "with_c"):
+                with pytest.raises(ToolNotFound) as caught:
+                    await session.call(name)
+                hints[name, profile and profile.name] = caught.value.hint
+    assert hints == {
+        ("with_a", None): "activate the group a first",
+        ("with_both", None): "activate the group a first",
+        ("with_c", None): "activate the group c first",
+        ("with_a", "p"): "activate the group a first",
+        ("with_both", "p"): None,
+        ("with_c", "p"): None,
+    }
+
+
+@pytest.mark.spec("PRO-1", "REG-3", "ACT-10")
+async def test_a_group_outside_neither_excludes_nor_counts_nor_opens_by_itself() -> None:
+    ran: list[str] = []
+    tools = ToolSet("desk", max_active=1, evict="oldest")
+    for path in ("a", "b", "c"):
+        tools.register_group(path, on_activate=lambda context: ran.append(context.group))
+    tools.register_group("d", opens_on="ping", on_activate=lambda context: ran.append(context.group))
+    tools.register("ping", answer)
+    tools.register_exclusion("a", "c")
+    async with tools.open_session(Profile(name="p", active=("a",), available=("b",))) as session:
+        await session.call("ping")
+        assert session.active == ("a",)
+        assert await session.activate("b")
+        assert session.active == ("b",)
+        with pytest.raises(GroupNotFound):
+            await session.transition(activate=["a"], deactivate=["c"])
+        assert session.active == ("b",)
+    assert ran == ["a", "b"]
+
+
+@pytest.mark.spec("PRO-1", "CALL-5")
+async def test_a_handler_can_not_reach_beyond_the_profile() -> None:
+    tools = desk()
+
+    async def widen(context: Context) -> str:
+        assert not context.view.is_group_active("c")
+        with pytest.raises(GroupNotFound):
+            await context.activate("c")
+        return "refused"
+
+    tools.register("widen", widen)
+    async with tools.open_session(Profile(name="p", available=("a",))) as session:
+        assert (await session.call("widen")).text == "refused"
+        assert session.active == ()
+
+
+@pytest.mark.spec("PRO-1", "GRP-5")
+def test_the_section_of_a_system_prompt_names_the_groups_of_the_profile_alone() -> None:
+    for control in ("per_group", "load_tool_group", "expand_tools"):
+        tools = desk(control)
+        section = prompt_section(tools.open_session(Profile(name="p", active=("b",), available=("a",))))
+        assert [line for line in section.splitlines() if line.startswith("- ")] == ["- a: About a", "- b: About b"]
+        assert prompt_section(tools.open_session(Profile(name="none"))) == ""
+
+
+@pytest.mark.spec("PRO-1", "PER-1", "PER-2")
+async def test_a_session_restored_under_a_profile_has_no_more_than_the_profile() -> None:
+    tools = desk()
+    tools.register_profile(Profile(name="narrow", active=("a",), available=("b",)))
+    async with tools.open_session(active=["a", "a.x", "c"]) as free:
+        wide = free.dump()
+    async with tools.restore_session(wide, "narrow") as session:
+        assert (session.active, session.dropped) == (("a",), ("a.x", "c"))
+        with pytest.raises(GroupNotFound):
+            await session.activate("c")
+        assert session.dump()["profile"] == "narrow"
+
+
+@pytest.mark.spec("PRO-1", "REG-5")
+async def test_a_profile_lives_on_without_a_group_that_is_unregistered() -> None:
+    tools = desk()
+    tools.register_profile(Profile(name="p", active=("a", "b"), available=("a.x",)))
+    tools.register_profile(Profile(name="all", active=("a",), available="*"))
+    async with tools.open_session("p") as old:
+        await tools.unregister_group("a")
+        assert old.active == ("b",)
+        async with tools.open_session("p") as session, tools.open_session("all") as other:
+            assert session.active == ("b",)
+            assert [info.name for info in session.list_groups()] == ["b"]
+            assert other.active == ()
+            assert [info.name for info in other.list_groups()] == ["b", "c"]
+        assert tools.catalog.profiles["p"] == Profile(name="p", active=("b",))
+    tools.register_group("a")
+    async with tools.open_session("p") as session:
+        with pytest.raises(GroupNotFound):
+            await session.activate("a")
+
+
+@pytest.mark.spec("PRO-3")
+@pytest.mark.parametrize(("read_only", "kept"), [(None, "rwn"), (True, "r"), (False, "wn")])
+async def test_a_tool_that_does_not_say_that_it_only_reads_does_not_only_read(
+    read_only: bool | None, kept: str
+) -> None:
+    tools = ToolSet("desk", control="expand_tools")
+    tools.register_group("g")
+    tools.register("r", answer, group="g", flat=True, annotations={"readOnlyHint": True, "openWorldHint": True})
+    tools.register("w", answer, group="g", flat=True, annotations={"readOnlyHint": False})
+    tools.register("n", answer, group="g", flat=True)
+    tools.register_resource("shelf:all", answer, name="shelf")
+    async with tools.open_session(Profile(name="p", active=("g",), read_only=read_only)) as session:
+        assert session.list_tools().names == tuple(sorted(["expand_tools", *kept]))
+        for name in "rwn":
+            if name in kept:
+                assert (await session.call(name)).text == "done"
+            else:
+                with pytest.raises(ToolNotFound):
+                    await session.call(name)
+        assert session.list("resource").names == ("shelf:all",)

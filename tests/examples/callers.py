@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mcp import Client
 from mcp.client import IncomingMessage
@@ -16,6 +16,14 @@ CHANGED = "notifications/tools/list_changed"
 UNKNOWN = "unknown tool"
 
 
+class Answer(NamedTuple):
+    """What a client is answered to a call."""
+
+    is_error: bool
+    text: str
+    structured: Any = None
+
+
 class Caller:
     """How a client sees the server: what it is listed, and what it is answered."""
 
@@ -25,9 +33,13 @@ class Caller:
         """Return the definitions in the list, by name."""
         raise NotImplementedError
 
+    async def answer(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Return what a call is answered; for an unknown tool, an error with the text `UNKNOWN`."""
+        raise NotImplementedError
+
     async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
         """Return whether a call was an error, and its text; for an unknown tool, `UNKNOWN`."""
-        raise NotImplementedError
+        return (await self.answer(name, arguments))[:2]
 
     async def names(self) -> list[str]:
         """Return the names in the list, but for what the library itself puts there."""
@@ -43,12 +55,12 @@ class InProcess(Caller):
     async def listed(self) -> dict[str, dict[str, Any]]:
         return {spec.name: dict(spec.definition) for spec in self.session.list_tools().tools}
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+    async def answer(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         try:
             result = await self.session.call(name, arguments)
         except ToolNotFound:
-            return True, UNKNOWN
-        return result.is_error, result.text
+            return Answer(True, UNKNOWN)
+        return Answer(result.is_error, result.text, result.structured)
 
 
 class OverMcp(Caller):
@@ -67,37 +79,39 @@ class OverMcp(Caller):
         tools = (await self.client.list_tools(cache_mode="bypass", meta=self.meta)).tools
         return {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in tools}
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+    async def answer(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         try:
             result = await self.client.call_tool(name, dict(arguments), meta=self.meta)
         except MCPError as error:
-            if str(error) != f"Unknown tool: {name}":
+            if str(error).partition(" (")[0] != f"Unknown tool: {name}":  # a hint may follow
                 raise
-            return True, UNKNOWN
+            return Answer(True, UNKNOWN)
         self.handle = (result.meta or {}).get(HANDLE_META, self.handle)
-        return bool(result.is_error), "\n".join(getattr(block, "text", "") for block in result.content)
+        text = "\n".join(getattr(block, "text", "") for block in result.content)
+        return Answer(bool(result.is_error), text, result.structured_content)
 
 
-Connect = Callable[[ToolSet], AbstractAsyncContextManager[Caller]]
+Connect = Callable[..., AbstractAsyncContextManager[Caller]]
+"""Takes a tool set, and what every way of beginning has: `profile` and `active`."""
 
 
 @asynccontextmanager
-async def in_process(tools: ToolSet) -> AsyncGenerator[Caller]:
-    async with tools.open_session() as session:
+async def in_process(tools: ToolSet, **options: Any) -> AsyncGenerator[InProcess]:
+    async with tools.open_session(**options) as session:
         yield InProcess(session)
 
 
 def over_mcp(era: Literal["legacy", "auto"]) -> Connect:
     @asynccontextmanager
-    async def connect(tools: ToolSet) -> AsyncGenerator[Caller]:
-        async with connected(build_server(tools), era) as caller:
+    async def connect(tools: ToolSet, **options: Any) -> AsyncGenerator[Caller]:
+        async with connected(build_server(tools, **options), era) as caller:
             yield caller
 
     return connect
 
 
 @asynccontextmanager
-async def connected(target: Any, era: Literal["legacy", "auto"]) -> AsyncGenerator[Caller]:
+async def connected(target: Any, era: Literal["legacy", "auto"]) -> AsyncGenerator[OverMcp]:
     heard: list[str] = []
 
     async def hear(message: IncomingMessage) -> None:

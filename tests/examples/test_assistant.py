@@ -8,13 +8,16 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 
 from examples.assistant import build
-from examples.assistant.agent import SCRIPT, Message, ScriptedModel, turn
+from examples.assistant.agent import BASE, SCRIPT, Message, ScriptedModel, Wish, turn
 from examples.assistant.savings import table
+from tests.adapters.cli.support import PROGRAM
+from tests.examples.callers import UNKNOWN, WAYS, connected
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.targets import open_target, parse_target
@@ -27,12 +30,12 @@ def called(messages: list[Message]) -> list[str]:
     return [block["name"] for block in blocks if block["type"] == "tool_use"]
 
 
-async def ask(*texts: str) -> tuple[list[str], tuple[str, ...]]:
+async def ask(*texts: str, model: ScriptedModel | None = None) -> tuple[list[str], tuple[str, ...]]:
     """Return the tools that were called for some messages of the user, and the groups loaded in the end."""
     messages = list[Message]()
     async with Conversation(build()) as conversation:
         for text in texts:
-            await turn(conversation, ScriptedModel(), messages, text)
+            await turn(conversation, model or ScriptedModel(), messages, text)
         return called(messages), conversation.loaded
 
 
@@ -44,6 +47,12 @@ async def test_document_c_manual_verification_1_mail_is_loaded_first_and_then_us
 @pytest.mark.spec("GRP-6", "AGT-1")
 async def test_document_c_manual_verification_2_the_time_needs_no_group() -> None:
     assert await ask("What time is it?") == (["get_current_time"], ())
+
+
+@pytest.mark.spec("GRP-6", "AGT-1")
+async def test_document_c_manual_verification_3_sheets_are_loaded_before_one_is_made() -> None:
+    model = ScriptedModel({"Make a spreadsheet.": [Wish("sheet_create", {"title": "Budget"}, "sheets")]})
+    assert await ask("Make a spreadsheet.", model=model) == (["load_tool_group", "sheet_create"], ("sheets",))
 
 
 @pytest.mark.spec("GRP-6")
@@ -170,17 +179,77 @@ async def test_mail_and_calendar_work_on_their_data_and_each_build_has_its_own()
         assert read.structured["labels"] == ["inbox"]
 
 
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_the_same_tools_can_be_served_to_mcp_clients_of_both_eras(era: str) -> None:
-    async with Client(build_server(build()), mode=era) as client:
-        names = {tool.name for tool in (await client.list_tools()).tools}
-        assert {"get_current_time", "load_tool_group", "recall", "remember"} <= names
-        assert "mail_search" not in names
-        loaded = await client.call_tool("load_tool_group", {"group_name": "mail"})
-        assert not loaded.is_error
-        assert "mail_search" in loaded.content[0].text  # type: ignore[union-attr]
+LOADED = """\
+Loaded 8 tools from group 'mail':
+- mail_archive: Take a message out of the inbox and keep it.
+- mail_draft: Keep a message as a draft and return its id.
+- mail_label: Put a label on a message.
+- mail_read: Read a whole message; it is no longer unread then.
+- mail_search: Find messages, the newest first, with id, sender and subject of each.
+- mail_send: Send a new message and return its id.
+- mail_send_draft: Send a draft.
+- mail_unlabel: Take a label off a message."""
+NOT_FOUND = (
+    "Tool group 'nonexistent' not found. Available groups: calendar, contacts, documents, files, forms, mail, "
+    "schedule, settings, sheets, slides, tasks"
+)
+
+
+@pytest.mark.spec("GRP-3", "GRP-6", "DEL-1", "DEL-2")
+@pytest.mark.parametrize("way", WAYS)
+async def test_document_c_manual_verification_holds_for_clients_of_the_server_as_well(way: str) -> None:
+    """Document C, manual verification and formats of answers: in the same words as in the agent's own loop."""
+    tools = build()
+    async with WAYS[way](tools) as client:
+        core = await client.names()
+        assert core == ["get_current_time", "load_tool_group", "recall", "remember"]
+        assert (await client.call("get_current_time", {}))[0] is False
+        assert await client.call("mail_search", {"label": "unread"}) == (True, UNKNOWN)
+        assert await client.call("load_tool_group", {"group_name": "nonexistent"}) == (True, NOT_FOUND)
+        _, text = await client.call("load_tool_group", {"group_name": "mail"})
+        assert text.splitlines()[:9] == LOADED.splitlines()
+        failed, text = await client.call("mail_search", {"label": "unread"})
+        assert not failed
+        assert "m1" in text
+        assert not (await client.call("load_tool_group", {"group_name": "sheets"}))[0]
+        assert await client.call("sheet_create", {"title": "Budget"}) == (False, '{"id": 1}')
+        assert {"mail_search", "sheet_create"} <= set(await client.names())
+    async with WAYS[way](tools) as another:
+        assert await another.names() == core
+
+
+@pytest.mark.spec("GRP-5", "AGT-1")
+async def test_document_c_system_prompt_has_a_line_for_each_group_whatever_is_loaded() -> None:
+    """Document C, system prompt format; a client of the server is told the same in its instructions."""
+    tools = build()
+    async with Conversation(tools) as conversation:
+        prompt = conversation.system_prompt(BASE)
+        head, _, section = prompt.partition("\n\n---\n\n")
+        assert head == BASE
+        title, _, use, _, *lines = section.splitlines()
+        assert (title, "`load_tool_group`" in use) == ("## Available Tool Groups", True)
+        assert lines == [f"- {group.path}: {group.description}" for group in tools.groups()]
+        await conversation.execute([("load_tool_group", {"group_name": "mail"})])
+        assert conversation.system_prompt(BASE) == prompt
+    for era in ("legacy", "auto"):
+        async with Client(build_server(tools), mode=era) as client:
+            assert (client.instructions or "").splitlines()[-len(lines) :] == lines
 
 
 async def test_the_assistant_is_a_target_of_the_command_line() -> None:
     async with open_target(parse_target("examples.assistant:tools")) as opened:
         assert opened.tools.name == "assistant"
+
+
+@pytest.mark.spec("GRP-3", "GRP-6", "DEL-10")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_it_is_served_by_the_command_line(era: Literal["legacy", "auto"]) -> None:
+    """Document C, manual verification 1, with the server as a process of its own."""
+    command = [*PROGRAM[1:], "serve", "examples.assistant:tools"]
+    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+    server = StdioServerParameters(command=PROGRAM[0], args=command, cwd=ROOT, env=environment)
+    async with connected(server, era) as client:
+        assert "mail_search" not in await client.names()
+        assert not (await client.call("load_tool_group", {"group_name": "mail"}))[0]
+        assert "mail_search" in await client.names()
+        assert not (await client.call("mail_search", {"label": "unread"}))[0]

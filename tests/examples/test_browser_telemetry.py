@@ -1,6 +1,7 @@
-"""Document B, by its example server: availability tables, the gate, counts, and its eight test scenarios.
+"""Document B, by its example server: its eight test scenarios, its availability tables, its counts.
 
-Each is driven as a client would, in three ways: a session in this process, and real MCP clients of both eras.
+Each is driven as a client would, in three ways: a session in this process, and real MCP clients of both eras. Its gate
+is in test_browser_telemetry_gate.py.
 """
 
 import json
@@ -12,41 +13,28 @@ from typing import Any, Literal
 
 import pytest
 from mcp import StdioServerParameters
-from mcp.shared.exceptions import MCPError
 
 from examples.browser_telemetry import page_tools, tools
-from examples.browser_telemetry.events import Action, Console, Event, Frame, Request, Socket, Vitals, visit
+from examples.browser_telemetry.events import Action, Event, visit
 from examples.browser_telemetry.telemetry import Counts, Telemetry
 from tests.adapters.cli.support import PROGRAM, invoke
-from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Caller, Connect, OverMcp, connected
+from tests.examples.callers import WAYS, Connect, connected
+from tests.examples.telemetry import (
+    ACTION,
+    BODY,
+    CONNECTION,
+    ENTRY,
+    ERROR,
+    FRAME,
+    PARAMETERS,
+    SNAPSHOT,
+    counts,
+    modes_of,
+    observe,
+)
 from toolfold_adapters.mcp import build_server
 
 ROOT = Path(__file__).parents[2]
-
-ENTRY = Console(1, "info", "ready")
-ERROR = Console(2, "error", "price is undefined")
-BODY = Request(3, "GET", "/api/items", 200, 12)
-FRAME = Frame(4, "wss://shop.test", "in", "{}")
-CONNECTION = Socket(5, "wss://shop.test", "open")
-ACTION = Action(6, "click", "#checkout")
-SNAPSHOT = Vitals(7, 1200, 90, 0.02)
-
-
-PARAMETERS = {"observe": "what", "analyze": "target", "generate": "format", "configure": "action"}
-
-
-async def modes_of(client: Caller, name: str) -> list[str]:
-    """Return the modes that the list has for a tool; none if the tool is not listed."""
-    definition = (await client.listed()).get(name)
-    if definition is None:
-        return []
-    found: list[str] = definition["inputSchema"]["properties"][PARAMETERS[name]]["enum"]
-    return found
-
-
-async def observe(client: Caller, what: str = "logs") -> None:
-    """Make an observation, which must succeed."""
-    assert not (await client.call("observe", {"what": what}))[0]
 
 
 @pytest.fixture(params=list(WAYS))
@@ -142,6 +130,7 @@ async def test_document_b_scenario_6_configure_has_all_modes_and_no_counts_once_
 async def test_document_b_scenario_7_counts_are_the_sizes_of_the_buffers(connect: Connect) -> None:
     page = Telemetry(capacity=3)
     async with connect(page_tools(page)) as client:
+        assert await counts(client) == {"observe": {"errors": 0, "logs": 0}}
         await observe(client)
         page.record(ENTRY, ERROR, BODY, BODY, ACTION, SNAPSHOT)
         page.record(*[ACTION] * 9)  # more than there is room for
@@ -178,12 +167,6 @@ async def test_document_b_scenario_8_network_without_actions_is_listed_and_can_b
         assert failed
         assert (failed, text.replace("actions", "nonsense")) == nonsense
         assert not (await client.call("observe", {"what": "network"}))[0]
-
-
-async def counts(client: Caller) -> dict[str, dict[str, int]]:
-    """Return what the list says of how much there is, for the tools that say anything."""
-    metas = {name: definition.get("_meta") for name, definition in (await client.listed()).items()}
-    return {name: meta["data_counts"] for name, meta in metas.items() if meta}
 
 
 # The availability tables
@@ -248,116 +231,16 @@ async def test_document_b_tables_all_modes_in_order_and_each_can_be_called_exact
         "analyze": ["performance", "api", "accessibility", "changes", "timeline"],
         "generate": ["reproduction", "test", "pr_summary", "sarif", "har"],
     }
-    parameters = {"observe": "what", "analyze": "target", "generate": "format"}
     async with connect(page_tools(page)) as client:
         await observe(client)
         for events in ((), (ENTRY, ERROR, BODY, FRAME, CONNECTION, ACTION, SNAPSHOT)):
             page.record(*events)
             for name, modes in everything.items():
                 listed = await modes_of(client, name)
-                called = [mode for mode in modes if not (await client.call(name, {parameters[name]: mode}))[0]]
+                called = [mode for mode in modes if not (await client.call(name, {PARAMETERS[name]: mode}))[0]]
                 assert called == listed
+            assert await client.names() == ["analyze", "configure", "generate", "observe", "query_dom"]
         assert {name: await modes_of(client, name) for name in everything} == everything
-
-
-# The gate
-
-
-@pytest.mark.spec("SES-6", "MOD-5", "CALL-1")
-async def test_before_the_gate_opens_its_tools_do_not_exist(page: Telemetry, connect: Connect) -> None:
-    page.record(ACTION)
-    async with connect(page_tools(page)) as client:
-        for _ in range(3):  # listing is no observation
-            assert await client.names() == ["observe", "query_dom"]
-        assert await client.call("generate", {"format": "reproduction"}) == (True, UNKNOWN)
-        assert not (await client.call("query_dom", {"path": ".//button"}))[0]
-        assert (await client.call("observe", {"what": "vitals"}))[0]
-        assert (await client.call("observe", {}))[0]
-        assert await client.names() == ["observe", "query_dom"]
-
-
-@pytest.mark.spec("SES-6", "SES-1")
-async def test_the_gate_stays_open_for_its_holder_and_is_shut_for_everybody_else(
-    page: Telemetry, connect: Connect
-) -> None:
-    tools = page_tools(page)
-    async with connect(tools) as client, connect(tools) as other:
-        await observe(client)
-        for event in (BODY, ACTION):  # messages come and go
-            page.record(event)
-            await observe(client)
-            assert not (await client.call("configure", {"action": "clear"}))[0]
-            assert "generate" in await client.names()
-        assert await other.names() == ["observe", "query_dom"]
-    async with connect(tools) as later:
-        assert await later.names() == ["observe", "query_dom"]
-
-
-@pytest.mark.spec("SES-6", "PER-4")
-async def test_the_gate_is_shut_after_a_restart(page: Telemetry, connect: Connect) -> None:
-    async with connect(page_tools(page)) as client:
-        await observe(client)
-        handle = getattr(client, "handle", None)
-    async with connect(page_tools(page)) as client:
-        assert await client.names() == ["observe", "query_dom"]
-        if handle is not None:  # one of the modern era still has its handle, which is worth nothing now
-            assert isinstance(client, OverMcp)
-            client.handle = handle
-            with pytest.raises(MCPError, match="handle"):
-                await client.names()
-
-
-@pytest.mark.spec("SES-6")
-async def test_nothing_shuts_the_gate_and_no_tool_opens_it_by_name(page: Telemetry) -> None:
-    tools = page_tools(page)
-    (gate,) = tools.catalog.groups
-    assert (gate.controls, gate.transient, gate.opens_on) == (False, True, "observe")
-    assert [spec.name for spec in tools.catalog.tools.values() if spec.control] == []
-
-
-# What clients are told
-
-
-@pytest.mark.spec("NTF-1", "NTF-3", "DEL-1")
-@pytest.mark.parametrize("way", ["in process", "legacy"])
-async def test_a_holder_is_told_when_the_gate_opens_and_when_a_buffer_is_no_longer_empty(
-    page: Telemetry, way: str
-) -> None:
-    tools = page_tools(page, visit(seed=7))
-    async with WAYS[way](tools) as client:
-        await observe(client)
-        assert client.heard == [CHANGED]
-        await observe(client)
-        assert client.heard == [CHANGED]
-        await client.call("configure", {"action": "visit", "amount": 200})
-        assert client.heard == [CHANGED] * 2
-        await client.call("configure", {"action": "visit", "amount": 10})
-        assert client.heard == [CHANGED] * 2
-        await client.call("configure", {"action": "clear"})
-        assert client.heard == [CHANGED] * 3
-
-
-@pytest.mark.spec("DEL-2", "MOD-1", "MOD-2")
-async def test_a_modern_client_is_told_the_definitions_as_they_would_be_listed(page: Telemetry) -> None:
-    page.record(ACTION)
-    async with WAYS["modern"](page_tools(page)) as client:
-        _, text = await client.call("observe", {"what": "actions"})
-        told = json.loads(text.splitlines()[-1])
-        listed = await client.listed()
-        assert [one["name"] for one in told] == ["analyze", "configure", "generate"]
-        assert told == [listed[one["name"]] for one in told]
-
-
-@pytest.mark.spec("DEL-7")
-async def test_modern_lists_are_the_same_bytes_while_the_page_tells_nothing_new(page: Telemetry) -> None:
-    page.record(BODY)
-    tools = page_tools(page)
-    async with WAYS["modern"](tools) as client, WAYS["modern"](tools) as other:
-        first = json.dumps(await other.listed())
-        await observe(client)
-        assert json.dumps(await other.listed()) == first
-        page.record(BODY)
-        assert json.dumps(await other.listed()) != first
 
 
 # The example itself
@@ -365,6 +248,7 @@ async def test_modern_lists_are_the_same_bytes_while_the_page_tells_nothing_new(
 
 @pytest.mark.spec("MOD-3")
 async def test_one_request_reads_the_buffers_once(page: Telemetry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Document B, concurrency and computation of counts: at the time of a request, from one state of the buffers."""
     readings: list[Counts] = []
     read = page.counts
 

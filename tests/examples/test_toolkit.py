@@ -15,6 +15,7 @@ from mcp import Client, StdioServerParameters
 
 from examples.toolkit import build
 from tests.adapters.mcp.support import PATIENCE, client_of, names_of, target_of
+from tests.examples.callers import UNKNOWN, WAYS, connected, in_process
 from toolfold import ToolSet
 from toolfold_adapters.mcp import build_server
 
@@ -186,6 +187,79 @@ async def test_a_tool_that_is_gated_by_the_session_is_there_once_it_is_unlocked(
         assert await text_of(one, "reindex") == "done"
 
 
+UNLOCK = ("unlock", {"phrase": "open sesame"})
+KEY = "a key of more than sixteen letters"
+
+
+@pytest.mark.spec("VIS-5", "SES-1", "SES-5")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("hooks", [False, True], ids=["without hooks", "with hooks"])
+async def test_document_d_unlock_lasts_for_its_session_through_all_messages_and_is_nobody_elses(
+    way: str, hooks: bool
+) -> None:
+    """Document D, session-gated visibility: decided for each request by what the session has been told."""
+    tools = build()
+    if hooks:  # a handle of the modern era names a kept session then
+        tools.register_group("hooked", on_activate=lambda: None)
+    async with WAYS[way](tools) as one, WAYS[way](tools) as other:
+        assert "reindex" not in await one.names()
+        assert await one.call("reindex", {}) == (True, UNKNOWN)
+        assert await one.call("unlock", {"phrase": "please"}) == (False, "That is not the phrase.")
+        assert await one.call("reindex", {}) == (True, UNKNOWN)
+        assert not (await one.call(*UNLOCK))[0]
+        for name in ("reports.activate", "reports.deactivate", "forget_notes"):  # messages come and go
+            assert not (await one.call(name, {}))[0]
+            assert "reindex" in await one.names()
+            assert await one.call("reindex", {}) == (False, "done")
+        found = await one.answer("catalog", {"type": "tools", "category": "power"})
+        assert [entry["name"] for entry in found.structured["tools"]] == ["reindex"]
+        assert "reindex" not in await other.names()
+        assert await other.call("reindex", {}) == (True, UNKNOWN)
+    async with WAYS[way](tools) as later:
+        assert "reindex" not in await later.names()
+
+
+@pytest.mark.spec("SES-5", "PER-1")
+async def test_document_d_unlock_is_in_a_snapshot_and_comes_back_with_it() -> None:
+    async with in_process(build()) as one:
+        await one.call(*UNLOCK)
+        data = json.loads(json.dumps(one.session.dump()))
+    tools = build()
+    async with tools.restore_session(data) as restored, tools.open_session() as new:
+        assert (await restored.call("reindex")).text == "done"
+        assert "reindex" not in new.list_tools().names
+
+
+@pytest.mark.spec("SES-5", "DEL-3")
+async def test_document_d_unlock_is_in_its_handle_after_a_restart_with_the_same_key_and_in_no_other() -> None:
+    async with connected(build_server(build(), handle_key=KEY), "auto") as one:
+        await one.call("reports.activate", {})
+        locked = one.handle
+        await one.call(*UNLOCK)
+        unlocked = one.handle
+    async with connected(build_server(build(), handle_key=KEY), "auto") as one:
+        for handle, there in ((None, False), (locked, False), (unlocked, True)):
+            one.handle = handle
+            assert ("reindex" in await one.names()) is there
+            assert await one.call("reindex", {}) == ((False, "done") if there else (True, UNKNOWN))
+    async with connected(build_server(build()), "auto") as one:
+        one.handle = unlocked
+        failed, text = await one.call("reindex", {})
+        assert failed
+        assert "Activate the groups that you need again" in text
+
+
+@pytest.mark.spec("SES-3", "SES-5")
+async def test_document_d_unlock_ends_with_a_legacy_connection() -> None:
+    tools = build()
+    async with WAYS["legacy"](tools) as one:
+        await one.call(*UNLOCK)
+        assert "reindex" in await one.names()
+    async with WAYS["legacy"](tools) as one:
+        assert "reindex" not in await one.names()
+        assert await one.call("reindex", {}) == (True, UNKNOWN)
+
+
 @pytest.mark.spec("PRO-3")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_read_only_profile_keeps_what_only_reads(era: str) -> None:
@@ -195,14 +269,15 @@ async def test_a_read_only_profile_keeps_what_only_reads(era: str) -> None:
         assert {entry["name"] for entry in (await found(one, query="note", type="tools"))["tools"]} == {"read_note"}
 
 
-async def test_a_person_can_start_it_with_one_command() -> None:
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_person_can_start_it_with_one_command(era: str) -> None:
     command = StdioServerParameters(
         command=sys.executable,
         args=["-m", "toolfold_adapters.cli", "serve", "examples.toolkit:tools"],
         env={"PYTHONPATH": PATHS},
         cwd=str(ROOT),
     )
-    async with Client(command, mode="legacy") as one:
+    async with Client(command, mode=era) as one:
         assert await text_of(one, "say", {"message": "hello"}) == "hello"
 
 

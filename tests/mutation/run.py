@@ -50,6 +50,7 @@ pytest_add_cli_args_test_selection = [
   "tests/core/test_machine.py",
   "tests/core/test_machine_exhaustive.py",
   "tests/core/test_modes.py",
+  "tests/core/test_modes_reading.py",
   "tests/core/test_quota.py",
   "tests/core/test_transaction.py",
   "tests/core/test_view.py",

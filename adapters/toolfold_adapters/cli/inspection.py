@@ -152,12 +152,14 @@ def _print(view: View, with_tools: bool) -> None:
     costs, without_session = costs_over_mcp(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
     shown = {spec.name for spec in listed(view, "tool")}
-    rows = table("GROUP", "STATE", "TOOLS", "LISTED", "BEFORE", "AFTER", numbers=("TOOLS", "LISTED", "BEFORE", "AFTER"))
+    numbers = ("TOOLS", "LISTED", "BEFORE", "AFTER")
+    rows = table("GROUP", "STATE", *numbers, "DESCRIPTION", numbers=numbers)
     for cost in costs.groups:
         info = infos.get(cost.path or "")
         depth = cost.path.count(".") if cost.path else 0
         label = info.name.rpartition(".")[2] if info else ROOT
-        rows.add_row(Text("  " * depth + label), *_cells(cost, info))
+        described = " ".join(info.description.split()) if info else ""
+        rows.add_row(Text("  " * depth + label), *_cells(cost, info), described)
         if with_tools:
             for spec in _tools_of(view, cost.path):
                 mark = "*" if spec.name in shown else "-"

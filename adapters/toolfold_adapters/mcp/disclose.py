@@ -180,7 +180,7 @@ class Disclosure:
         session = self._tools.open_session(profile)
         session.begin()
         try:
-            await session.transition(activate=state.active)
+            await session.set_up(state.active)
             yield session
         finally:
             await end(session)

@@ -100,9 +100,6 @@ def build_server(
     if delivery not in get_args(Delivery):
         raise ConfigError(f'There is no delivery {delivery!r}; use "auto" or "principal".')
     wire = WireNames(separator)
-    tools.guard_names(wire.admit, wire.release)
-    if delivery == "auto" or legacy_call_tool:
-        reserve(tools, wire, call_tool)
     built = Selection(tools.profile(profile), tuple(active))
     built.start(tools)
     kept = KeptSessions(handle_lifetime, max_handles, time.monotonic)
@@ -120,6 +117,8 @@ def build_server(
             tools, wire, built, signed, StoredHandles(kept), starts, CallThrough(call_tool, with_handle=True)
         )
     disclosure = Disclosure(tools, wire, built)
+    # Last of what can fail: a server that is not built must not keep names.
+    reserve(tools, wire, call_tool if delivery == "auto" or legacy_call_tool else None)
 
     def is_modern(ctx: Context) -> bool:
         return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -92,17 +92,24 @@ def take_handle(spec: Spec | None, asked: Asked) -> Asked:
     return Asked(asked.name, arguments, handle)
 
 
-def reserve(tools: ToolSet, wire: WireNames, name: str) -> None:
-    """Keep `name` on the wire for the call-through tool, or raise `ConfigError` if a tool has it (SPEC DEL-2)."""
-    try:
-        check_segment(name)
-    except InvalidName as error:
-        raise ConfigError(f"The call-through tool can't be called {name!r}: {error.problem}.") from error
+def reserve(tools: ToolSet, wire: WireNames, name: str | None) -> None:
+    """Give the names of `tools` to `wire`, now and from now on, and keep `name` for the call-through tool, if any.
 
-    def refuse(registered: str) -> None:
+    Raises:
+        ConfigError: Two names would be the same on the wire, or a tool has `name` (SPEC NAM-6, DEL-2). Nothing is
+            kept then, so that the names are free for another server.
+    """
+    if name is not None:
+        try:
+            check_segment(name)
+        except InvalidName as error:
+            raise ConfigError(f"The call-through tool can't be called {name!r}: {error.problem}.") from error
+
+    def admit(registered: str) -> None:
         if wire.to_wire(registered) == name:
             raise ConfigError(
                 f"A tool is called {name!r}, and so is the tool that calls others: rename one, the latter by call_tool="
             )
+        wire.admit(registered)
 
-    tools.guard_names(refuse)
+    tools.guard_names(admit, wire.release)

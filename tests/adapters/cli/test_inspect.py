@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Literal
@@ -29,7 +30,7 @@ def test_the_table_shows_groups_as_a_tree_with_their_tools_and_tokens(shop: Path
     result = invoke("inspect", "shop:tools")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert rows(lines[0]) == [["GROUP", "STATE", "TOOLS", "LISTED", "BEFORE", "AFTER"]]
+    assert rows(lines[0]) == [["GROUP", "STATE", "TOOLS", "LISTED", "BEFORE", "AFTER", "DESCRIPTION"]]
     for line, label in zip(lines[1:6], ("(in no group)", "cellar", "orders", "  returns", "total"), strict=True):
         assert line.startswith(f"{label} ")
     assert lines[4].split()[:4] == ["returns", "locked", "1", "2"]
@@ -44,6 +45,17 @@ def test_the_totals_are_the_sums_of_the_groups(shop: Path) -> None:
     assert report["tools"] == sum(len(group["tools"]) for group in report["groups"]) == 4
     assert report["listed"] == sum(group["listed"] for group in report["groups"])
     assert report["tokens"]["saved_percent"] == saved_percent(report["tokens"]["before"], report["tokens"]["after"])
+
+
+def test_the_table_shows_what_is_said_of_a_group_in_one_line(shop: Path) -> None:
+    (shop / "told.py").write_text(
+        "from toolfold import ToolSet\ntools = ToolSet('told')\n"
+        "tools.register_group('empty', 'Nothing yet.\\n  Needs the program [rust].')\ntools.register_group('silent')\n"
+    )
+    lines = invoke("inspect", "told:tools").stdout.splitlines()
+    assert lines[2].endswith("  Nothing yet. Needs the program [rust].")
+    assert lines[2].split()[:3] == ["empty", "inactive", "0"]
+    assert re.fullmatch(r"silent +inactive +0 +2 +~0 +~\d+", lines[3])
 
 
 def test_json_is_stable(shop: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client import advertise
@@ -13,12 +14,15 @@ from mcp.shared.exceptions import MCPError
 from tests.adapters.mcp.support import client_of, target_of
 from tests.adapters.mcp.test_disclosure import EXTENSION, contents_of
 from tests.adapters.mcp.test_handle_delivery import text_of, through
+from tests.adapters.mcp.test_principals import principals
 from toolfold import Mode, Modes, ToolSet, View, Visibility
+from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.through import HANDLE_META
 
 ERAS = ("legacy", "auto")
 TRANSPORTS = ("memory", "http")
 NAMES = ("errors", "network", "actions")
+HOOKS = {"on_activate": lambda: None, "on_deactivate": lambda: None}
 SCHEMA = {
     "type": "object",
     "properties": {"what": {"type": "string", "enum": list(NAMES)}},
@@ -140,6 +144,42 @@ async def test_each_request_on_the_wire_reads_the_state_exactly_once(transport: 
         assert text_of(await through(client, "inner.observe", {"what": "network"}, handle)) == "network"
         assert buffers.take() == 1
         await client.call_tool("inner.deactivate", {"handle": handle} if handle else {})
+        assert buffers.take() == 1
+
+
+@pytest.mark.spec("MOD-3")
+@pytest.mark.parametrize("hooks", [False, True], ids=["", "hooks"])
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_request_that_begins_a_session_with_groups_reads_the_state_once_too(era: str, hooks: bool) -> None:
+    buffers = Buffers(network=1)
+    tools = page_tools(buffers, **(HOOKS if hooks else {}))
+    target = build_server(tools, active=["inner"])
+    buffers.take()
+    async with client_of(target, era) as (client, _):
+        assert "inner.observe" in await listed(client)
+        assert buffers.take() == 1
+
+
+@pytest.mark.spec("MOD-3", "DEL-6")
+async def test_the_request_that_begins_a_callers_session_reads_the_state_once_too() -> None:
+    buffers = Buffers(network=1)
+    async with principals(page_tools(buffers, **HOOKS), active=["inner"]) as target:
+        buffers.take()
+        async with client_of(target("ada"), "auto") as (client, _):
+            assert "inner.observe" in await listed(client)
+            assert buffers.take() == 1
+
+
+@pytest.mark.spec("MOD-3", "DEL-5")
+@pytest.mark.parametrize("hooks", [False, True], ids=["", "hooks"])
+async def test_a_call_of_a_disclosed_tool_reads_the_state_once(hooks: bool) -> None:
+    buffers = Buffers(network=1)
+    target = build_server(page_tools(buffers, **(HOOKS if hooks else {})))
+    async with client_of(target, "auto", extensions=[advertise(EXTENSION, {})]) as (client, _):
+        buffers.take()
+        params = types.CallToolRequestParams(name="inner.observe", arguments={"what": "network"})
+        alone = types.CallToolRequest(params=params)  # the client's own method would list first
+        assert text_of(await client.session.send_request(alone, types.CallToolResult)) == "network"
         assert buffers.take() == 1
 
 

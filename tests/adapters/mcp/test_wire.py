@@ -89,6 +89,31 @@ def test_names_that_meet_on_the_wire_are_refused_when_the_server_is_built_or_the
     assert tools.catalog is before
 
 
+@pytest.mark.spec("NAM-6", "DEL-2")
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"profile": "nobody"}, "There is no profile 'nobody'"),
+        ({"active": ["a", "b"]}, "can't be active together"),
+        ({"handle_key": "short"}, "at least 16 characters"),
+        ({"call_tool": "taken"}, "A tool is called 'taken'"),
+    ],
+    ids=lambda given: str(given) if isinstance(given, dict) else "",
+)
+def test_a_server_that_can_not_be_built_keeps_no_names(wrong: dict[str, Any], match: str) -> None:
+    tools = ToolSet("t", control="none")
+    for group in ("a", "b"):
+        tools.register_group(group)
+    tools.register_exclusion("a", "b")
+    tools.register("taken", lambda: "", input_schema=OBJECT)
+    with pytest.raises(ToolfoldError, match=match):
+        build_server(tools, **{"call_tool": "invoke", "separator": "_", **wrong})
+    tools.register("invoke", lambda: "", input_schema=OBJECT)
+    tools.register("q", lambda: "", input_schema=OBJECT, group="a")
+    tools.register("a_q", lambda: "", input_schema=OBJECT)
+    build_server(tools)
+
+
 @pytest.mark.spec("REG-9", "VIS-6")
 @pytest.mark.parametrize("era", ERAS)
 async def test_prompts_and_resources_are_listed_and_answered(era: str) -> None:

@@ -1,0 +1,289 @@
+"""Document C through real clients of both eras, and beside them in process: its loader, and how long a load lasts.
+
+Its own tests of registry, loader and chat loop are restated for the core in tests/core/test_document_c.py; what has a
+wire side is here as well. A client of the modern era sees the groups of its conversation under its handle.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from tests.core.document_c import CORE, GROUPED, GROUPS, assistant, listed_with
+from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Caller, Connect, connected, in_process
+from toolfold import Profile, ToolSet
+from toolfold_adapters.mcp import build_server
+
+Era = Literal["legacy", "auto"]
+ERAS = ("legacy", "auto")
+KEY = "a key of more than sixteen letters"
+LOADED = """\
+Loaded 3 tools from group 'PDF Tools':
+- pdf_extract_text: Does pdf_extract_text
+- pdf_info: Does pdf_info
+- pdf_render_page: Does pdf_render_page"""
+
+
+@pytest.fixture(params=list(WAYS))
+def connect(request: pytest.FixtureRequest) -> Connect:
+    return WAYS[request.param]
+
+
+async def load(client: Caller, group: str) -> str:
+    """Load a group, which must succeed, and return what is said."""
+    failed, text = await client.call("load_tool_group", {"group_name": group})
+    assert not failed, text
+    return text
+
+
+# The four tests of the chat loop that the document leaves empty
+
+
+@pytest.mark.spec("GRP-3", "GRP-4")
+async def test_document_c_chat_1_a_client_is_first_listed_the_core_tools_alone(connect: Connect) -> None:
+    async with connect(assistant()) as client:
+        assert await client.names() == CORE
+
+
+@pytest.mark.spec("GRP-3", "GRP-6")
+async def test_document_c_chat_2_a_load_adds_the_tools_of_the_group_to_the_next_list(connect: Connect) -> None:
+    async with connect(assistant()) as client:
+        await load(client, "pdf")
+        assert await client.names() == listed_with("pdf")
+        await load(client, "config")
+        assert await client.names() == listed_with("pdf", "config")
+        assert await client.call("pdf_info", {}) == (False, "done")
+
+
+@pytest.mark.spec("GRP-5", "DEL-1", "DEL-2")
+@pytest.mark.parametrize("era", ERAS)
+async def test_document_c_chat_3_what_a_server_tells_of_itself_names_every_group_and_how_to_load_it(era: Era) -> None:
+    """Document C, system prompt: a server has no prompt to write into, so its instructions say the same."""
+    async with connected(build_server(assistant()), era) as client:
+        told = client.client.instructions or ""
+        assert "load_tool_group" in told
+        lines = [line for line in told.splitlines() if line.startswith("- ")]
+        assert lines == [f"- {name}: {description}" for name, (_, description) in GROUPS.items()]
+
+
+@pytest.mark.spec("GRP-3", "CALL-1")
+async def test_document_c_chat_4_a_tool_of_a_group_is_blocked_until_the_group_is_loaded(connect: Connect) -> None:
+    async with connect(assistant()) as client:
+        assert await client.call("pdf_info", {}) == await client.call("no_such_tool", {}) == (True, UNKNOWN)
+        await load(client, "config")
+        assert await client.call("pdf_info", {}) == (True, UNKNOWN)
+        await load(client, "pdf")
+        assert await client.call("pdf_info", {}) == (False, "done")
+
+
+# The loader
+
+
+@pytest.mark.spec("GRP-3", "CTL-6")
+async def test_document_c_loader_is_listed_with_its_one_argument_and_all_groups(connect: Connect) -> None:
+    """Document C, API design: the schema of the tool; in the modern era it takes a handle as well."""
+    async with connect(assistant()) as client:
+        shown = (await client.listed())["load_tool_group"]
+        schema = shown["inputSchema"]
+        argument = schema["properties"]["group_name"]
+        assert (schema["type"], argument["type"], schema["required"]) == ("object", "string", ["group_name"])
+        assert schema["properties"].keys() - {"handle"} == {"group_name"}
+        assert "for the rest of the conversation" in shown["description"]
+        for name, (_, description) in GROUPS.items():
+            assert f"- {name}: {description}" in shown["description"].splitlines()
+
+
+@pytest.mark.spec("GRP-3", "CTL-4")
+async def test_document_c_loader_a_valid_group_is_answered_in_the_format_of_the_document(connect: Connect) -> None:
+    async with connect(assistant()) as client:
+        answer = await client.answer("load_tool_group", {"group_name": "pdf"})
+        assert not answer.is_error
+        assert answer.text[: len(LOADED) + 1].rstrip("\n") == LOADED
+        told = answer.structured
+        assert (told["group"], told["changed"], told["active"]) == ("pdf", True, ["pdf"])
+        assert [tool if isinstance(tool, str) else tool["name"] for tool in told["tools"]] == sorted(GROUPED["pdf"])
+
+
+@pytest.mark.spec("GRP-3", "CTL-5")
+@pytest.mark.parametrize(
+    ("arguments", "text", "error_type"),
+    [
+        ({}, "Required parameter 'group_name' is missing.", "missing_parameter"),
+        ({"group_name": None}, "Required parameter 'group_name' is missing.", "missing_parameter"),
+        (
+            {"group_name": "nonexistent"},
+            "Tool group 'nonexistent' not found. Available groups: "
+            "config, hollow, js_tool_management, pdf, scheduled_tasks",
+            "not_found",
+        ),
+        ({"group_name": "hollow"}, "Tool group 'hollow' has no available tools.", "empty_group"),
+    ],
+    ids=["left out", "null", "unknown", "empty"],
+)
+async def test_document_c_loader_errors_have_their_words_and_types_and_lose_nothing(
+    connect: Connect, arguments: dict[str, Any], text: str, error_type: str
+) -> None:
+    tools = assistant()
+    tools.register_group("hollow")
+    async with connect(tools) as client:
+        await load(client, "pdf")
+        heard, handle = len(client.heard), getattr(client, "handle", None)
+        answer = await client.answer("load_tool_group", arguments)
+        assert (answer.is_error, answer.text, answer.structured["error_type"]) == (True, text, error_type)
+        assert await client.names() == listed_with("pdf")
+        assert (len(client.heard), getattr(client, "handle", None)) == (heard, handle)
+
+
+@pytest.mark.spec("GRP-3", "NTF-1")
+async def test_document_c_loader_loading_twice_changes_nothing_and_says_so(connect: Connect) -> None:
+    """Document C, step 4b: a group that is loaded is not added again."""
+    async with connect(assistant()) as client:
+        await load(client, "pdf")
+        heard, shown = len(client.heard), await client.listed()
+        answer = await client.answer("load_tool_group", {"group_name": "pdf"})
+        assert not answer.is_error
+        assert answer.text.startswith("Tool group 'PDF Tools' was loaded already, so nothing changed.\n")
+        assert (answer.structured["changed"], answer.structured["active"]) == (False, ["pdf"])
+        assert (len(client.heard), await client.listed()) == (heard, shown)
+
+
+@pytest.mark.spec("GRP-3", "PRO-1")
+async def test_document_c_security_loading_reaches_no_further_than_the_profile(connect: Connect) -> None:
+    """Document C, security considerations: loading bypasses no permission."""
+    tools = assistant()
+    tools.register_profile(Profile(name="reader", available=("pdf",)))
+    async with connect(tools, profile="reader") as client:
+        failed, text = await client.call("load_tool_group", {"group_name": "config"})
+        assert (failed, text) == (True, "Tool group 'config' not found. Available groups: pdf")
+        assert await client.call("get_config", {}) == (True, UNKNOWN)
+        await load(client, "pdf")
+        assert await client.names() == listed_with("pdf")
+
+
+@pytest.mark.spec("PRO-1", "DEL-3")
+async def test_document_c_security_a_handle_from_elsewhere_reaches_no_further_than_the_profile_either() -> None:
+    tools = assistant()
+    tools.register_profile(Profile(name="reader", available=("pdf",)))
+    async with connected(build_server(tools, handle_key=KEY), "auto") as client:
+        await load(client, "config")
+        await load(client, "pdf")
+        handle = client.handle
+    async with connected(build_server(tools, profile="reader", handle_key=KEY), "auto") as client:
+        client.handle = handle
+        assert await client.names() == listed_with("pdf")
+        assert await client.call("get_config", {}) == (True, UNKNOWN)
+
+
+# How long a load lasts
+
+
+@pytest.mark.spec("GRP-6", "SES-1")
+@pytest.mark.parametrize("hooks", [{}, {"on_activate": lambda: None}], ids=["without hooks", "with hooks"])
+async def test_document_c_a_load_lasts_for_the_conversation_and_is_nobody_elses(connect: Connect, hooks: Any) -> None:
+    """Document C, description of the loader and manual verification 4: for this conversation, and no other.
+
+    With hooks, a handle of the modern era names a session that the server keeps.
+    """
+    tools = assistant(**hooks)
+    async with connect(tools) as client, connect(tools) as other:
+        await load(client, "pdf")
+        for _ in range(3):  # messages of the user, each with calls of its own
+            assert await client.call("get_current_time", {}) == (False, "done")
+            assert (await client.call("load_tool_group", {"group_name": "nonexistent"}))[0]
+            assert await client.call("pdf_info", {}) == (False, "done")
+            assert await client.names() == listed_with("pdf")
+        assert await other.names() == CORE
+        assert await other.call("pdf_info", {}) == (True, UNKNOWN)
+    async with connect(tools) as new:
+        assert await new.names() == CORE
+
+
+@pytest.mark.spec("GRP-6", "DEL-3")
+async def test_document_c_modern_every_handle_has_what_was_loaded_until_then() -> None:
+    async with connected(build_server(assistant()), "auto") as client:
+        handles: list[str | None] = [client.handle]
+        for group in ("pdf", "config"):
+            await load(client, group)
+            handles.append(client.handle)
+        for handle, loaded in zip(handles, ([], ["pdf"], ["pdf", "config"]), strict=True):
+            client.handle = handle
+            assert await client.names() == listed_with(*loaded)
+
+
+@pytest.mark.spec("GRP-6", "PER-1")
+async def test_document_c_a_session_restored_from_its_snapshot_has_the_same_groups_loaded() -> None:
+    async with in_process(assistant(), active=["config"]) as client:
+        await load(client, "pdf")
+        data = json.loads(json.dumps(client.session.dump()))
+    async with assistant().restore_session(data) as session:
+        assert list(session.list_tools().names) == listed_with("pdf", "config")
+        assert (await session.call("pdf_info")).text == "done"
+    async with assistant().open_session() as new:
+        assert list(new.list_tools().names) == CORE
+
+
+@pytest.mark.spec("GRP-6", "DEL-3")
+async def test_document_c_modern_a_handle_has_the_same_groups_loaded_after_a_restart_with_the_same_key() -> None:
+    async with connected(build_server(assistant(), handle_key=KEY), "auto") as client:
+        await load(client, "pdf")
+        handle = client.handle
+    async with connected(build_server(assistant(), handle_key=KEY), "auto") as client:
+        assert await client.names() == CORE
+        client.handle = handle
+        assert await client.names() == listed_with("pdf")
+        assert await client.call("pdf_info", {}) == (False, "done")
+    async with connected(build_server(assistant(), handle_key=KEY[::-1]), "auto") as client:
+        client.handle = handle
+        with pytest.raises(MCPError, match="Activate the groups that you need again"):
+            await client.names()
+        failed, text = await client.call("pdf_info", {})
+        assert failed
+        assert "Activate the groups that you need again" in text
+
+
+@pytest.mark.spec("GRP-6", "DEL-3", "HOOK-9")
+async def test_document_c_modern_what_hooks_opened_ends_with_the_server_and_its_handle_is_refused() -> None:
+    """What a hook opened is the process's; so nothing of it is taken over by the next one, whatever the key."""
+    ran: list[str] = []
+
+    def hooked() -> ToolSet:
+        return assistant(on_activate=lambda: ran.append("on"), on_deactivate=lambda: ran.append("off"))
+
+    async with connected(build_server(hooked(), handle_key=KEY), "auto") as client:
+        await load(client, "pdf")
+        handle = client.handle
+    assert ran == ["on", "off"]
+    async with connected(build_server(hooked(), handle_key=KEY), "auto") as client:
+        client.handle = handle
+        failed, text = await client.call("pdf_info", {})
+        assert failed
+        assert "Activate the groups that you need again" in text
+        client.handle = None
+        assert await client.names() == CORE
+    assert ran == ["on", "off"]
+
+
+@pytest.mark.spec("GRP-6", "SES-3")
+async def test_document_c_legacy_a_connection_after_a_restart_starts_with_none() -> None:
+    """A legacy session is its connection's: with the connection it ends, and nothing of it is kept."""
+    async with WAYS["legacy"](assistant()) as client:
+        await load(client, "pdf")
+    async with WAYS["legacy"](assistant()) as client:
+        assert await client.names() == CORE
+        assert await client.call("pdf_info", {}) == (True, UNKNOWN)
+
+
+@pytest.mark.spec("GRP-6", "SES-2", "NTF-1")
+@pytest.mark.parametrize("way", ["in process", "legacy"])
+async def test_document_c_loads_of_one_turn_are_all_there_and_each_is_announced(way: str) -> None:
+    """Document C, data flow: the calls of a turn are made in parallel."""
+    async with WAYS[way](assistant()) as client:
+        async with anyio.create_task_group() as turn:
+            for group in GROUPS:
+                turn.start_soon(load, client, group)
+        assert client.heard == [CHANGED] * len(GROUPS)
+        assert await client.names() == listed_with(*GROUPS)
