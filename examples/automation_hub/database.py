@@ -1,0 +1,150 @@
+"""The group `database`, and the groups in it: `read`, `write`, `maintenance`.
+
+`write` is a transaction: opening it begins one, closing it saves. SQLite has one writer at a time, so opening it fails
+while another client writes. It excludes `maintenance`, which can't work within a transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from toolfold import Context, HookContext, Session, ToolError, group, tool
+
+TABLE = "CREATE TABLE IF NOT EXISTS records (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+BUSY = "Another client is writing; it has to close database.write first."
+
+
+@group(description="Records that have a name and a value", on_deactivate="leave")
+class Database:
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._writing: dict[Session, sqlite3.Connection] = {}
+        with closing(self.connect()) as connection:
+            connection.execute(TABLE)
+
+    @group
+    def read(self) -> Read:
+        return Read(self)
+
+    @group(name="write")
+    def transaction(self) -> DatabaseWrite:
+        return DatabaseWrite(self)
+
+    @group
+    def maintenance(self) -> Maintenance:
+        return Maintenance(self)
+
+    def leave(self, context: HookContext) -> None:
+        """Give up the transaction that could not be saved when its client left: the groups inside close before."""
+        if (connection := self._writing.pop(context.session, None)) is not None:
+            connection.close()
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a new connection that never waits for another."""
+        return sqlite3.connect(self._file, timeout=0, isolation_level=None)
+
+    def begin(self, session: Session) -> None:
+        """Begin the transaction of a session."""
+        connection = self.connect()
+        try:
+            with told():
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("SAVEPOINT opened")
+        except ToolError:
+            connection.close()
+            raise
+        self._writing[session] = connection
+
+    def save(self, session: Session) -> None:
+        """Save what a session wrote, and end its transaction; if that can't be done, the transaction goes on."""
+        with told():
+            self._writing[session].commit()
+        self._writing.pop(session).close()
+
+    def transaction_of(self, session: Session) -> sqlite3.Connection:
+        """Return the connection that a session writes to."""
+        if session not in self._writing:  # a request of a server that was started with the group open for everybody
+            raise ToolError("Nobody's transaction is shared: serve without database.write, and open it when you write.")
+        return self._writing[session]
+
+    def find(self, session: Session, pattern: str) -> dict[str, str]:
+        """Return the records whose names match, as the session sees them: saved ones, and those that it wrote."""
+        with told():
+            if (writing := self._writing.get(session)) is not None:
+                return _matching(writing, pattern)
+            with closing(self.connect()) as connection:
+                return _matching(connection, pattern)
+
+
+class Read:
+    """Find records."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @tool(annotations={"readOnlyHint": True})
+    def query(self, context: Context, pattern: str = "%") -> dict[str, str]:
+        """Find records by their names, with % for any characters."""
+        return self._database.find(context.session, pattern)
+
+
+@group(description="Write records; closing the group saves them", on_activate="begin", on_deactivate="save")
+class DatabaseWrite:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def begin(self, context: HookContext) -> None:
+        self._database.begin(context.session)
+
+    def save(self, context: HookContext) -> None:
+        self._database.save(context.session)
+
+    @tool
+    def insert(self, name: str, value: str, context: Context) -> str:
+        """Write a new record."""
+        connection = self._database.transaction_of(context.session)
+        with told(f"There is a record {name!r} already."):
+            connection.execute("INSERT INTO records VALUES (?, ?)", (name, value))
+        return f"{name} is written, and saved when the group is closed."
+
+    @tool
+    def roll_back(self, context: Context) -> str:
+        """Take back all that was written since the group was opened."""
+        connection = self._database.transaction_of(context.session)
+        with told():
+            connection.execute("ROLLBACK TO opened")
+        return "Everything is as it was when the group was opened."
+
+
+@group(description="Care for the database; opening database.write ends it", show_deactivator=False)
+class Maintenance:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @tool(annotations={"idempotentHint": True})
+    def compact(self) -> str:
+        """Check the database, and give back the space that it does not need."""
+        with told(), closing(self._database.connect()) as connection:
+            (found,) = connection.execute("PRAGMA integrity_check").fetchone()
+            connection.execute("VACUUM")
+        return f"The database is {found}, and compact."
+
+
+@contextmanager
+def told(twice: str = "That is there already.") -> Generator[None]:
+    """Say in words that a client may read why the database does not do what it is asked."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise ToolError(twice) from error
+    except (sqlite3.Error, UnicodeError) as error:
+        busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+        raise ToolError(BUSY if busy else f"The database refuses: {error}.") from error
+
+
+def _matching(connection: sqlite3.Connection, pattern: str) -> dict[str, str]:
+    rows = connection.execute("SELECT name, value FROM records WHERE name LIKE ? ORDER BY name", (pattern,))
+    return dict(rows.fetchall())

@@ -1,0 +1,88 @@
+"""The group `plugins`: its tools come from Python files of a folder, and go when these go.
+
+Only whoever runs the hub can put files there. So any client may ask for another look: what it changes, it changes for
+all, but as the folder says.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from attrs import asdict, define, field, frozen
+
+from toolfold import InvalidDefinition, ToolSet, group, tool
+
+log = logging.getLogger(__name__)
+
+
+@frozen
+class Plugin:
+    """A file that was loaded: what it said, and the tools that it made."""
+
+    source: bytes
+    tools: frozenset[str] = frozenset()
+
+
+@define
+class Findings:
+    """What a look into the folder has changed, by the names of files; `problems` says what is wrong with which."""
+
+    loaded: list[str] = field(factory=list[str])
+    unloaded: list[str] = field(factory=list[str])
+    problems: dict[str, str] = field(factory=dict[str, str])
+
+
+@group(description="Tools from plugins that come and go")
+class Plugins:
+    def __init__(self, tools: ToolSet, folder: Path) -> None:
+        self._tools = tools
+        self._folder = folder
+        self._loaded: dict[str, Plugin] = {}
+
+    @tool(annotations={"idempotentHint": True})
+    def rescan(self) -> dict[str, Any]:
+        """Load plugins that are new or have changed, and unload those that are gone."""
+        found = Findings()
+        files = sorted(self._folder.glob("*.py"))
+        for name in sorted(self._loaded.keys() - {file.name for file in files}):
+            self._remove(self._loaded.pop(name))
+            found.unloaded.append(name)
+        for file in files:
+            self._look_at(file, found)
+        if found.loaded or found.unloaded:
+            self._tools.notify_list_changed()
+        return asdict(found)
+
+    def _look_at(self, file: Path, found: Findings) -> None:
+        """Load a plugin if it is new, or in place of what its file said before; if it is broken, change nothing."""
+        before = self._loaded.get(file.name, Plugin(b""))
+        try:
+            source = file.read_bytes()
+            if source == before.source and file.name in self._loaded:
+                return
+            with self._tools.all_or_nothing():
+                self._remove(before)
+                self._loaded[file.name] = Plugin(source, self._include(file.name, source))
+        except (Exception, SystemExit) as error:
+            log.warning("the plugin %s can't be loaded", file.name, exc_info=error)
+            found.problems[file.name] = f"{type(error).__name__}: {error}"
+        else:
+            found.loaded.append(file.name)
+
+    def _include(self, name: str, source: bytes) -> frozenset[str]:
+        """Run a plugin's file, register the functions that it marks as tools, and return their names."""
+        module = ModuleType(Path(name).stem)
+        exec(compile(source, name, "exec", dont_inherit=True), vars(module))
+        before = self._tools.catalog
+        self._tools.include(module, group="plugins")
+        after = self._tools.catalog
+        if after.groups != before.groups:
+            raise InvalidDefinition(name, "a plugin has tools, and no groups")
+        return frozenset(tool for tool, spec in after.tools.items() if before.tools.get(tool) is not spec)
+
+    def _remove(self, plugin: Plugin) -> None:
+        for name in plugin.tools:
+            self._tools.unregister(name)

@@ -1,0 +1,389 @@
+"""Document A through its example server: its test listings and flows, as clients of both eras see them.
+
+Each is driven in three ways: a session in this process, and real MCP clients of both eras. The listings on a bare tool
+set are in `tests/core/test_document_a.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.support import PATIENCE
+from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Answer, Connect, connected
+from tests.examples.hub import AT_FIRST, FILE_TOOLS, Hub, done, open_groups, opened, refused
+from toolfold import Session, ToolSet
+from toolfold_adapters.mcp import build_server
+
+TOLD = ["in process", "legacy"]
+"""The ways in which a client is told that its list has changed; in the modern era lists do not change through calls."""
+
+
+@pytest.fixture(params=list(WAYS))
+def connect(request: pytest.FixtureRequest) -> Connect:
+    return WAYS[request.param]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Hub:
+    return Hub.at(tmp_path)
+
+
+# Discovery
+
+
+@pytest.mark.spec("CTL-1", "VIS-2", "CALL-1", "KIT-7")
+async def test_progressive_activation(hub: Hub, connect: Connect) -> None:
+    """Document A, test_progressive_activation."""
+    async with connect(hub.tools) as client:
+        names = await client.names()
+        assert "file_ops.activate" in names
+        assert "file_ops.read_file" not in names
+        assert await client.call("file_ops.read_file", {"path": "a"}) == (True, UNKNOWN)
+        await done(client, "file_ops.activate")
+        assert "file_ops.read_file" in await client.names()
+        await done(client, "file_ops.write_file", path="a", text="b")
+        assert (await done(client, "file_ops.read_file", path="a")).text == "b"
+
+
+@pytest.mark.spec("CTL-1", "LST-1", "NAM-2", "KIT-7")
+async def test_menu_based_discovery_lists_what_opens_categories_and_nothing_in_them(hub: Hub, connect: Connect) -> None:
+    """Document A, menu-based discovery, the names that its automation hub derives, and test_list_tools_ordering."""
+    async with connect(hub.tools) as client:
+        assert await client.names() == AT_FIRST
+        await opened(client, "network", "file_ops", "database", "database.read", "database.write")
+        assert await client.names() == sorted(
+            [
+                *AT_FIRST,
+                *FILE_TOOLS,
+                "database.read.query",
+                "database.write.insert",
+                "database.write.roll_back",
+                "export_records",
+                "network.address",
+                "network.fetch_url",
+            ]
+        )
+
+
+@pytest.mark.spec("CALL-1", "VIS-5")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_a_hidden_tool_is_answered_as_one_that_was_never_there(hub: Hub, era: Any) -> None:
+    """Document A, opaque discovery: ToolNotFound for both, the same but for the name."""
+    async with connected(build_server(hub.tools), era) as client:
+        answers: list[tuple[int, str, Any]] = []
+        for name in ("file_ops.read_file", "file_ops.no_such_thing"):
+            with pytest.raises(MCPError) as raised:
+                await client.client.call_tool(name, {})
+            error = raised.value.error
+            answers.append((error.code, error.message.replace(name, "NAME"), error.data))
+        assert answers[0] == answers[1]
+        assert answers[0][0] == -32602
+
+
+@pytest.mark.spec("CTL-1", "CTL-4", "NTF-1", "DEL-1")
+@pytest.mark.parametrize("way", TOLD)
+async def test_the_activation_flow_where_clients_have_sessions(hub: Hub, way: str) -> None:
+    """Document A, activation flow, steps 1 to 5, and test_tool_list_changed_notification."""
+    async with WAYS[way](hub.tools) as client:
+        first = await client.names()  # 1
+        answer = await done(client, "file_ops.activate")  # 2
+        assert client.heard == [CHANGED]  # 3
+        assert answer.structured["active"] == ["file_ops"]
+        assert answer.structured["tools"] == FILE_TOOLS
+        second = await client.names()  # 4
+        assert sorted(set(second) - set(first)) == FILE_TOOLS
+        await done(client, "file_ops.list_files")  # 5
+        await done(client, "file_ops.activate")
+        await opened(client, "database")  # it has no tools of its own
+        assert client.heard == [CHANGED]
+        await done(client, "file_ops.deactivate")
+        assert client.heard == [CHANGED] * 2
+
+
+@pytest.mark.spec("DEL-2", "DEL-7", "DEL-11")
+async def test_the_activation_flow_where_clients_have_none(hub: Hub) -> None:
+    """Document A, activation flow, steps 1 to 5: step 3 gives a handle, since no call may change the list."""
+    server = build_server(hub.tools)
+    async with connected(server, "auto") as client, connected(server, "auto") as other:
+        first = await client.listed()  # 1
+        answer = await done(client, "file_ops.activate")  # 2 and 3
+        assert client.handle == answer.structured["handle"]
+        assert json.dumps(await other.listed()) == json.dumps(first)
+        assert client.heard == []
+        second = await client.listed()  # 4
+        assert answer.structured["tools"] == [second[name] for name in FILE_TOOLS]
+        await done(client, "file_ops.list_files")  # 5
+        through = {"name": "file_ops.list_files", "handle": answer.structured["handle"]}
+        assert (await done(other, "call_tool", **through)).text == "[]"
+
+
+@pytest.mark.spec("NTF-4", "DEL-1", "DEL-7")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_a_server_whose_list_changes_says_so(hub: Hub, era: Any) -> None:
+    """Document A, capability signalling."""
+    async with connected(build_server(hub.tools), era) as client:
+        tools = client.client.server_capabilities.tools
+        assert tools is not None
+        assert tools.list_changed is True
+
+
+@pytest.mark.spec("VIS-1")
+async def test_a_server_without_groups_is_a_plain_one(connect: Connect) -> None:
+    """Document A, default behaviour and migration path 1: root tools, listed at once, and nothing else."""
+    tools = ToolSet("plain")
+    tools.register("b_tool", lambda: "b")
+    tools.register("a_tool", lambda: "a")
+    async with connect(tools) as client:
+        assert list(await client.listed()) == ["a_tool", "b_tool"]
+        assert (await done(client, "b_tool")).text == "b"
+        assert client.heard == []
+
+
+# Groups
+
+
+@pytest.mark.spec("CTL-1", "ACT-5", "VIS-5", "CALL-1")
+async def test_deactivation(hub: Hub, connect: Connect) -> None:
+    """Document A, test_deactivation."""
+    async with connect(hub.tools) as client:
+        await done(client, "file_ops.activate")
+        assert await open_groups(client) == ["file_ops"]
+        await done(client, "file_ops.deactivate")
+        assert await open_groups(client) == []
+        assert await client.names() == AT_FIRST
+        assert await client.call("file_ops.list_files", {}) == (True, UNKNOWN)
+
+
+@pytest.mark.spec("ACT-4", "ACT-7", "CTL-4", "HOOK-1")
+async def test_mutual_exclusion_is_seen_in_the_answer_and_in_the_groups(hub: Hub, connect: Connect) -> None:
+    """Document A, test_mutual_exclusion; error handling, exclusion conflict: observable via list_groups."""
+    async with connect(hub.tools) as client:
+        await opened(client, "database", "database.read", "database.write")
+        await done(client, "database.write.insert", name="colour", value="blue")
+        answer = await opened(client, "database.maintenance")
+        assert answer.structured["displaced"] == ["database.write"]
+        assert "Closed to make room: database.write." in answer.text
+        assert await open_groups(client) == ["database", "database.maintenance", "database.read"]
+        assert await client.call("database.write.insert", {"name": "a", "value": "b"}) == (True, UNKNOWN)
+        assert (await done(client, "database.maintenance.compact")).text == "The database is ok, and compact."
+        assert (await done(client, "database.read.query")).structured == {"colour": "blue"}  # its hook has saved it
+        await opened(client, "database.write")
+        assert await open_groups(client) == ["database", "database.read", "database.write"]
+
+
+@pytest.mark.spec("ACT-2", "ACT-5", "ACT-8", "CTL-5", "HOOK-3")
+async def test_hierarchical_groups(hub: Hub, connect: Connect) -> None:
+    """Document A, test_hierarchical_groups; error handling, parent inactive: says which to activate first."""
+    async with connect(hub.tools) as client:
+        told = await refused(client, "database.write.activate")
+        assert told == "Group 'database.write' can't be activated yet: activate 'database' first."
+        assert await open_groups(client) == []
+        await opened(client, "database", "database.write")
+        assert await open_groups(client) == ["database", "database.write"]
+        await done(client, "database.write.insert", name="colour", value="blue")
+        answer = await done(client, "database.deactivate")
+        assert "Closed with it: database.write." in answer.text
+        assert await open_groups(client) == []
+        await opened(client, "database")
+        assert await open_groups(client) == ["database"]
+        await opened(client, "database.read")
+        assert (await done(client, "database.read.query", pattern="col%")).structured == {"colour": "blue"}
+
+
+@pytest.mark.spec("VIS-2", "VIS-3", "VIS-7")
+async def test_when_visibility(hub: Hub, connect: Connect) -> None:
+    """Document A, test_when_visibility, with a predicate that asks which groups are active."""
+    async with connect(hub.tools) as client:
+        for path in ("file_ops", "database"):
+            await opened(client, path)
+            assert "export_records" not in await client.names()
+            assert await client.call("export_records", {"path": "a"}) == (True, UNKNOWN)
+        await opened(client, "database.read")
+        assert "export_records" in await client.names()
+        await done(client, "export_records", path="out/records.txt")
+        assert json.loads((await done(client, "file_ops.list_files")).text) == ["out/records.txt"]
+        await done(client, "file_ops.deactivate")
+        assert "export_records" not in await client.names()
+
+
+@pytest.mark.spec("CTL-1", "CALL-1", "ACT-5")
+async def test_hidden_deactivator(hub: Hub, connect: Connect) -> None:
+    """Document A, test_hidden_deactivator: the tool does not exist, though the group can be closed otherwise."""
+    async with connect(hub.tools) as client:
+        names = await client.names()
+        assert "database.maintenance.activate" in names
+        assert "database.maintenance.deactivate" not in names
+        await opened(client, "database", "database.maintenance")
+        assert await client.call("database.maintenance.deactivate", {}) == (True, UNKNOWN)
+        assert await open_groups(client) == ["database", "database.maintenance"]
+        await done(client, "database.deactivate")
+        assert await open_groups(client) == []
+
+
+@pytest.mark.spec("LST-4", "VIS-1", "KIT-7")
+async def test_list_groups_and_root_is_not_one(hub: Hub, connect: Connect) -> None:
+    """Document A, test_list_groups and test_root_not_listed, by the hub's own `list_capabilities`."""
+    async with connect(hub.tools) as client:
+        await opened(client, "file_ops")
+        told: list[Mapping[str, Any]] = (await done(client, "list_capabilities")).structured["groups"]
+        assert [one["name"] for one in told] == [
+            "database",
+            "database.maintenance",
+            "database.read",
+            "database.write",
+            "file_ops",
+            "network",
+            "plugins",
+        ]
+        groups = {one["name"]: (one["description"], one["active"], one["tools"]) for one in told}
+        assert groups["file_ops"] == ("Read and write the files of the workspace", True, 4)
+        assert groups["network"] == ("Look at the files as web pages", False, 2)
+
+
+# Hooks
+
+
+async def answers(url: str) -> bool:
+    """Tell whether anybody listens at a URL."""
+    try:
+        stream = await anyio.connect_tcp(urlsplit(url).hostname or "", urlsplit(url).port or 0)
+    except OSError:
+        return False
+    await stream.aclose()
+    return True
+
+
+@pytest.mark.spec("HOOK-1", "HOOK-2")
+async def test_activation_hooks(hub: Hub, connect: Connect) -> None:
+    """Document A, test_activation_hooks: opening the group starts a server, closing it stops it."""
+    (hub.files / "page.txt").write_text("a page")
+    async with connect(hub.tools) as client:
+        await opened(client, "network")
+        url = (await done(client, "network.address")).text
+        assert await answers(url)
+        assert (await done(client, "network.fetch_url", url=f"{url}page.txt")).text == "a page"
+        await done(client, "network.deactivate")
+        assert not await answers(url)
+
+
+@pytest.mark.spec("HOOK-9", "SES-3")
+async def test_what_hooks_opened_is_closed_when_the_client_is_gone(hub: Hub, connect: Connect) -> None:
+    async with connect(hub.tools) as client:
+        await opened(client, "network", "database", "database.write")
+        url = (await done(client, "network.address")).text
+        await done(client, "database.write.insert", name="colour", value="blue")
+    with anyio.fail_after(PATIENCE):
+        while hub.tools.sessions:  # a server ends its sessions when it has noticed
+            await anyio.lowlevel.checkpoint()
+    assert not await answers(url)
+    async with connect(hub.tools) as client:
+        await opened(client, "database", "database.read", "database.write")
+        assert (await done(client, "database.read.query")).structured == {"colour": "blue"}
+
+
+@pytest.mark.spec("HOOK-4", "CTL-5", "NTF-1", "SES-1")
+async def test_a_hook_failure_is_told_and_leaves_the_groups_as_they_were(hub: Hub, connect: Connect) -> None:
+    """Document A, error handling, hook failures: a second writer finds the lock taken."""
+    async with connect(hub.tools) as client, connect(hub.tools) as writer:
+        await opened(writer, "database", "database.write")
+        await opened(client, "database", "database.maintenance")
+        client.heard.clear()
+        told = await refused(client, "database.write.activate")
+        assert "Nothing was changed: opening group database.write failed." in told
+        assert "Another client is writing; it has to close database.write first." in told
+        assert await open_groups(client) == ["database", "database.maintenance"]
+        assert client.heard == []
+        assert "database.write.insert" not in await client.names()
+        await done(writer, "database.write.deactivate")
+        await opened(client, "database.write")
+        assert await open_groups(client) == ["database", "database.write"]
+
+
+@pytest.mark.spec("ACT-1", "CTL-5", "CALL-1", "GRP-3")
+async def test_an_unknown_group_is_never_made(hub: Hub, connect: Connect, tmp_path: Path) -> None:
+    """Document A, error handling, unknown group: an unknown tool here, a refusal in words by a loader."""
+    async with connect(hub.tools) as client:
+        assert await client.call("file_op.activate", {}) == (True, UNKNOWN)
+        assert await open_groups(client) == []
+    async with connect(Hub.at(tmp_path / "other", control="expand_tools").tools) as client:
+        told = await refused(client, "expand_tools", group="file_op")
+        assert "There is no group 'file_op'. Did you mean 'file_ops'?" in told
+        assert "already" not in told
+        assert await open_groups(client) == []
+        await done(client, "expand_tools", group="file_ops")
+        assert await open_groups(client) == ["file_ops"]
+
+
+# Concurrency
+
+
+@pytest.mark.spec("SES-2", "ACT-3", "NTF-1", "HOOK-1")
+async def test_concurrent_activation(hub: Hub, connect: Connect) -> None:
+    """Document A, test_concurrent_activation: ten at once, of which two change something."""
+    async with connect(hub.tools) as client:
+        await opened(client, "plugins")  # a client without a session has a handle to work under from here
+        client.heard.clear()
+        answers: list[Answer] = []
+
+        async def activate(path: str) -> None:
+            answers.append(await done(client, f"{path}.activate"))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(10):
+                tasks.start_soon(activate, "network" if number % 2 else "file_ops")
+        changed = sorted(one.structured["group"] for one in answers if one.structured["changed"])
+        assert changed == ["file_ops", "network"]
+        assert await open_groups(client) == ["file_ops", "network", "plugins"]
+        has_session = getattr(client, "handle", None) is None
+        assert client.heard == [CHANGED] * (2 if has_session else 0)
+
+
+@pytest.mark.spec("SES-1", "SES-2", "HOOK-1")
+async def test_clients_at_once_never_see_or_harm_each_other(hub: Hub, connect: Connect) -> None:
+    async with connect(hub.tools) as one, connect(hub.tools) as other:
+        await opened(one, "network", "database", "database.read", "database.write")
+        await done(one, "database.write.insert", name="colour", value="blue")
+        assert (await done(one, "database.read.query")).structured == {"colour": "blue"}
+        assert await open_groups(other) == []
+        assert await other.names() == AT_FIRST
+        assert other.heard == []
+
+        await opened(other, "network", "database", "database.read")
+        assert (await done(other, "database.read.query")).structured == {}  # not saved, so not seen
+        await opened(other, "database.maintenance")
+        assert "Another client is writing" in await refused(other, "database.maintenance.compact")
+        url = (await done(other, "network.address")).text
+        await done(other, "network.deactivate")
+        assert await answers(url)  # the first client still has it open
+
+        await done(one, "database.write.roll_back")
+        assert (await done(one, "database.read.query")).structured == {}
+        await done(one, "database.write.insert", name="colour", value="red")
+        assert "There is a record 'colour' already." in await refused(
+            one, "database.write.insert", name="colour", value="green"
+        )
+        await done(one, "database.write.deactivate")
+        assert (await done(other, "database.read.query")).structured == {"colour": "red"}
+
+
+@pytest.mark.spec("HOOK-1", "NTF-1", "DEL-1")
+async def test_programmatic_activation_runs_hooks_and_notifies_too(hub: Hub) -> None:
+    """Document A, activate_group and deactivate_group of code, for the session of a client that is connected."""
+    async with connected(build_server(hub.tools), "legacy") as client:
+        await client.names()
+        session: Session = hub.tools.sessions[0]
+        await session.activate("network")
+        url = (await done(client, "network.address")).text
+        assert await answers(url)
+        assert client.heard == [CHANGED]
+        await session.deactivate("network")
+        assert "network.address" not in await client.names()
+        assert not await answers(url)

@@ -1,0 +1,314 @@
+"""Document A's example server at work: bad input, hubs and clients apart from each other, and how it is started."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import pytest
+from mcp import StdioServerParameters
+
+from examples.automation_hub import build
+from examples.automation_hub.network import Site
+from examples.automation_hub.workspace import Workspace
+from tests.adapters.cli.support import PROGRAM, invoke
+from tests.adapters.mcp.support import PATIENCE, over_http
+from tests.examples.callers import WAYS, Connect, connected
+from tests.examples.hub import AT_FIRST, FILE_TOOLS, Hub, done, open_groups, opened, plugin, refused
+from toolfold import HookFailed, ToolError, ToolSet
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(params=list(WAYS))
+def connect(request: pytest.FixtureRequest) -> Connect:
+    return WAYS[request.param]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Hub:
+    return Hub.at(tmp_path)
+
+
+# Files and addresses
+
+
+@pytest.mark.spec("CALL-3")
+@pytest.mark.parametrize(
+    "path",
+    ["../records.db", "a/../../records.db", "ABSOLUTE", "link", "linked/records.db", "linked/new.txt", ".."],
+)
+async def test_no_path_leads_out_of_the_workspace(hub: Hub, connect: Connect, path: str) -> None:
+    outside = hub.folder / "hub" / "records.db"
+    (hub.files / "link").symlink_to(outside)
+    (hub.files / "linked").symlink_to(outside.parent)
+    path = str(outside) if path == "ABSOLUTE" else path
+    before = outside.read_bytes()
+    async with connect(hub.tools) as client:
+        await opened(client, "file_ops", "database", "database.read", "network")
+        asked: dict[str, dict[str, str]] = {
+            "file_ops.read_file": {},
+            "file_ops.write_file": {"text": "mine"},
+            "file_ops.delete_file": {},
+            "export_records": {},
+        }
+        for name, more in asked.items():
+            assert await refused(client, name, path=path, **more) == f"{path!r} is not in the workspace."
+        url = (await done(client, "network.address")).text
+        for spelt in (path, path.replace(".", "%2e")):
+            assert "404 Not Found" in await refused(client, "network.fetch_url", url=f"{url}{spelt}")
+    assert outside.read_bytes() == before
+    assert sorted(file.name for file in outside.parent.iterdir()) == ["files", "records.db"]
+
+
+@pytest.mark.spec("CALL-3")
+async def test_what_can_not_be_read_is_told_in_words(hub: Hub, connect: Connect) -> None:
+    (hub.files / "picture").write_bytes(b"\xff\xd8")
+    (hub.files / "folder").mkdir()
+    os.mkfifo(hub.files / "pipe")
+    (hub.files / "circle").symlink_to("circle")
+    async with connect(hub.tools) as client:
+        await opened(client, "file_ops")
+        reasons = {
+            "missing": "'missing' can't be used: No such file or directory.",
+            "picture": "'picture' is not a text in UTF-8.",
+            "folder": "'folder' is not a file.",
+            "pipe": "'pipe' is not a file.",
+        }
+        for path, reason in reasons.items():
+            assert await refused(client, "file_ops.read_file", path=path) == reason
+        for path in ("a\0b", "circle", "long" * 100):  # why not, Python's versions say in different words
+            assert f"{path!r} can't be used: " in await refused(client, "file_ops.read_file", path=path)
+        await done(client, "file_ops.write_file", path="new/grüße.txt", text="hello")
+        assert (await done(client, "file_ops.read_file", path="new/grüße.txt")).text == "hello"
+        assert json.loads((await done(client, "file_ops.list_files")).text) == ["new/grüße.txt", "picture"]
+        await done(client, "file_ops.write_file", path="lines", text="one\r\ntwo\n")
+        assert (await done(client, "file_ops.read_file", path="lines")).text == "one\r\ntwo\n"
+        await done(client, "file_ops.delete_file", path="picture")
+        assert not (hub.files / "picture").exists()
+
+
+@pytest.mark.spec("CALL-3")
+async def test_only_the_hubs_own_server_is_asked_and_only_by_its_own_name(hub: Hub, connect: Connect) -> None:
+    (hub.files / "grüße & mehr.txt").write_text("hello")
+    async with connect(hub.tools) as client:
+        await opened(client, "network")
+        url = (await done(client, "network.address")).text
+        assert (await done(client, "network.fetch_url", url=f"{url}grüße & mehr.txt")).text == "hello"
+        host = url.removeprefix("http://").removesuffix("/")
+        for other in (
+            "http://example.org/",
+            "file:///etc/hosts",
+            f"http://{host}1/",
+            f"http://{host}@example.org/",
+            "",
+        ):
+            told = await refused(client, "network.fetch_url", url=other)
+            assert told == f"Only addresses that begin with {url} can be fetched."
+        assert "404 Not Found" in await refused(client, "network.fetch_url", url=f"{url}missing.txt")
+        status = await anyio.to_thread.run_sync(_status_for, host, "rebound.example")
+        assert status == 403
+
+
+def _status_for(address: str, host: str) -> int:
+    connection = HTTPConnection(address)
+    connection.request("GET", "/", headers={"Host": host})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.spec("CALL-3")
+async def test_what_json_can_carry_and_no_text_can_is_refused_in_words_and_spoils_nothing(hub: Hub) -> None:
+    (hub.files / "kept").write_text("as it was")
+    async with hub.tools.open_session(active=["file_ops", "network", "database", "database.write"]) as session:
+        url = (await session.call("network.address")).text
+        asked = {
+            "file_ops.read_file": {"path": "\ud800"},
+            "file_ops.write_file": {"path": "kept", "text": "\ud800"},
+            "network.fetch_url": {"url": f"{url}\ud800"},
+            "database.write.insert": {"name": "\ud800", "value": ""},
+        }
+        for name, arguments in asked.items():
+            result = await session.call(name, arguments)
+            assert result.is_error
+            assert "surrogates not allowed" in result.text
+    assert (hub.files / "kept").read_text() == "as it was"
+
+
+def test_a_fetch_from_a_server_that_has_stopped_meanwhile_is_told_in_words(tmp_path: Path) -> None:
+    site = Site(Workspace(tmp_path))
+    site.close()
+    with pytest.raises(ToolError, match="can't be fetched"):
+        site.fetch(site.url)
+
+
+# The database
+
+
+@pytest.mark.spec("HOOK-4", "CTL-5", "NTF-1")
+async def test_a_transaction_that_can_not_be_saved_stays_open_and_so_does_its_group(hub: Hub, connect: Connect) -> None:
+    """Document A, activation hooks: an error of on_deactivate aborts the deactivation."""
+    reader = sqlite3.connect(hub.folder / "hub" / "records.db", isolation_level=None)
+    async with connect(hub.tools) as client:
+        await opened(client, "database", "database.write")
+        await done(client, "database.write.insert", name="colour", value="blue")
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM records").fetchall()
+        client.heard.clear()
+        for path in ("database.write", "database"):
+            told = await refused(client, f"{path}.deactivate")
+            assert "Nothing was changed: closing group database.write failed." in told
+            assert await open_groups(client) == ["database", "database.write"]
+        assert client.heard == []
+        reader.execute("COMMIT")
+        await done(client, "database.deactivate")
+    assert reader.execute("SELECT * FROM records").fetchall() == [("colour", "blue")]
+    reader.close()
+
+
+@pytest.mark.spec("HOOK-9")
+async def test_a_client_that_leaves_lets_go_of_the_lock_whether_or_not_its_work_could_be_saved(hub: Hub) -> None:
+    reader = sqlite3.connect(hub.folder / "hub" / "records.db", isolation_level=None)
+    session = await hub.tools.open_session(active=["database", "database.write"]).start()
+    await session.call("database.write.insert", {"name": "colour", "value": "blue"})
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM records").fetchall()
+    with pytest.raises(ExceptionGroup) as raised:
+        await session.close()
+    (failure,) = raised.value.exceptions
+    assert isinstance(failure, HookFailed)
+    assert failure.group == "database.write"
+    reader.execute("COMMIT")
+    async with hub.tools.open_session(active=["database", "database.read", "database.write"]) as other:
+        assert (await other.call("database.read.query")).structured == {}
+    reader.close()
+
+
+# Apart from each other
+
+
+@pytest.mark.spec("KIT-7", "SES-1")
+async def test_two_hubs_of_one_class_share_nothing(tmp_path: Path, connect: Connect) -> None:
+    """Document A's macro registers once for all instances; here registration is of the instance."""
+    first, second = Hub.at(tmp_path / "first"), Hub.at(tmp_path / "second")
+    first.drop("greet.py", plugin("greet", "Good morning."))
+    async with connect(first.tools) as one, connect(second.tools) as two:
+        for client in (one, two):
+            assert await client.names() == AT_FIRST
+            await opened(client, "plugins", "network", "file_ops", "database", "database.read")
+        await opened(one, "database.write")
+        await opened(two, "database.write")  # a lock of its own
+        await done(one, "plugins.rescan")
+        await done(one, "file_ops.write_file", path="a.txt", text="first")
+        await done(one, "database.write.insert", name="colour", value="blue")
+        await done(one, "database.write.deactivate")
+        assert "plugins.greet" not in await two.names()
+        assert (await done(two, "file_ops.list_files")).text == "[]"
+        assert (await done(two, "database.read.query")).structured == {}
+        urls = [(await done(client, "network.address")).text for client in (one, two)]
+        assert urls[0] != urls[1]
+
+
+@pytest.mark.spec("SES-1", "DEL-1", "DEL-2", "HOOK-4")
+async def test_one_server_keeps_clients_of_both_eras_apart(hub: Hub) -> None:
+    async with over_http(hub.tools) as url, connected(url, "legacy") as old, connected(url, "auto") as new:
+        await opened(old, "database", "database.read", "database.write")
+        await done(old, "database.write.insert", name="colour", value="blue")
+        assert await new.names() == AT_FIRST
+        await opened(new, "database", "database.read")
+        assert "Another client is writing" in await refused(new, "database.write.activate")
+        assert (await done(new, "database.read.query")).structured == {}
+        await done(old, "database.write.deactivate")
+        await opened(new, "database.write")
+        assert (await done(new, "database.read.query")).structured == {"colour": "blue"}
+        assert await open_groups(old) == ["database", "database.read"]
+
+
+@pytest.mark.spec("DEL-4", "HOOK-1", "HOOK-9")
+async def test_what_a_server_begins_with_is_there_for_all_but_a_transaction_is_nobodys_to_share(hub: Hub) -> None:
+    (hub.files / "page.txt").write_text("a page")
+    begin = ["network", "database", "database.read", "database.write"]
+    async with WAYS["modern"](hub.tools, active=begin) as client:
+        url = (await done(client, "network.address")).text
+        assert (await done(client, "network.fetch_url", url=f"{url}page.txt")).text == "a page"
+        assert (await done(client, "database.read.query")).structured == {}
+        told = await refused(client, "database.write.insert", name="a", value="b")
+        assert "serve without database.write" in told
+    assert hub.tools.sessions == ()
+
+
+def test_a_temporary_folder_goes_with_its_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    tools: ToolSet | None = build()
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "files").is_dir()
+    assert tools is not None
+    del tools
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+# Started by a person
+
+
+def test_the_demonstration_shows_what_document_a_is_about() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.automation_hub"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": ":".join(path for path in sys.path if path)},
+        timeout=6 * PATIENCE,
+    )
+    lines = {name: told.strip() for name, _, told in (line.partition(":") for line in done.stdout.splitlines())}
+    assert lines["A closed group"] == "Unknown tool: file_ops.write_file"
+    assert lines["Open"] == "hello.txt has 6 characters."
+    assert lines["What they serve"] == "Hello."
+    assert "activate 'database' first" in lines["Parents go first"]
+    assert "Another client is writing" in lines["A hook that fails"]
+    assert "Closed to make room: database.write." in lines["Exclusion"]
+    assert lines["A plugin's tool"] == "3"
+    assert lines["To another client"] == "database"
+    assert done.stderr == ""
+
+
+@pytest.mark.spec("CTL-1", "CTL-2")
+def test_inspecting_it_shows_groups_in_groups_their_tools_and_the_exclusion() -> None:
+    shown = invoke("inspect", "examples.automation_hub:tools", "--tools")
+    assert shown.exit_code == 0
+    assert "Only one at a time: database.maintenance, database.write" in shown.stdout
+    assert "- plugins.count_words" in shown.stdout
+    told = json.loads(invoke("inspect", "examples.automation_hub:tools", "--json").stdout)
+    groups = {one["path"]: [tool["name"] for tool in one["tools"]] for one in told["groups"]}
+    assert groups[None] == ["export_records", "list_capabilities"]
+    assert groups["file_ops"] == FILE_TOOLS
+    assert groups["database.write"] == ["database.write.insert", "database.write.roll_back"]
+
+
+@pytest.mark.spec("DEL-10", "HOOK-9")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_it_is_served_by_the_command_line(era: Any) -> None:
+    command = [*PROGRAM[1:], "serve", "examples.automation_hub:tools"]
+    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+    server = StdioServerParameters(command=PROGRAM[0], args=command, cwd=ROOT, env=environment)
+    async with connected(server, era) as client:
+        assert await client.names() == AT_FIRST
+        await opened(client, "file_ops", "network", "plugins")
+        await done(client, "file_ops.write_file", path="page.txt", text="a page")
+        url = (await done(client, "network.address")).text
+        assert (await done(client, "network.fetch_url", url=f"{url}page.txt")).text == "a page"
+        assert (await done(client, "plugins.count_words", text="one two")).text == "2"
+    with pytest.raises(OSError, match=r"."):
+        await anyio.connect_tcp(urlsplit(url).hostname or "", urlsplit(url).port or 0)

@@ -1,0 +1,154 @@
+"""Document A's dynamic registration, by the plugins of its example server: they come, go, change, and may be broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.adapters.mcp.support import PATIENCE
+from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Connect, connected
+from tests.examples.hub import Hub, done, opened, plugin
+from toolfold_adapters.mcp import build_server
+
+
+@pytest.fixture(params=list(WAYS))
+def connect(request: pytest.FixtureRequest) -> Connect:
+    return WAYS[request.param]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Hub:
+    return Hub.at(tmp_path)
+
+
+@pytest.mark.spec("REG-5", "REG-7", "NTF-3", "KIT-7")
+async def test_plugins_are_loaded_and_unloaded_while_clients_are_there(hub: Hub, connect: Connect) -> None:
+    """Document A, dynamic registration: load_plugin, unload_plugin, and the tools in the group `plugins`."""
+    async with connect(hub.tools) as client:
+        await opened(client, "plugins")
+        hub.drop("greet.py", plugin("greet", "Good morning."))
+        assert await client.call("plugins.greet", {}) == (True, UNKNOWN)
+        assert (await done(client, "plugins.rescan")).structured["loaded"] == ["greet.py"]
+        assert "plugins.greet" in await client.names()
+        assert (await done(client, "plugins.greet")).text == "Good morning."
+        await done(client, "plugins.deactivate")
+        assert await client.call("plugins.greet", {}) == (True, UNKNOWN)
+        await opened(client, "plugins")
+        hub.drop("greet.py", plugin("greet", "Good evening."))
+        assert (await done(client, "plugins.rescan")).structured["loaded"] == ["greet.py"]
+        assert (await done(client, "plugins.greet")).text == "Good evening."
+        (hub.plugins / "greet.py").unlink()
+        assert (await done(client, "plugins.rescan")).structured["unloaded"] == ["greet.py"]
+        assert await client.call("plugins.greet", {}) == (True, UNKNOWN)
+        assert "plugins.rescan" in await client.names()
+
+
+@pytest.mark.spec("NTF-3")
+@pytest.mark.parametrize("way", ["in process", "legacy"])
+async def test_clients_are_told_of_plugins_that_come_and_go_and_of_nothing_else(hub: Hub, way: str) -> None:
+    """Document A, dynamic registration: the server emits list_changed itself."""
+    async with WAYS[way](hub.tools) as client:
+        await opened(client, "plugins")
+        client.heard.clear()
+        await done(client, "plugins.rescan")
+        assert client.heard == []
+        hub.drop("greet.py", plugin("greet", "Good morning."))
+        assert client.heard == []
+        await done(client, "plugins.rescan")
+        assert client.heard == [CHANGED]
+
+
+@pytest.mark.spec("NTF-3", "DEL-7")
+async def test_a_modern_client_that_listens_is_told_of_plugins_too(hub: Hub) -> None:
+    """Document A, dynamic registration: the server emits list_changed itself."""
+    async with connected(build_server(hub.tools), "auto") as client:
+        await opened(client, "plugins")
+        async with client.client.listen(tools_list_changed=True) as events:
+            hub.drop("greet.py", plugin("greet", "Good morning."))
+            await done(client, "plugins.rescan")
+            with anyio.fail_after(PATIENCE):
+                event = await anext(aiter(events))
+        assert type(event).__name__ == "ToolsListChanged"
+
+
+BROKEN: dict[str, tuple[str | bytes, str]] = {
+    "no Python": ("def greet(:", "SyntaxError: invalid syntax (broken.py, line 1)"),
+    "no text": (b"\xff\xfe", "SyntaxError"),
+    "raises": ("1 / 0", "ZeroDivisionError: division by zero"),
+    "ends the program": ("raise SystemExit(3)", "SystemExit: 3"),
+    "nothing marked": ("def greet(): ...", "it declares nothing with @tool or @group"),
+    "a name that is taken": (plugin("good", "?"), "A tool named 'plugins.good' is registered already"),
+    "a name of the hub's": (plugin("rescan", "?"), "A tool named 'plugins.rescan' is registered already"),
+    "too many parameters": (
+        "from toolfold import tool\n@tool(input_schema={'type': 'object'})\ndef f(a, b, c): ...",
+        "its handler must take nothing, the arguments, or the arguments and the context",
+    ),
+    "a wrong schema": (
+        "from toolfold import tool\n@tool(input_schema={'type': 'list'})\ndef f(a): ...",
+        "'f' can't be registered",
+    ),
+    "a group": (
+        "from toolfold import group, tool\n"
+        "class Inner:\n    @tool\n    def t(self): ...\n"
+        "@group\ndef inner(): return Inner()",
+        "a plugin has tools, and no groups",
+    ),
+}
+
+
+@pytest.mark.spec("REG-1", "REG-4", "REG-6", "KIT-2")
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_a_broken_plugin_is_named_with_its_fault_and_nothing_else_is_lost(hub: Hub, kind: str) -> None:
+    source, fault = BROKEN[kind]
+    async with WAYS["legacy"](hub.tools) as client:
+        await opened(client, "plugins")
+        hub.drop("good.py", plugin("good", "Fine."))
+        await done(client, "plugins.rescan")
+        before = hub.tools.catalog
+        client.heard.clear()
+
+        broken = hub.plugins / "broken.py"
+        broken.write_bytes(source if isinstance(source, bytes) else source.encode())
+        told = (await done(client, "plugins.rescan")).structured
+        assert (told["loaded"], told["unloaded"], list(told["problems"])) == ([], [], ["broken.py"])
+        assert fault in told["problems"]["broken.py"]
+        assert hub.tools.catalog is before
+        assert client.heard == []
+        assert (await done(client, "plugins.good")).text == "Fine."
+
+        broken.write_text(plugin("mended", "Again."))
+        assert (await done(client, "plugins.rescan")).structured["loaded"] == ["broken.py"]
+        assert (await done(client, "plugins.mended")).text == "Again."
+
+
+@pytest.mark.spec("REG-1")
+async def test_a_plugin_that_becomes_broken_goes_on_as_it_was(hub: Hub, connect: Connect) -> None:
+    hub.drop("greet.py", plugin("greet", "Good morning."))
+    async with connect(hub.tools) as client:
+        await opened(client, "plugins")
+        await done(client, "plugins.rescan")
+        hub.drop("greet.py", "1 / 0")
+        told = (await done(client, "plugins.rescan")).structured
+        assert told == {
+            "loaded": [],
+            "unloaded": [],
+            "problems": {"greet.py": "ZeroDivisionError: division by zero"},
+        }
+        assert (await done(client, "plugins.greet")).text == "Good morning."
+
+
+@pytest.mark.spec("REG-5", "NAM-4")
+async def test_what_is_no_file_is_told_and_a_control_tool_that_a_plugin_replaced_comes_back(hub: Hub) -> None:
+    (hub.plugins / "folder.py").mkdir()
+    (hub.plugins / "nowhere.py").symlink_to(hub.plugins / "missing.py")
+    hub.drop("own.py", plugin("deactivate", "It stays open."))
+    async with hub.tools.open_session(active=["plugins"]) as session:
+        told = (await session.call("plugins.rescan")).structured
+        assert (told["loaded"], sorted(told["problems"])) == (["own.py"], ["folder.py", "nowhere.py"])
+        assert (await session.call("plugins.deactivate")).text == "It stays open."
+        (hub.plugins / "own.py").unlink()
+        await session.call("plugins.rescan")
+        await session.call("plugins.deactivate")
+        assert session.active == ()
