@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import field, frozen
 
 from toolfold import Catalog, ConfigError, Session, Snapshot, ToolSet
 
@@ -19,6 +22,8 @@ INSTALL = (
     "winget install graphviz)."
 )
 
+_PDF_DATE = re.compile(rb"(/CreationDate \(D:)\d{14}([^)]*\))")  # the one thing that two runs do not have in common
+
 Source = Catalog | Snapshot | ToolSet | Session
 """What pictures are drawn from; a snapshot or a session also says which groups are active (SPEC DIA-3)."""
 
@@ -30,52 +35,67 @@ class Diagram:
     Attributes:
         title: What it shows.
         dot: The picture in DOT, for Graphviz.
-        mermaid: The picture in Mermaid, or `None` if it has no form in it.
+        mermaid: The picture in Mermaid, or `None` if it has no form in it that Mermaid draws.
+        scxml: What the picture shows as an SCXML document, or `None` if it is no statechart, or one that SCXML can't
+            express.
+        xstate: The same as the JSON of a machine of XState; see `toolfold.statechart.XSTATE_MODULE`.
     """
 
     title: str
     dot: str
     mermaid: str | None = None
+    scxml: str | None = field(default=None, kw_only=True)
+    xstate: str | None = field(default=None, kw_only=True)
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The forms that need no other program, by the suffixes of their files."""
+        forms = {".dot": self.dot, ".mmd": self.mermaid, ".scxml": self.scxml, ".json": self.xstate}
+        return {suffix: text for suffix, text in forms.items() if text is not None}
 
     def render(self, path: str | PathLike[str]) -> Path:
-        """Write the picture to a file, and return its path (SPEC DIA-1).
+        """Write the picture to a file, and return its path; the same picture gives the same bytes (SPEC DIA-1).
 
         Args:
-            path: Its suffix says the format: `.svg`, `.png` and `.pdf` are rendered by Graphviz; `.dot` and `.mmd` are
-                the texts.
+            path: Its suffix says the format: `.svg`, `.png` and `.pdf` are rendered by Graphviz; `.dot`, `.mmd`,
+                `.scxml` and `.json` are the texts.
 
         Raises:
-            ConfigError: The suffix is none of these, there is no Mermaid form, or Graphviz is missing.
+            ConfigError: The picture has no such form, there is no such folder, or Graphviz is missing or fails.
         """
         target = Path(path)
-        suffix = target.suffix.lower().removeprefix(".")
-        if suffix in RENDERED:
-            target.write_bytes(self.rendered(suffix))
-        elif suffix == "dot":
-            target.write_text(self.dot, encoding="utf-8", newline="\n")
-        elif suffix == "mmd" and self.mermaid is not None:
-            target.write_text(self.mermaid, encoding="utf-8", newline="\n")
+        suffix = target.suffix.lower()
+        if suffix in self.texts:
+            content = self.texts[suffix].encode()
+        elif suffix.removeprefix(".") in RENDERED:
+            content = self.rendered(suffix.removeprefix("."))
         else:
-            raise ConfigError(
-                f"A picture of this kind can't be written to {target.name!r}: use .svg, .png, .pdf, .dot"
-                f"{'' if self.mermaid is None else ' or .mmd'}."
-            )
+            known = ", ".join([*(f".{form}" for form in RENDERED), *self.texts])
+            raise ConfigError(f"{self.title!r} can't be written to {target.name!r}: use one of {known}.")
+        try:
+            target.write_bytes(content)
+        except OSError as error:
+            raise ConfigError(f"{str(target)!r} can't be written: {error.strerror}.") from error
         return target
 
     def rendered(self, form: str) -> bytes:
         """Return the picture as `svg`, `png` or `pdf`.
 
         Raises:
-            ConfigError: Graphviz is missing.
+            ConfigError: Graphviz is missing or fails.
         """
         try:
             import graphviz  # pyright: ignore[reportMissingTypeStubs]
         except ModuleNotFoundError as error:
             raise ConfigError(f'{INSTALL} And its Python package: pip install "toolfold[diagrams]".') from error
         try:
-            return bytes(graphviz.Source(self.dot).pipe(form, quiet=True))
+            content = bytes(graphviz.Source(self.dot).pipe(form, quiet=True))
         except graphviz.ExecutableNotFound as error:
             raise ConfigError(f"{INSTALL} DOT, Mermaid, HTML and the other texts do not need it.") from error
+        except CalledProcessError as error:
+            said = (error.stderr or b"").decode(errors="replace").strip()
+            raise ConfigError(f"Graphviz could not draw {self.title!r}: {said or error}") from error
+        return _PDF_DATE.sub(rb"\g<1>20000101000000\2", content) if form == "pdf" else content
 
 
 def snapshot_of(source: Source) -> Snapshot:

@@ -1,8 +1,11 @@
-"""A writer of DOT: statements in the order in which they are made, every id and value quoted."""
+"""A writer of DOT: statements in the order in which they are made, every id and value quoted.
+
+An attribute whose name is a keyword of Python has `_` after it: `class_`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 
 from .text import dot_string
@@ -30,8 +33,8 @@ class Dot:
         self._lines = [f"{'digraph' if directed else 'graph'} {dot_string(name)} {{"]
         self._arrow = "->" if directed else "--"
         self._depth = 1
-        for key, value in attributes.items():
-            self._add(f"{key}={_value(value)}")
+        for each in _told(attributes):
+            self._add(each)
 
     def default(self, kind: str, **attributes: Value) -> None:
         """Set what holds for every `node` or `edge` that follows, in the same cluster."""
@@ -50,8 +53,8 @@ class Dot:
         """Put what is added within into a box."""
         self._add(f"subgraph {dot_string(f'cluster_{key}')} {{")
         self._depth += 1
-        for name, value in {"label": label, **attributes}.items():
-            self._add(f"{name}={_value(value)}")
+        for each in _told({"label": label, **attributes}):
+            self._add(each)
         yield
         self._depth -= 1
         self._add("}")
@@ -64,13 +67,17 @@ class Dot:
         self._lines.append("  " * self._depth + line)
 
 
-def _attributes(attributes: dict[str, Value]) -> str:
-    if not attributes:
-        return ""
-    return " [" + ", ".join(f"{name}={_value(value)}" for name, value in attributes.items()) + "]"
+def _attributes(attributes: Mapping[str, Value]) -> str:
+    return f" [{', '.join(_told(attributes))}]" if attributes else ""
+
+
+def _told(attributes: Mapping[str, Value]) -> Iterator[str]:
+    for name, value in attributes.items():
+        yield f"{name.removesuffix('_')}={_value(value)}"
 
 
 def _value(value: Value) -> str:
     if isinstance(value, Html):
-        return f"<{value}>"
+        escaped = value.replace("\\", "\\\\")  # Graphviz puts names in place of such as \N here too
+        return f"<{escaped}>"
     return dot_string(value) if isinstance(value, str) else f"{value:g}"

@@ -1,6 +1,8 @@
 """Colours, chosen from the set of Okabe and Ito, which people with any kind of colour blindness can tell apart.
 
-A box brings its own light ground and dark text, and lines have a tone between, so a picture reads on white and on dark.
+A box brings its own light ground and dark text, and lines have a tone between, so a picture reads on white and on dark:
+texts have a contrast of at least 4.5 : 1, lines and borders of 3 : 1 on either. No tone is far enough from both to be
+text, so text has a light ground wherever it is more than a short label.
 Colour never says anything alone: active groups also have a thick border and a filled dot, locked ones a dashed border,
 exclusions are dashed lines with blunt ends.
 """
@@ -13,7 +15,7 @@ from toolfold import State
 
 INK = "#1b1f24"
 """Text inside of boxes."""
-FAINT = "#57606a"
+FAINT = "#4b545d"
 """Second lines inside of boxes."""
 LINE = "#7a838d"
 """Lines and texts on the bare ground: at least 3 : 1 against white and against #0d1117."""
@@ -36,7 +38,7 @@ class Look:
 
 
 LOOKS = {
-    State.ACTIVE: Look("#b3dcf2", "#0072b2", 2.5, False, "●"),
-    State.INACTIVE: Look("#ffffff", "#57606a", 1, False, "○"),
-    State.LOCKED: Look("#eceff2", "#8c959f", 1, True, "◌"),
+    State.ACTIVE: Look("#a5d6f2", "#0072b2", 2.5, False, "●"),
+    State.INACTIVE: Look("#ffffff", "#67707a", 1, False, "○"),
+    State.LOCKED: Look("#eceff2", "#7e8791", 1, True, "◌"),
 }

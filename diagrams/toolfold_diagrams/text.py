@@ -5,6 +5,7 @@ Names have few characters (SPEC NAM-1), but titles, descriptions, facts and erro
 
 from __future__ import annotations
 
+import html
 import re
 import textwrap
 import unicodedata
@@ -12,19 +13,38 @@ from collections.abc import Iterable
 
 ELLIPSIS = "…"
 _KEPT = frozenset("\u200c\u200d")  # joiners, which scripts and emoji need, though they are format characters
-_MERMAID_PLAIN = re.compile(r"[^\w .,…·→●○✓✗+=*/!?'-]")
-_ID = {"_": "__", ".": "_d", "-": "_h", ":": "_c", "/": "_s"}
+_FILLER = "\ue000"  # counts as the second half of a wide character; `printable` leaves none of these
+_WIDE = re.compile(
+    "[WM@%\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\U0001f000-\U0003ffff]"
+)
+_NO_XML = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_MERMAID_SPECIAL = re.compile(r"[^\w ,·→●○◌✓✗!?/'-]|(?<![^\W_])[_-]|[_-](?![^\W_])")
+_ID = str.maketrans({"_": "__", ".": "_d", "-": "_h", ":": "_c", "/": "_s", "|": "_x"})
 
 
 def printable(text: str) -> str:
     """Return `text` on one line without what can't be printed: controls, lone surrogates, and turns of direction."""
-    shown = (" " if char.isspace() else char for char in text if _is_shown(char))
-    return " ".join("".join(shown).split())
+    if not text.isprintable():
+        text = "".join(" " if char.isspace() else char for char in text if _is_shown(char))
+    return " ".join(text.split())
 
 
 def wrapped(text: str, width: int = 32, lines: int = 3) -> list[str]:
-    """Return `text` on at most `lines` lines of at most `width` characters; what is cut off ends in `…`."""
-    return textwrap.wrap(printable(text), width, max_lines=lines, placeholder=f" {ELLIPSIS}")
+    """Return `text` on at most `lines` lines of at most `width` characters; what is cut off ends in `…`.
+
+    Characters that are twice as wide as others, such as Chinese ones, count twice.
+    """
+    shown = printable(text)[: (width + 1) * (lines + 1)]
+    counted = _WIDE.sub(rf"\g<0>{_FILLER}", shown)
+    if len(counted) <= width:
+        return [shown] if shown else []
+    found = textwrap.wrap(counted, width)
+    if len(found) > lines:
+        last = found[lines - 1]
+        if len(last) > width - 2:
+            last = last[: width - 1].rpartition(" ")[0] or last[: width - 2]
+        found[lines - 1] = f"{last} {ELLIPSIS}"
+    return [line.replace(_FILLER, "") for line in found[:lines]]
 
 
 def identifier(kind: str, path: str = "") -> str:
@@ -32,25 +52,33 @@ def identifier(kind: str, path: str = "") -> str:
 
     It is the same in every picture and run, and no keyword of DOT or Mermaid.
     """
-    return f"{kind}_" + "".join(_ID.get(char, char) for char in path)
+    return f"{kind}_{path.translate(_ID)}"
 
 
 def dot_string(text: str) -> str:
-    """Return a quoted string of DOT that stands for `text`, also where it is a label; newlines become line breaks."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;").replace("\n", "\\n")
-    return f'"{escaped}"'
+    """Return a quoted string of DOT that stands for `text`, also where it is a label; newlines become line breaks.
+
+    What can't be in XML, and so not in an SVG, becomes a space.
+    """
+    text = _NO_XML.sub(" ", text)
+    for char, escape in (("\\", "\\\\"), ('"', '\\"'), ("&", "&amp;"), ("\n", "\\n")):
+        text = text.replace(char, escape)
+    return f'"{text}"'
 
 
 def xml(text: str) -> str:
     """Return `text` escaped for XML and HTML, also inside of quotes."""
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
-        text = text.replace(char, entity)
-    return text
+    return html.escape(text)
 
 
 def mermaid(text: str) -> str:
-    """Return `text` for a label of Mermaid, inside of quotes or not: all but plain characters by their numbers."""
-    return _MERMAID_PLAIN.sub(lambda found: f"#{ord(found[0])};", text)
+    r"""Return `text` for a label of Mermaid, inside of quotes or not: all but plain characters by their numbers.
+
+    Mermaid reads labels as Markdown too, so signs are plain only within a word; and what is between `$$` as a formula,
+    and `\n` as a break of the line, so these are parted by a space of no width.
+    """
+    parted = printable(text).replace("$$", "$\u200b$").replace("\\n", "\\\u200bn")
+    return _MERMAID_SPECIAL.sub(lambda found: f"#{ord(found[0])};", parted)
 
 
 def mermaid_lines(lines: Iterable[str]) -> str:

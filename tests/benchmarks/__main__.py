@@ -21,6 +21,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "traced-growth": ("sessions", "traced_growth"),
     "telemetry": ("telemetry", "measure"),
     "loading": ("loading", "measure"),
+    "drawing": ("drawing", "measure"),
     "wire": ("wire", "measure"),
     "serving": ("serving", "measure"),
     "imports": ("imports", "measure"),

@@ -1,0 +1,172 @@
+"""`toolfold diagram`: pictures of a target.
+
+What can be drawn, and in which formats, is known to the module behind the entry point `default` of the group
+`toolfold.drawings`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast
+
+import click
+
+from toolfold import ConfigError, ToolSet
+
+from ..targets import GatewayOptions, Target, open_target
+from .inspection import view_at_start
+from .options import TargetCommand, chosen, examples, failing, paths, run, target_options
+from .output import console
+from .signals import output_reserved
+
+GROUP = "toolfold.drawings"
+
+ViewInfo = tuple[str, tuple[str, ...], Literal["state", "story", "nothing"]]
+"""What is seen, the formats that it can be had in, and what it is drawn from."""
+
+
+class Drawing(Protocol):
+    """A module that draws."""
+
+    def views(self) -> Mapping[str, ViewInfo]:
+        """Return what can be drawn, by name; the first one is the usual one."""
+        ...
+
+    def form_of(self, suffix: str) -> str | None:
+        """Return the format that a suffix of files such as `.svg` stands for."""
+        ...
+
+    def draw(self, view: str, form: str, source: Any, *, limit: int | None, width: int | None) -> bytes:
+        """Return a picture."""
+        ...
+
+    def load(self, text: str) -> Any:
+        """Return a story from the text in which it was stored."""
+        ...
+
+    async def record(self, tools: ToolSet, profile: str | None, groups: tuple[str, ...]) -> Any:
+        """Return the story of a session in which groups are opened one after the other."""
+        ...
+
+
+def drawing() -> Drawing:
+    """Return what draws; raises `ConfigError` if nothing that draws is installed."""
+    for entry in entry_points(group=GROUP, name="default"):
+        return cast(Drawing, entry.load())
+    raise ConfigError("Nothing that draws is installed; reinstall toolfold.")
+
+
+VIEWS = drawing().views()
+FORMATS = tuple(dict.fromkeys(form for _, forms, _ in VIEWS.values() for form in forms))
+BINARY = ("png", "pdf")
+
+
+def _help_of_views() -> str:
+    return "\b\nViews:\n" + "\n".join(f"  {name:<12} {summary}" for name, (summary, _, _) in VIEWS.items())
+
+
+@click.command(
+    "diagram",
+    cls=TargetCommand,
+    short_help="Draw groups, states and stories.",
+    help=f"""Draw a TARGET: its groups, its states, or what happens as groups are opened.
+
+    On a terminal it prints a tree with the state of each group. The suffix of FILE says the format, and --format does
+    where there is none: {", ".join(FORMATS)}. SVG, PNG and PDF are rendered by Graphviz.
+
+    {_help_of_views()}
+
+    The view "sequence" opens the groups of --active one after the other, hooks and all, and draws what happened;
+    or TARGET is a .json file with a story that was recorded by toolfold_diagrams.recording.
+    """,
+    epilog=examples(
+        "toolfold diagram shop:tools                                a tree, on the terminal",
+        "toolfold diagram shop:tools --active orders -o shop.svg",
+        "toolfold diagram shop:tools -o shop.html                   a page to look around in",
+        "toolfold diagram shop:tools --view statechart --format mermaid",
+        "toolfold diagram shop:tools --view sequence --active orders,stock -o story.svg",
+        "toolfold diagram --view transaction -o transaction.svg",
+        "toolfold diagram -o github.svg -- npx -y some-mcp-server",
+    ),
+)
+@target_options
+@click.option("--view", type=click.Choice(list(VIEWS)), help=f"What to draw; {next(iter(VIEWS))} unless given.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="How to write it.")
+@click.option("--profile", metavar="NAME", help="Look at it under this profile.")
+@click.option("--active", metavar="GROUPS", default="", callback=paths, help="Groups that are open, by commas.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="The greatest number of groups or states to draw."
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to a file."
+)
+@click.pass_context
+def diagram(
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    view: str | None,
+    form: str | None,
+    profile: str | None,
+    active: tuple[str, ...],
+    limit: int | None,
+    output: Path | None,
+    **said: Any,
+) -> None:
+    """Draw a target."""
+    view = view or next(iter(VIEWS))
+    form = _form(ctx, view, form, output)
+    drawn_from = VIEWS[view][2]
+    source: Any = None
+    if drawn_from == "story" and len(targets) == 1 and Path(targets[0]).suffix == ".json":
+        with failing():
+            source = drawing().load(Path(targets[0]).read_text(encoding="utf-8"))
+    elif drawn_from != "nothing":
+        target, options = chosen(ctx, targets, **said)
+        source = run(partial(_source, target, options, profile, active, drawn_from == "story"))
+    with failing():
+        _write(drawing().draw(view, form, source, limit=limit, width=_width(output)), form, output)
+
+
+def _form(ctx: click.Context, view: str, asked: str | None, output: Path | None) -> str:
+    """Return the format to write: the one asked for, that of the file, or what suits a terminal or a pipe."""
+    forms = VIEWS[view][1]
+    form = asked or (drawing().form_of(output.suffix.lower()) if output else None)
+    if form is None and output is not None:
+        raise click.UsageError(
+            f"{output.name!r} does not say the format: use --format, one of {', '.join(forms)}.", ctx
+        )
+    if form is None:
+        form = "tree" if "tree" in forms and sys.stdout.isatty() else "dot"
+    if form not in forms:
+        raise click.UsageError(f"The view {view!r} can't be had as {form}; it can be as {', '.join(forms)}.", ctx)
+    if form in BINARY and output is None and sys.stdout.isatty():
+        raise click.UsageError(f"A terminal can't show {form}: write it to a file, with -o FILE.{form}.", ctx)
+    return form
+
+
+async def _source(
+    target: Target, options: GatewayOptions, profile: str | None, active: tuple[str, ...], story: bool
+) -> Any:
+    """Return the state to draw, or the story of how it comes about."""
+    with output_reserved():
+        async with open_target(target, options) as opened:
+            if story:
+                return await drawing().record(opened.tools, profile, active)
+            return view_at_start(opened.tools, profile, active).snapshot
+
+
+def _width(output: Path | None) -> int | None:
+    return console().width if output is None and sys.stdout.isatty() else None
+
+
+def _write(picture: bytes, form: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(picture, nl=False)
+        return
+    output.write_bytes(picture)
+    click.echo(f"Wrote {output} ({form}).", err=True)

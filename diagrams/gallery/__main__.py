@@ -1,0 +1,146 @@
+"""Draws the pictures in this folder, or tells with `--check` which are stale: `python -m diagrams.gallery`.
+
+The texts (`.dot`, `.mmd`, `.html`) are compared word by word. An SVG differs from one version of Graphviz to the next,
+so each says which DOT it was drawn from, and that is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import anyio
+from attrs import frozen
+
+from examples import assistant, automation_hub, browser_telemetry, desk, modern_cli, toolkit
+from toolfold import Snapshot, Step, ToolSet, plan
+from toolfold_diagrams import (
+    Diagram,
+    page,
+    reachable,
+    region_chart,
+    sequence,
+    statechart,
+    structure,
+    transaction_chart,
+)
+from toolfold_diagrams.drawing import record
+
+FOLDER = Path(__file__).parent
+KEPT = frozenset({"README.md", "__main__.py", "gitlab.json"})
+STORY = ("database", "database.write")
+STAMP = "<!-- drawn from DOT {} -->\n"
+
+
+@frozen
+class Picture:
+    """A picture under a name; `mermaid` tells whether its Mermaid form is kept too."""
+
+    name: str
+    diagram: Diagram
+    mermaid: bool = False
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What is compared, by file name."""
+        found = {f"{self.name}.dot": self.diagram.dot}
+        if self.mermaid and self.diagram.mermaid is not None:
+            found[f"{self.name}.mmd"] = self.diagram.mermaid
+        return found
+
+    @property
+    def stamp(self) -> str:
+        """The line that says what an SVG was drawn from."""
+        return STAMP.format(sha256(self.diagram.dot.encode()).hexdigest()[:16])
+
+    def svg(self) -> str:
+        """Return the picture as SVG, with its stamp."""
+        head, _, body = self.diagram.rendered("svg").decode().partition("<svg")
+        return f"{head}{self.stamp}<svg{body}"
+
+
+async def pictures() -> list[Picture]:
+    """Return the pictures of the project."""
+    opened = _active(desk.tools, "database")
+    return [
+        Picture("transaction", transaction_chart(), mermaid=True),
+        Picture("region", region_chart(), mermaid=True),
+        Picture("desk", structure(opened), mermaid=True),
+        Picture("desk-statechart", statechart(opened), mermaid=True),
+        Picture("desk-reachable", reachable(opened), mermaid=True),
+        Picture("automation_hub", structure(automation_hub.build())),
+        Picture("automation_hub-statechart", statechart(automation_hub.build())),
+        Picture("automation_hub-sequence", sequence(await record(automation_hub.build(), None, STORY))),
+        Picture("browser_telemetry", structure(browser_telemetry.tools())),
+        Picture("assistant", structure(_active(assistant.tools, "mail"))),
+        Picture("toolkit", structure(toolkit.tools)),
+        Picture("modern_cli", structure(modern_cli.build(which=lambda name: f"/usr/bin/{name}"))),
+        Picture("gitlab", structure(gitlab())),
+    ]
+
+
+def gitlab() -> ToolSet:
+    """Return the tools of a large MCP server in its own groups: names alone."""
+    tools = ToolSet("gitlab", control_visibility="relevant")
+    for group, names in json.loads((FOLDER / "gitlab.json").read_text(encoding="utf-8")).items():
+        tools.register_group(group)
+        for name in names:
+            tools.register(name, lambda: None, group=group)
+    return tools
+
+
+def _active(tools: ToolSet, *groups: str) -> Snapshot:
+    return plan(Snapshot.of(tools.catalog), Step(groups)).after
+
+
+def texts(drawn: list[Picture]) -> dict[str, str]:
+    """Return everything that is compared word by word, by file name."""
+    pages = {"automation_hub.html": page(automation_hub.build()), "gitlab.html": page(gitlab())}
+    return {**pages, **{name: text for picture in drawn for name, text in picture.texts.items()}}
+
+
+def stale(drawn: list[Picture]) -> list[str]:
+    """Return the names of files that are not there, not as they would be drawn, or not drawn any more."""
+    wanted = texts(drawn)
+    old = [name for name, text in wanted.items() if _read(name) != text]
+    old += [f"{picture.name}.svg" for picture in drawn if picture.stamp not in _read(f"{picture.name}.svg")]
+    known = {*wanted, *(f"{picture.name}.svg" for picture in drawn), *KEPT}
+    return sorted([*old, *({path.name for path in FOLDER.iterdir() if path.is_file()} - known)])
+
+
+def write(drawn: list[Picture]) -> None:
+    """Draw everything anew; an SVG whose DOT is the same is left alone."""
+    for picture in drawn:
+        if picture.stamp not in _read(f"{picture.name}.svg"):
+            _write(f"{picture.name}.svg", picture.svg())
+    for name, text in texts(drawn).items():
+        _write(name, text)
+
+
+def _read(name: str) -> str:
+    path = FOLDER / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _write(name: str, text: str) -> None:
+    (FOLDER / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def main() -> None:
+    """Draw the pictures, or check them: status 1 if some are stale."""
+    parser = argparse.ArgumentParser(prog="python -m diagrams.gallery", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="draw nothing; name what is stale, with status 1")
+    options = parser.parse_args()
+    drawn = anyio.run(pictures)
+    if not options.check:
+        write(drawn)
+    if old := stale(drawn):
+        sys.exit(f"Stale in {FOLDER.name}: {', '.join(old)}. Run: python -m diagrams.gallery")
+    print(f"{len(drawn)} pictures are as they would be drawn.")
+
+
+if __name__ == "__main__":
+    main()

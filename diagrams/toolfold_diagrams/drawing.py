@@ -1,0 +1,124 @@
+"""What can be drawn and in which formats, by name: what stands behind `toolfold diagram` (SPEC DIA-1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, Literal
+
+from toolfold import ConfigError, Profile, ToolfoldError, ToolSet
+
+from .diagram import RENDERED, Diagram
+from .page import page
+from .reachable import reachable
+from .recording import recording
+from .sequence import sequence
+from .statechart_view import statechart
+from .story import Story
+from .structure import structure
+from .transaction import region_chart, transaction_chart
+from .tree import tree
+
+DrawnFrom = Literal["state", "story", "nothing"]
+
+_TEXTS = {"dot": ".dot", "mermaid": ".mmd", "scxml": ".scxml", "xstate": ".json"}
+"""Formats of `Diagram.texts`, and their suffixes."""
+_SUFFIXES = {
+    **{suffix: form for form, suffix in _TEXTS.items()},
+    **{f".{form}": form for form in RENDERED},
+    ".gv": "dot",
+    ".htm": "html",
+    ".html": "html",
+    ".mermaid": "mermaid",
+    ".txt": "tree",
+}
+_PICTURES = ("dot", "mermaid", *RENDERED)
+_VIEWS: dict[str, tuple[str, tuple[str, ...], DrawnFrom]] = {
+    "structure": ("the forest of groups, their tools and exclusions", (*_PICTURES, "tree", "html"), "state"),
+    "statechart": ("regions and transitions, for up to some 15 groups", (*_PICTURES, "scxml", "xstate"), "state"),
+    "reachable": ("all states that can be reached, for small targets", _PICTURES, "state"),
+    "sequence": ("what happens as groups are opened", _PICTURES, "story"),
+    "transaction": ("the life of a transaction, without a target", _PICTURES, "nothing"),
+    "region": ("the states of any group, without a target", _PICTURES, "nothing"),
+}
+_LIMITED: dict[str, Callable[..., Diagram]] = {"statechart": statechart, "reachable": reachable}
+_OTHERS: dict[str, Callable[..., Diagram]] = {"structure": structure, "sequence": sequence}
+_CONSTANT = {"transaction": transaction_chart, "region": region_chart}
+
+
+def views() -> Mapping[str, tuple[str, tuple[str, ...], DrawnFrom]]:
+    """Return what can be drawn: what is seen, the formats that it can be had in, and what it is drawn from."""
+    return MappingProxyType(_VIEWS)
+
+
+def form_of(suffix: str) -> str | None:
+    """Return the format that a suffix of a file such as `.svg` stands for, or `None`."""
+    return _SUFFIXES.get(suffix)
+
+
+def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, width: int | None = None) -> bytes:
+    """Return a picture; texts are UTF-8.
+
+    Args:
+        view: What to draw, of `views()`.
+        form: A format that the view can be had in.
+        source: A `Source` or a `Story`, or nothing, as the view is drawn from.
+        limit: The greatest number of groups or states to draw, where the view has such a limit.
+        width: The greatest number of characters in a line of a tree.
+
+    Raises:
+        ConfigError: The view has no such format, there is too much to draw, or Graphviz is missing.
+    """
+    if view not in _VIEWS or form not in _VIEWS[view][1]:
+        raise ConfigError(f"There is no view {view!r} in the format {form!r}.")
+    if form == "tree":
+        return tree(source, width=width).encode()
+    if form == "html":
+        return page(source).encode()
+    diagram = _diagram(view, source, limit)
+    if form in RENDERED:
+        return diagram.rendered(form)
+    text = diagram.texts.get(_TEXTS[form])
+    if text is None:
+        raise ConfigError(f"{diagram.title!r} can't be expressed as {form}.")
+    return text.encode()
+
+
+def load(text: str) -> Story:
+    """Return a story from the JSON of its `dump`; raises `ConfigError` if it is none."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"This is no story: it is no JSON ({error}).") from error
+    return Story.load(data)
+
+
+async def record(tools: ToolSet, profile: str | Profile | None, groups: tuple[str, ...]) -> Story:
+    """Return the story of a session in which groups are opened one after the other, hooks and all.
+
+    What is refused or fails is part of the story.
+
+    Raises:
+        ConfigError: There is no such profile.
+        GroupNotFound: There is no such group.
+    """
+    with recording(tools) as recorder:
+        session = tools.open_session(profile)
+        for path in groups:
+            session.catalog.number(path)
+        with suppress(ExceptionGroup):  # hooks that fail at the end
+            async with session:
+                for path in groups:
+                    with suppress(ToolfoldError):
+                        await session.activate(path)
+    return recorder.story
+
+
+def _diagram(view: str, source: Any, limit: int | None) -> Diagram:
+    if view in _CONSTANT:
+        return _CONSTANT[view]()
+    if view in _LIMITED:
+        return _LIMITED[view](source, **({} if limit is None else {"limit": limit}))
+    return _OTHERS[view](source)

@@ -1,0 +1,230 @@
+"""Where the boxes and lines of an outline go: rows below one another, indented by level, in columns as on a page.
+
+Graphviz would draw a forest of some hundred groups as a ribbon, and lines between trees would pull them apart. So the
+places are worked out here, row by row, and Graphviz only draws. Lengths are in points, and y grows downwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+
+from attrs import frozen
+
+WIDTH = 216.0
+"""The width of a box at root; the right edges of all boxes of a column are in line."""
+GUTTER = 26.0
+"""Between two columns."""
+WIDE_GUTTER = 80.0
+"""Between two columns where lines of exclusions are drawn."""
+INDENT = 18.0
+"""How far a level is indented; less where a forest is so deep that little would be left of the boxes."""
+INDENTED = 96.0
+"""How far the lowest level may be indented."""
+GAP = 6.0
+"""Between two rows; twice as much after a tree."""
+SHAPE = 1.2
+"""The width of a picture that is aimed at, as a multiple of its height."""
+HEAD = 16.0
+"""The height of a line above a column that begins amid a tree, which names the groups that it goes on with."""
+KNOT = (46.0, 16.0)
+"""The size of the box of an exclusion set of more than two."""
+TEE = 5.0
+"""The length of the end of an exclusion's line."""
+LANES = 5
+
+
+@frozen
+class Row:
+    """What is to be placed: its height, and the row that it belongs below, which comes before it."""
+
+    height: float
+    parent: int | None = None
+
+
+@frozen
+class Box:
+    """A rectangle in a column: its left edge and its middle, its size."""
+
+    column: int
+    left: float
+    middle: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        """Its right edge."""
+        return self.left + self.width
+
+    @property
+    def bottom(self) -> float:
+        """Its lower edge."""
+        return self.middle + self.height / 2
+
+    @property
+    def attributes(self) -> dict[str, str | float]:
+        """The attributes of a node of Graphviz in this place."""
+        x, y = self.left + self.width / 2, -self.middle
+        return {"pos": f"{x:g},{y:g}", "width": self.width / 72, "height": self.height / 72}
+
+
+@frozen
+class Outline:
+    """The places of rows.
+
+    Attributes:
+        boxes: One for each row.
+        heads: By column, where it begins amid a tree: the parent of its first row, and the box of its head.
+    """
+
+    boxes: tuple[Box, ...]
+    heads: Mapping[int, tuple[int, Box]]
+
+    def above(self, row: int, parent: int) -> Box:
+        """Return the box from which a row hangs: its parent, or the head of its column."""
+        box = self.boxes[parent]
+        column = self.boxes[row].column
+        if box.column == column:
+            return box
+        head = self.heads[column][1]
+        return Box(column, head.left + WIDTH - box.width, head.middle, box.width, head.height)
+
+
+def indent(levels: int) -> float:
+    """Return how far each level of a forest of so many levels is indented."""
+    return min(INDENT, INDENTED / max(levels - 1, 1))
+
+
+def outline(rows: Sequence[Row], step: float, gutter: float = WIDE_GUTTER) -> Outline:
+    """Return the places of rows, in as many columns as make the shape of a page.
+
+    Args:
+        rows: What to place.
+        step: How far a level is indented.
+        gutter: What is left between columns.
+    """
+    pitch = WIDTH + gutter
+    total = sum(row.height + GAP for row in rows)
+    count = max(1, round(sqrt(total * SHAPE / pitch)))
+    most = total / count
+    while True:
+        found = _filled(rows, step, pitch, most)
+        if found.boxes and found.boxes[-1].column >= count:
+            most *= 1.02  # columns are as full as the height of rows lets them be: the last must not have the scraps
+        else:
+            return found
+
+
+def _filled(rows: Sequence[Row], step: float, pitch: float, most: float) -> Outline:
+    """Return the places in columns that are at most about so high."""
+    levels: list[int] = []
+    boxes: list[Box] = []
+    heads: dict[int, tuple[int, Box]] = {}
+    column, y = 0, 0.0
+    for row in rows:
+        level = 0 if row.parent is None else levels[row.parent] + 1
+        gap = 2 * GAP if levels and levels[-1] > level == 0 else GAP
+        levels.append(level)
+        if y and y + gap + row.height > most * (1.04 if level else 0.97):  # rather between two trees than amid one
+            column, y = column + 1, 0.0
+            if row.parent is not None:
+                heads[column] = row.parent, Box(column, column * pitch, HEAD / 2, WIDTH, HEAD)
+                y = HEAD
+        y += gap if y else 0
+        inset = step * level
+        boxes.append(Box(column, column * pitch + inset, y + row.height / 2, WIDTH - inset, row.height))
+        y += row.height
+    return Outline(tuple(boxes), heads)
+
+
+def knots(boxes: Sequence[Box], sets: Sequence[Sequence[int]]) -> list[Box]:
+    """Return where the boxes of exclusion sets go: in the gutter, amid their members, none on another.
+
+    Args:
+        boxes: The places of the groups.
+        sets: The members of each set, as indices of `boxes`.
+    """
+    right = {box.column: box.right for box in boxes}
+    wished: list[tuple[int, float, int]] = []
+    for number, members in enumerate(sets):
+        column = _column_of([boxes[member].column for member in members])
+        beside = [boxes[member].middle for member in members if boxes[member].column in (column, column + 1)]
+        wished.append((column, sum(beside) / len(beside), number))
+    width, height = KNOT
+    free: dict[int, float] = {}
+    placed: dict[int, Box] = {}
+    for column, wish, number in sorted(wished):
+        middle = max(wish, free.get(column, wish))
+        free[column] = middle + height + GAP
+        placed[number] = Box(column, right[column] + 22, middle, width, height)
+    return [placed[number] for number in range(len(sets))]
+
+
+def _column_of(columns: Sequence[int]) -> int:
+    """Return the column beside which lines to boxes in `columns` cross the fewest others; rather one of them."""
+
+    def crossed(column: int) -> int:
+        return sum(column - one if one <= column else one - column - 1 for one in columns)
+
+    either = {*columns, *(column - 1 for column in columns if column)}
+    return min(either, key=lambda column: (crossed(column), column not in columns, column))
+
+
+def elbow(above: Box, box: Box, step: float) -> str:
+    """Return the line from a parent down and to its child, as a `pos` of Graphviz."""
+    x, y = above.left + step / 2, box.middle
+    bend = min(4.0, step / 2)
+    top, corner, bent, end = (x, above.bottom), (x, y - bend), (x + bend, y), (box.left, y)
+    return _spline([top, top, corner, corner, (x, y), (x, y), bent, bent, end, end])
+
+
+def bow(one: Box, other: Box, lane: int) -> str:
+    """Return the line between two boxes that exclude one another, with room for both its ends, as a `pos`.
+
+    Args:
+        one: The box that comes first.
+        other: The other one, in the same column or a later one.
+        lane: Lines in one column whose numbers differ are apart.
+    """
+    if one.column == other.column:
+        out = 16 + 52 * (lane % LANES) / (LANES - 1)
+        start, end = (one.right, one.middle), (other.right, other.middle)
+        bend = [(start[0] + out, start[1]), (end[0] + out, end[1])]
+        path = [(start[0] + TEE, start[1]), *bend, (end[0] + TEE, end[1])]
+    else:
+        start, end = _ends(one, other)
+        path = _curve((start[0] + TEE, start[1]), (end[0] - TEE, end[1]))
+    return f"s,{_point(start)} e,{_point(end)} {_spline(path)}"
+
+
+def tie(member: Box, knot: Box) -> str:
+    """Return the line from a member to the box of its exclusion set, with room for an end at the member, as a `pos`."""
+    if member.column > knot.column:
+        end, start = _ends(knot, member)
+        path = _curve((start[0] - TEE, start[1]), end)
+    else:
+        start, end = (member.right, member.middle), (knot.left, knot.middle)
+        path = _curve((start[0] + TEE, start[1]), end)
+    return f"s,{_point(start)} {_spline(path)}"
+
+
+Point = tuple[float, float]
+
+
+def _ends(left: Box, right: Box) -> tuple[Point, Point]:
+    # Lower than the middle of the right one, where the line from its parent ends.
+    return (left.right, left.middle), (right.left, right.middle + 5)
+
+
+def _curve(start: Point, end: Point) -> list[Point]:
+    reach = (end[0] - start[0]) / 2
+    return [start, (start[0] + reach, start[1]), (end[0] - reach, end[1]), end]
+
+
+def _spline(points: Sequence[Point]) -> str:
+    return " ".join(map(_point, points))
+
+
+def _point(point: Point) -> str:
+    return f"{point[0]:.5g},{-point[1]:.5g}"

@@ -1,0 +1,184 @@
+"""One HTML file that shows a tool set and lets a reader open and close its groups (SPEC DIA-1, DIA-3).
+
+The page decides nothing of its own: it is given the core's transition table, the masks of the catalog and the rules of
+its tools as data, and `page_parts/machine.js` runs them. Texts reach the page as data too, and are put into it as texts
+alone; a policy in its head allows no other script or style than its own, and no request at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from toolfold import ParentInactive, QuotaExceeded, Snapshot, Spec
+from toolfold.catalog import Catalog, bits
+from toolfold.machine import TABLE, region
+from toolfold.visibility import Always, Both, Either, Group, Not, Visibility, When, is_settled
+
+from .diagram import Source, snapshot_of
+from .palette import EXCLUSION, INK, LOOKS, REFUSED
+from .text import printable, xml
+
+CHARACTERS_PER_TOKEN = 4
+"""The heuristic of the command line's reports: a token is about four characters of compact JSON."""
+
+PARTS = files("toolfold_diagrams") / "page_parts"
+SCRIPTS = ("machine.js", "model.js", "tree.js", "detail.js", "page.js")
+"""One script in five files: the rules, what the page knows, the tree, the chosen group, the steps and the start."""
+_TEXTS = ("name", "title", "description")
+_SCHEMAS = ("inputSchema", "outputSchema")
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+
+
+def page(source: Source, *, title: str | None = None) -> str:
+    """Return one HTML file that shows groups and tools, and in which groups can be opened and closed (SPEC DIA-1).
+
+    It starts from the state of `source` (SPEC DIA-3), and needs no network. The same input gives the same text.
+
+    Args:
+        source: What to show.
+        title: What the page is called; the catalog's name otherwise.
+    """
+    snapshot = snapshot_of(source)
+    name = printable(title or snapshot.catalog.name)
+    style = f"{_colours()}\n{_part('page.css')}"
+    script = "\n".join(map(_part, SCRIPTS))
+    slots = {
+        "title": xml(name).encode("ascii", "xmlcharrefreplace").decode(),
+        "policy": _policy(style, script),
+        "style": style,
+        "script": script,
+        "data": json.dumps(page_data(snapshot, name), separators=(",", ":")).replace("<", "\\u003c"),
+    }
+    return _SLOT.sub(lambda slot: slots[slot[1]], _part("page.html"))
+
+
+def page_data(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    """Return what the page is made from, as JSON data: groups by their numbers, tools in ascending order of name."""
+    catalog = snapshot.catalog
+    return {
+        "name": name,
+        "table": _table(),
+        "marks": {state.value: look.mark for state, look in LOOKS.items()},
+        "limit": catalog.max_active,
+        "evicts": catalog.evict_oldest,
+        "refusals": _refusals(catalog),
+        "groups": [_group(catalog, number) for number in range(len(catalog.groups))],
+        "tools": [_tool(catalog, catalog.tools[name]) for name in sorted(catalog.tools)],
+        "states": [region(catalog, snapshot.mask, number).value for number in range(len(catalog.groups))],
+        "order": list(snapshot.order),
+    }
+
+
+def _table() -> dict[str, dict[str, list[dict[str, str]]]]:
+    table: dict[str, dict[str, list[dict[str, str]]]] = {}
+    for (state, event), rows in TABLE.items():
+        told = [{"guard": row.guard.value, "target": row.target.value, "effect": row.effect.value} for row in rows]
+        table.setdefault(state.value, {})[event.value] = told
+    return table
+
+
+def _refusals(catalog: Catalog) -> dict[str, str]:
+    """Return what the core says when it refuses, with `{group}` and `{parent}` for the groups."""
+    remedy = "deactivate a group before you activate '{group}'"
+    return {
+        "ParentInactive": str(ParentInactive("{group}", "{parent}")),
+        "QuotaExceeded": str(QuotaExceeded("active groups", catalog.max_active or 0, remedy)),
+    }
+
+
+def _group(catalog: Catalog, number: int) -> dict[str, Any]:
+    group = catalog.groups[number]
+    return {
+        "path": group.path,
+        "title": group.title,
+        "description": group.description,
+        "ancestors": list(bits(catalog.ancestors[number])),
+        "descendants": list(bits(catalog.subtree[number] & ~(1 << number))),
+        "partners": list(bits(catalog.partners[number])),
+        "pinned": group.pinned,
+        "hooks": group.has_hooks,
+        "opensOn": group.opens_on,
+        "transient": group.transient,
+    }
+
+
+def _tool(catalog: Catalog, spec: Spec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "description": spec.description,
+        "group": catalog.index.get(spec.group or ""),
+        "control": spec.control is not None,
+        "hidden": spec.hidden,
+        "rule": _offered(spec, catalog.index),
+        "changing": not is_settled(spec),
+        "tokens": tokens(spec.definition),
+        "parts": _parts(spec.definition),
+    }
+
+
+def _parts(definition: Mapping[str, Any]) -> list[list[str]]:
+    """Return what else clients are shown of a tool, the schemas first, each as JSON: a page would round its numbers."""
+    ordered = dict.fromkeys((*_SCHEMAS, *definition))
+    return [[key, _compact(definition[key])] for key in ordered if key in definition and key not in _TEXTS]
+
+
+def _offered(spec: Spec, index: Mapping[str, int]) -> list[Any]:
+    """Return when a tool is available: its rule, and for a composite tool also that one of its modes is."""
+    rule = _rule(spec.rule, index)
+    modes = spec.modes.modes.values() if spec.modes is not None else ()
+    return ["both", rule, ["when"]] if modes and all(mode.available for mode in modes) else rule
+
+
+def _rule(rule: Visibility, index: Mapping[str, int]) -> list[Any]:
+    match rule:
+        case Always():
+            return ["always"]
+        case Group(path):
+            return ["group", index.get(path, -1)]  # what is no group of this catalog is never active
+        case Both(left, right):
+            return ["both", _rule(left, index), _rule(right, index)]
+        case Either(left, right):
+            return ["either", _rule(left, index), _rule(right, index)]
+        case Not(inner):
+            return ["not", _rule(inner, index)]
+        case When():
+            return ["when"]
+        case _:
+            raise TypeError(f"{rule!r} is not a visibility rule")
+
+
+def tokens(definition: Mapping[str, Any]) -> int:
+    """Return about how many tokens a definition is: a quarter of the characters of its compact JSON, rounded up."""
+    return -(-len(_compact(dict(definition))) // CHARACTERS_PER_TOKEN)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _colours() -> str:
+    looks = [f"--{state.value}-fill:{look.fill};--{state.value}-border:{look.border}" for state, look in LOOKS.items()]
+    return ":root{" + ";".join([*looks, f"--ink:{INK}", f"--exclusion:{EXCLUSION}", f"--refused:{REFUSED}"]) + "}"
+
+
+def _policy(style: str, script: str) -> str:
+    """Return a Content-Security-Policy under which nothing runs or is fetched but this very style and script."""
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _part(name: str) -> str:
+    return (PARTS / name).read_text(encoding="utf-8")

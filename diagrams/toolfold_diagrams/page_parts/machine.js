@@ -1,0 +1,89 @@
+"use strict";
+// The core's rules, run as data. Nothing is decided here: `data.table` is the transition table of a group's region,
+// and what a group is to others is read off the catalog's masks. Groups are numbers, in canonical order.
+
+const ACTIVE = "active";
+const LEFT = "ancestor left";
+
+const isOpen = (data, states, group) => data.groups[group].ancestors.every((above) => states[above] === ACTIVE);
+
+// The row for an event in a group's state. The guards are on the ancestors as they are once the event has happened.
+function lookup(data, states, group, event) {
+  const rows = data.table[states[group]][event] ?? [];
+  const open = isOpen(data, states, group);
+  const row = rows.find(({ guard }) => guard === "" || (guard === "all ancestors active") === open);
+  if (!row) throw new Error(`Event "${event}" can't happen in state "${states[group]}".`);
+  return row;
+}
+
+// Changes `states`: what an event makes of a group, and the events that follow for the groups around it.
+function deliver(data, states, group, event) {
+  const row = lookup(data, states, group, event);
+  const { partners, descendants } = data.groups[group];
+  if (row.effect === "enter") for (const partner of partners) deliver(data, states, partner, "displaced");
+  states[group] = row.target;
+  if (row.effect === "enter") for (const below of descendants) deliver(data, states, below, "ancestor entered");
+  if (row.effect === "leave") for (const below of descendants) deliver(data, states, below, LEFT);
+  return row.effect;
+}
+
+const refused = (data, error, names) => ({
+  error,
+  text: data.refusals[error].replace(/\{(\w+)\}/g, (_, key) => names[key]),
+});
+
+// What a request comes to: the states and the order of activation after it, or why it is refused.
+function request(data, before, event, group) {
+  const states = [...before.states];
+  const { path, ancestors } = data.groups[group];
+  if (deliver(data, states, group, event) === "refuse") {
+    const missing = ancestors.find((above) => states[above] !== ACTIVE);
+    return refused(data, "ParentInactive", { group: path, parent: data.groups[missing].path });
+  }
+  if (event === "activate" && !makeRoom(data, before, states, group))
+    return refused(data, "QuotaExceeded", { group: path });
+  return { states, order: orderAfter(data, before, states) };
+}
+
+const activeIn = (states) => [...states.keys()].filter((group) => states[group] === ACTIVE);
+
+// Changes `states` until no more groups are active than the quota allows; false if that can't be.
+function makeRoom(data, before, states, wanted) {
+  const fits = () => data.limit === null || before.states[wanted] === ACTIVE || activeIn(states).length <= data.limit;
+  const spared = (group) => states[group] === ACTIVE && (group === wanted || data.groups[group].pinned);
+  for (const oldest of data.evicts ? before.order : []) {
+    if (fits()) break;
+    if (states[oldest] !== ACTIVE || [oldest, ...data.groups[oldest].descendants].some(spared)) continue;
+    deliver(data, states, oldest, "deactivate");
+  }
+  return fits();
+}
+
+function orderAfter(data, before, states) {
+  if (!data.evicts) return [];
+  const entered = activeIn(states).filter((group) => before.states[group] !== ACTIVE);
+  return [...before.order.filter((group) => states[group] === ACTIVE), ...entered];
+}
+
+// Whether a rule holds: true, false, or null where that depends on a predicate, which only the program can ask.
+function holds([kind, ...parts], states) {
+  if (kind === "always") return true;
+  if (kind === "when") return null;
+  if (kind === "group") return states[parts[0]] === ACTIVE;
+  const answers = parts.map((part) => holds(part, states));
+  if (kind === "not") return answers[0] === null ? null : !answers[0];
+  const decisive = kind === "either";
+  if (answers.includes(decisive)) return decisive;
+  return answers.includes(null) ? null : !decisive;
+}
+
+// A rule in words.
+function inWords(data, [kind, ...parts]) {
+  if (kind === "always") return "always";
+  if (kind === "when") return "while the program says so";
+  if (kind === "group") return `while ${data.groups[parts[0]]?.path ?? "a group that is not here"} is active`;
+  const [first, second] = parts.map((part) => inWords(data, part));
+  if (kind === "both") return `${first} and ${second}`;
+  if (kind === "either") return `(${first} or ${second})`;
+  return parts[0][0] === "group" ? first.replace(/ is active$/, " is not active") : `not (${first})`;
+}

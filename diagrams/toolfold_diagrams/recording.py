@@ -1,0 +1,171 @@
+"""Recording what happens in a tool set or a session as a story. It watches and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from attrs import define
+
+from toolfold import Session, ToolSet, observe
+
+from . import story as told
+from .story import Entry, Story
+
+
+@contextmanager
+def recording(source: ToolSet | Session) -> Generator[Recorder]:
+    """Return a context manager that records what happens while it is entered; its `story` tells it, also meanwhile.
+
+    ```
+    with recording(tools) as recorder:
+        await session.activate("database")
+    sequence(recorder.story).render("story.svg")
+    ```
+
+    What was under way when the recording began is left out. Texts of errors are recorded, arguments and results not.
+
+    Args:
+        source: A tool set, with all of its sessions, or one session.
+    """
+    tools = source if isinstance(source, ToolSet) else source.tools
+    recorder = Recorder(tools.name, None if isinstance(source, ToolSet) else source.id)
+    detach = tools.trace(recorder.hear)
+    try:
+        yield recorder
+    finally:
+        detach()
+
+
+@define
+class _Step:
+    """The step that a session is at: of which request, whether hooks ran, and whether it was committed."""
+
+    request: int
+    hooks_ran: bool = False
+    committed: bool = False
+
+
+class Recorder:
+    """Writes down what a tool set tells.
+
+    Args:
+        name: The name of the story.
+        session: The only session to write about; `None` for all.
+    """
+
+    def __init__(self, name: str, session: str | None = None) -> None:
+        self._name = name
+        self._only = session
+        self._entries: list[Entry] = []
+        self._asked = 0
+        self._under_way: dict[int, int] = {}
+        self._steps: dict[str, _Step] = {}
+
+    @property
+    def story(self) -> Story:
+        """What happened so far."""
+        return Story(self._name, tuple(self._entries))
+
+    def hear(self, event: observe.Event | observe.Trace) -> None:
+        """Write down an event."""
+        session = getattr(event, "session", None)
+        if self._only is not None and session not in (None, self._only):
+            return
+        match event:
+            case observe.Requested():
+                self._requested(event)
+            case observe.Planned() | observe.HookBegan() | observe.HookEnded() | observe.Answered() | observe.Ended():
+                request = self._under_way.get(event.number) if event.number is not None else None
+                if request is not None:
+                    self._of_request(request, event)
+            case observe.Committed():
+                self._committed(event)
+            case observe.ListChanged():
+                kinds = tuple(sorted(event.kinds))
+                self._add(told.ListChanged(session=event.session, kinds=kinds, listeners=event.listeners))
+            case observe.SessionOpened():
+                self._add(told.SessionOpened(session=event.session))
+            case observe.SessionEnded():
+                self._add(told.SessionEnded(session=event.session))
+            case observe.NotificationFailed():
+                self._add(told.Noted(text=f"a listener failed: {': '.join(_said(event.error))}", session=event.session))
+            case observe.PredicateFailed():
+                mode = "" if event.mode is None else f"mode {event.mode} of "
+                what = f"a predicate or count of {mode}{event.kind} {event.name} failed"
+                self._add(told.Noted(text=f"{what}: {': '.join(_said(event.error))}"))
+            case observe.ListsAnnounced():
+                self._add(told.Noted(text=f"lists announced: {', '.join(sorted(event.kinds))}"))
+            case observe.RolledBack() | observe.HooksFailed() | observe.EventRefused():
+                pass  # told by what came before: the hooks and the end of their request
+
+    def _add(self, entry: Entry) -> None:
+        self._entries.append(entry)
+
+    def _requested(self, event: observe.Requested) -> None:
+        self._asked += 1
+        by = self._under_way.get(event.by) if event.by is not None else None
+        self._under_way[event.number] = self._asked
+        step = event.step
+        self._add(
+            told.Asked(
+                request=self._asked,
+                session=event.session,
+                what=event.what,
+                name=event.name,
+                by=by,
+                activate=step.activate if step is not None else (),
+                deactivate=step.deactivate if step is not None else (),
+                force=event.force,
+            )
+        )
+
+    def _of_request(
+        self,
+        request: int,
+        event: observe.Planned | observe.HookBegan | observe.HookEnded | observe.Answered | observe.Ended,
+    ) -> None:
+        match event:
+            case observe.Planned():
+                self._steps[event.session] = _Step(request)
+                self._add(told.Planned(request=request, entering=event.entering, leaving=event.leaving))
+            case observe.HookBegan():
+                self._steps[event.session].hooks_ran = True
+                group, phase, undoes = event.group, event.phase, event.undoes
+                self._add(told.HookBegan(request=request, group=group, phase=phase, undoes=undoes))
+            case observe.HookEnded():
+                error, problem = _said(event.error)
+                self._add(told.HookEnded(request=request, error=error, problem=problem))
+            case observe.Answered():
+                self._add(told.Answered(request=request, is_error=event.is_error))
+            case observe.Ended():
+                self._ended(request, event)
+
+    def _committed(self, event: observe.Committed) -> None:
+        step = self._steps.get(event.session)
+        if step is not None:
+            step.committed = True
+            change = event.change
+            entered, left = change.activated, change.deactivated
+            failures = len(change.failures)
+            self._add(told.Committed(request=step.request, activated=entered, deactivated=left, failures=failures))
+
+    def _ended(self, request: int, event: observe.Ended) -> None:
+        step = self._steps.get(event.session)
+        if step is not None and step.request == request:
+            del self._steps[event.session]
+            if step.hooks_ran and not step.committed:
+                self._add(told.RolledBack(request=request))
+        del self._under_way[event.number]
+        error, problem = _said(event.error)
+        self._add(told.Ended(request=request, error=error, problem=problem))
+
+
+def _said(error: BaseException | None) -> tuple[str, str]:
+    """Return the type and the text of an error."""
+    if error is None:
+        return "", ""
+    try:
+        return type(error).__name__, str(error)
+    except Exception:
+        return type(error).__name__, ""

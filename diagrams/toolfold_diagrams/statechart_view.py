@@ -1,0 +1,235 @@
+"""The statechart of a catalog, drawn from the data that is exported too (SPEC DIA-1, DIA-2).
+
+The signs are those of UML: a dashed box for the region of each group, a filled dot where it begins, arrows with
+`event [guard] / action`, and the regions of children inside of `active`. Of a group that is locked, the region is not
+there; it is drawn faintly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from toolfold import Catalog, ConfigError, Snapshot, State
+from toolfold.machine import Effect
+from toolfold.machine import region as state_of
+from toolfold.statechart import INITIAL, STATES, Region, Statechart, Transition, to_scxml, to_xstate
+
+from .diagram import Diagram, Source, snapshot_of
+from .dot import Dot, Value
+from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS
+from .text import identifier, mermaid, mermaid_lines, plural, printable, wrapped
+
+LIMIT = 15
+LETTERS = 60
+"""How many letters of a label are on one line."""
+HERE = "#e3e8ed"
+"""The ground of `inactive` where that is the current state: faint, for every region has one."""
+
+
+def statechart(source: Source, *, limit: int = LIMIT) -> Diagram:
+    """Return the catalog as a statechart, with its exports to SCXML and XState (SPEC DIA-1, DIA-3).
+
+    The state of a session or a snapshot is highlighted. A catalog that limits its active groups is drawn with a note
+    that says so, and has no exports.
+
+    Args:
+        source: What to draw.
+        limit: The greatest number of groups; more make a picture that nobody can read.
+
+    Raises:
+        ConfigError: There are more groups.
+    """
+    snapshot = snapshot_of(source)
+    catalog = snapshot.catalog
+    if len(catalog.groups) > limit:
+        raise ConfigError(
+            f"{catalog.name!r} has {len(catalog.groups)} groups, and a statechart of more than {limit} can't be read: "
+            "draw the structure view, or raise the limit."
+        )
+    chart = Statechart.of(catalog)
+    exported = chart.limit is None
+    view = _View(snapshot, chart)
+    return Diagram(
+        f"{catalog.name}: statechart",
+        _dot(view),
+        _mermaid(view),
+        scxml=to_scxml(chart) if exported else None,
+        xstate=json.dumps(to_xstate(chart), indent=2, ensure_ascii=False) + "\n" if exported else None,
+    )
+
+
+@frozen
+class _View:
+    """What there is to draw."""
+
+    snapshot: Snapshot
+    chart: Statechart
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.snapshot.catalog
+
+    def state(self, region: Region) -> State:
+        """Return the state of a group."""
+        return state_of(self.catalog, self.snapshot.mask, self.catalog.index[region.group])
+
+    def title(self, region: Region) -> str:
+        """Return what a region is called; the mark says that it is not there."""
+        name = self.catalog.group(region.group).display_name
+        named = name if name == region.segment else f"{name} ({region.segment})"
+        return f"{LOOKS[State.LOCKED].mark} {named}" if self.state(region) is State.LOCKED else named
+
+    def name(self, region: Region, state: State) -> str:
+        """Return what one of its states is called; the mark says that it is the current one."""
+        return f"{LOOKS[state].mark} {state.value}" if self.state(region) is state else state.value
+
+    def arrows(self, region: Region) -> dict[tuple[State, State], list[str]]:
+        """Return the arrows between the states of a region, each with its labels: `event [guard] / action`."""
+        found: dict[tuple[State, State], list[str]] = {}
+        for each in region.transitions:
+            found.setdefault((each.source, each.target), []).append(self._label(each))
+        return found
+
+    def note(self) -> str | None:
+        """Return what the regions can't express."""
+        most = self.chart.limit
+        if most is None:
+            return None
+        oldest = "; beyond it the oldest give way" if self.catalog.evict_oldest else ""
+        return f"At most {plural(most, 'group')} may be active at once{oldest}. Regions can't express that."
+
+    def _label(self, each: Transition) -> str:
+        group = self.catalog.group(each.group)
+        hook, name = {
+            Effect.ENTER: (group.on_activate, "on_activate"),
+            Effect.LEAVE: (group.on_deactivate, "on_deactivate"),
+        }.get(each.effect, (None, ""))
+        guard = f" [{each.guard} active]" if each.guard else ""
+        return f"{each.event}{guard} / {each.effect.value}{f', {name}()' if hook else ''}"
+
+
+# DOT
+
+
+def _dot(view: _View) -> str:
+    dot = Dot(
+        view.catalog.name, rankdir="LR", compound="true", bgcolor="transparent", nodesep=0.3, ranksep=0.45, pad=0.15
+    )
+    dot.default("graph", fontname=FONT, fontsize=12, fontcolor=INK, labeljust="l")
+    dot.default("node", shape="box", style="rounded,filled", margin="0.14,0.06", height=0.3)
+    dot.default("node", fontname=FONT, fontsize=11, fontcolor=INK, fillcolor=LOOKS[State.INACTIVE].fill, color=LINE)
+    dot.default("edge", fontname=FONT, fontsize=9, fontcolor=INK, color=FAINT, arrowsize=0.7)
+    if note := view.note():
+        label = "\n".join(wrapped(note, lines=5))
+        dot.node(":note", label, id="note", class_="note", shape="note", style="filled", fillcolor=GROUND, fontsize=9)
+    if not view.chart.regions:
+        dot.node(":empty", "no groups", id="empty", class_="note", style="filled", fillcolor=GROUND)
+    for region in reversed(view.chart.regions):  # Graphviz stacks boxes from below
+        _add_region(dot, view, region)
+    return dot.text()
+
+
+def _add_region(dot: Dot, view: _View, region: Region) -> None:
+    absent = view.state(region) is State.LOCKED
+    border = LOOKS[State.LOCKED].border if absent else LINE
+    key = identifier("region", region.group)
+    look: dict[str, Value] = {"style": "rounded,dashed,filled", "fillcolor": GROUND, "color": border}
+    with dot.cluster(
+        key, "\n".join(wrapped(view.title(region))), id=key, class_=f"region {view.state(region).value}", **look
+    ):
+        start = identifier("initial", region.group)
+        dot.node(start, "", id=start, shape="circle", width=0.12, height=0.12, margin=0, fillcolor=border, color=border)
+        for state in STATES:
+            _add_state(dot, view, region, state)
+        dot.edge(start, identifier(INITIAL.value, region.group), id=f"{start}_edge", class_="initial")
+        for (source, target), labels in view.arrows(region).items():
+            _add_arrow(dot, region, source, target, labels)
+
+
+def _add_state(dot: Dot, view: _View, region: Region, state: State) -> None:
+    here = view.state(region) is state
+    look: dict[str, Value] = {}
+    if here:
+        look = {"fillcolor": LOOKS[state].fill if state is State.ACTIVE else HERE, "color": LOOKS[state].border}
+        look["penwidth"] = LOOKS[state].width
+    key = identifier(state.value, region.group)
+    kind = f"state {'current' if here else ''}".strip()
+    inside = region.inside(state)
+    if not inside:
+        dot.node(key, view.name(region, state), id=key, class_=kind, **look)
+        return
+    look = {"fillcolor": LOOKS[State.INACTIVE].fill, "color": LINE, **look}
+    with dot.cluster(key, view.name(region, state), id=key, class_=kind, style="rounded,filled", **look):
+        # An edge can't end at a cluster: it goes to this point and is cut off at the border.
+        dot.node(key, "", shape="point", style="invis", width=0.01, height=0.01)
+        for child in reversed(inside):
+            _add_region(dot, view, child)
+            dot.edge(key, identifier("initial", child.group), style="invis", weight=0)
+
+
+def _add_arrow(dot: Dot, region: Region, source: State, target: State, labels: list[str]) -> None:
+    tail, head = (identifier(state.value, region.group) for state in (source, target))
+    ends: dict[str, Value] = {}
+    if region.inside(source):
+        ends["ltail"] = f"cluster_{tail}"
+    if region.inside(target):
+        ends["lhead"] = f"cluster_{head}"
+    text = "\n".join(f"  {line}  " for label in labels for line in wrapped(label, LETTERS))
+    dot.edge(tail, head, label=text, id=f"{tail}_to_{target.value}", class_="transition", **ends)
+
+
+# Mermaid
+
+
+def _mermaid(view: _View) -> str:
+    """Return the text for Mermaid. Regions inside of `active` are beside it there, and say so.
+
+    Mermaid 11 fails at arrows to a state that has regions, so `active` has none.
+    """
+    lines = ["stateDiagram-v2", "  direction LR"]
+    told = view.note() or ("" if view.chart.regions else "no groups")
+    if told:
+        lines += [f'  state "{mermaid(told)}" as told', "  class told aside"]
+    for region in view.chart.regions:
+        lines += (f"  {line}" for line in _mermaid_region(view, region))
+    for region in view.chart.walk():
+        state = view.state(region)
+        if state is not State.LOCKED:
+            lines.append(f"  class {identifier(state.value, region.group)} {state.value}")
+    active, inactive = LOOKS[State.ACTIVE], LOOKS[State.INACTIVE]
+    lines += [
+        f"  classDef active fill:{active.fill},stroke:{active.border},stroke-width:{active.width}px,color:{INK}",
+        f"  classDef inactive fill:{HERE},stroke:{inactive.border},color:{INK}",
+        f"  classDef aside fill:{GROUND},stroke:{GROUND},color:{INK}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _mermaid_region(view: _View, region: Region, above: str = "") -> Iterator[str]:
+    where = f", inside of {above}" if above else ""
+    yield f'state "{mermaid(printable(view.title(region) + where))}" as {identifier("region", region.group)} {{'
+    yield "  direction LR"
+    own = _mermaid_states(view, region)
+    if region.children:
+        # In a box of their own: Mermaid draws the regions beside them over their arrows.
+        yield f'  state "this group" as {identifier("own", region.group)} {{'
+        yield "    direction LR"
+        own = (f"  {line}" for line in own)
+    yield from (f"  {line}" for line in own)
+    if region.children:
+        yield "  }"
+    for child in region.children:
+        yield from (f"  {line}" for line in _mermaid_region(view, child, f"active {region.segment}"))
+    yield "}"
+
+
+def _mermaid_states(view: _View, region: Region) -> Iterator[str]:
+    ids: dict[State, str] = {state: identifier(state.value, region.group) for state in STATES}
+    for state, key in ids.items():
+        yield f'state "{view.name(region, state)}" as {key}'
+    yield f"[*] --> {ids[INITIAL]}"
+    for (source, target), labels in view.arrows(region).items():
+        yield f"{ids[source]} --> {ids[target]} : {mermaid_lines(labels)}"

@@ -1,0 +1,237 @@
+"""A story: what happened in a tool set, as plain data in the order in which it happened, to be stored and drawn later.
+
+It tells who asked for what, what was planned, which hooks ran and how they ended, what was committed or rolled back,
+and which lists changed; no times, arguments or results. `recording` makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
+
+from attrs import field, fields, frozen
+from attrs.validators import deep_iterable, ge, in_, instance_of, optional
+
+from toolfold import ConfigError
+
+VERSION = 1
+ASKED = ("tool", "prompt", "resource", "resource_template", "start", "transition", "close", "set_fact", "success")
+"""What can be asked of a session; see `toolfold.observe.Asked`."""
+
+_text: Any = instance_of(str)
+_flag: Any = instance_of(bool)
+_count: Any = [instance_of(int), ge(0)]
+
+
+def _tuple(values: Any) -> Any:
+    return tuple(cast("list[object]", values)) if isinstance(values, list) else values
+
+
+def _texts() -> Any:
+    return field(default=(), converter=_tuple, validator=deep_iterable(_text, instance_of(tuple)))
+
+
+@frozen(kw_only=True)
+class Asked:
+    """A request: of which session, for what, and in the course of which other one, if a handler or hook asked."""
+
+    request: int = field(validator=_count)
+    session: str = field(validator=_text)
+    what: str = field(validator=in_(ASKED))
+    name: str = field(default="", validator=_text)
+    by: int | None = field(default=None, validator=optional(_count))
+    activate: tuple[str, ...] = _texts()
+    deactivate: tuple[str, ...] = _texts()
+    force: bool = field(default=False, validator=_flag)
+
+
+@frozen(kw_only=True)
+class Planned:
+    """The turn of a step came: the groups that are to enter and to leave."""
+
+    request: int = field(validator=_count)
+    entering: tuple[str, ...] = _texts()
+    leaving: tuple[str, ...] = _texts()
+
+
+@frozen(kw_only=True)
+class HookBegan:
+    """A hook of a group began to run; a compensation undoes a phase."""
+
+    request: int = field(validator=_count)
+    group: str = field(validator=_text)
+    phase: str = field(validator=_text)
+    undoes: str | None = field(default=None, validator=optional(_text))
+
+
+@frozen(kw_only=True)
+class HookEnded:
+    """The hook that began last in this request ended: well, or with an error of a type and a text."""
+
+    request: int = field(validator=_count)
+    error: str = field(default="", validator=_text)
+    problem: str = field(default="", validator=_text)
+
+
+@frozen(kw_only=True)
+class Committed:
+    """A step was committed; so many hooks had failed and were passed over."""
+
+    request: int = field(validator=_count)
+    activated: tuple[str, ...] = _texts()
+    deactivated: tuple[str, ...] = _texts()
+    failures: int = field(default=0, validator=_count)
+
+
+@frozen(kw_only=True)
+class RolledBack:
+    """A step was given up after hooks had run; the state is the one before."""
+
+    request: int = field(validator=_count)
+
+
+@frozen(kw_only=True)
+class Answered:
+    """A call came to a result; what opens on its success does so after this."""
+
+    request: int = field(validator=_count)
+    is_error: bool = field(default=False, validator=_flag)
+
+
+@frozen(kw_only=True)
+class Ended:
+    """A request ended: well, or with an error of a type and a text."""
+
+    request: int = field(validator=_count)
+    error: str = field(default="", validator=_text)
+    problem: str = field(default="", validator=_text)
+
+
+@frozen(kw_only=True)
+class ListChanged:
+    """Lists of a session changed, and so many listeners were told."""
+
+    session: str = field(validator=_text)
+    kinds: tuple[str, ...] = _texts()
+    listeners: int = field(default=0, validator=_count)
+
+
+@frozen(kw_only=True)
+class SessionOpened:
+    """A session began."""
+
+    session: str = field(validator=_text)
+
+
+@frozen(kw_only=True)
+class SessionEnded:
+    """A session ended."""
+
+    session: str = field(validator=_text)
+
+
+@frozen(kw_only=True)
+class Noted:
+    """Something else that was told of, of a session or of the whole tool set."""
+
+    text: str = field(validator=_text)
+    session: str | None = field(default=None, validator=optional(_text))
+
+
+Entry: TypeAlias = (
+    Asked
+    | Planned
+    | HookBegan
+    | HookEnded
+    | Committed
+    | RolledBack
+    | Answered
+    | Ended
+    | ListChanged
+    | SessionOpened
+    | SessionEnded
+    | Noted
+)
+OfRequest = (Planned, HookBegan, HookEnded, Committed, RolledBack, Answered, Ended)
+_ENTRIES: Mapping[str, type[Entry]] = {
+    kind.__name__: kind for kind in (Asked, *OfRequest, ListChanged, SessionOpened, SessionEnded, Noted)
+}
+
+
+@frozen
+class Story:
+    """What happened in a tool set: its name, and entries in the order in which they happened.
+
+    Raises:
+        ConfigError: An entry is about a request that is not under way, or a hook ends that did not begin.
+    """
+
+    name: str = field(validator=_text)
+    entries: tuple[Entry, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        under_way: dict[int, bool] = {}
+        for number, entry in enumerate(self.entries):
+            if problem := _problem(entry, under_way):
+                raise ConfigError(f"Entry {number} of the story of {self.name!r} does not fit: {problem}.")
+
+    def dump(self) -> dict[str, Any]:
+        """Return the story as a value for `json.dumps`, and for `Story.load`."""
+        entries = [{"entry": type(entry).__name__, **_plain(entry)} for entry in self.entries]
+        return {"story": self.name, "version": VERSION, "entries": entries}
+
+    @classmethod
+    def load(cls, data: Any) -> Story:
+        """Return the story that `dump` gave, perhaps by way of JSON.
+
+        Raises:
+            ConfigError: It is no story, or one of another version, or damaged.
+        """
+        story = _mapping(data, "A story")
+        if story.get("version") != VERSION:
+            raise ConfigError(f"A story of version {VERSION} is needed, not {story.get('version')!r}.")
+        if not isinstance(story.get("story"), str) or not isinstance(story.get("entries"), list):
+            raise ConfigError('A story has a name under "story", and a list under "entries".')
+        return cls(story["story"], tuple(_entry(number, one) for number, one in enumerate(story["entries"])))
+
+
+def _problem(entry: Entry, under_way: dict[int, bool]) -> str | None:
+    """Return what is wrong with an entry, and take note of it: of the requests under way, whether a hook runs."""
+    if isinstance(entry, Asked):
+        if entry.request in under_way:
+            return f"request {entry.request} is under way already"
+        under_way[entry.request] = False
+    elif isinstance(entry, OfRequest):
+        if entry.request not in under_way:
+            return f"request {entry.request} is not under way"
+        if isinstance(entry, HookEnded) is not under_way[entry.request]:
+            return f"a hook of request {entry.request} {'still runs' if under_way[entry.request] else 'did not begin'}"
+        under_way[entry.request] = isinstance(entry, HookBegan)
+        if isinstance(entry, Ended):
+            del under_way[entry.request]
+    return None
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    """Return an entry as a JSON value, without what is as it is by default."""
+    told = [(attribute, getattr(entry, attribute.name)) for attribute in fields(type(entry))]
+    return {attribute.name: value for attribute, value in told if value != attribute.default}
+
+
+def _entry(number: int, data: Any) -> Entry:
+    told = dict(_mapping(data, f"Entry {number} of a story"))
+    kind = _ENTRIES.get(str(told.pop("entry", None)))
+    if kind is None:
+        raise ConfigError(f"Entry {number} of a story must be one of {', '.join(_ENTRIES)}.")
+    known = [attribute.name for attribute in fields(kind)]
+    try:
+        return kind(**told)
+    except (TypeError, ValueError) as error:
+        wanted = f"a {kind.__name__} has {', '.join(known)}"
+        raise ConfigError(f"Entry {number} of a story does not fit: {wanted}, each of its own kind.") from error
+
+
+def _mapping(data: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"{what} is a JSON object, not a {type(data).__name__}.")
+    return cast("Mapping[str, Any]", data)

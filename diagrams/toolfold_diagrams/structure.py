@@ -1,0 +1,302 @@
+"""The structure of a catalog: the forest of its groups with the state of each, and what excludes what (SPEC DIA-1).
+
+It is drawn as an outline: a box for each group, indented below its parent and as high as its text, and lines beside the
+boxes for exclusions. The places are those of outline.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from attrs import frozen
+
+from toolfold import Catalog, GroupInfo, Snapshot, State
+from toolfold.listing import group_infos
+
+from .diagram import Diagram, Source, snapshot_of
+from .dot import Dot, Html
+from .outline import GUTTER, WIDE_GUTTER, WIDTH, Box, Row, bow, elbow, indent, knots, outline, tie
+from .palette import EXCLUSION, FAINT, FONT, GROUND, INK, LINE, LOOKS
+from .text import identifier, mermaid, mermaid_lines, plural, printable, wrapped, xml
+
+FEW = 60
+"""Up to so many groups, boxes have whole descriptions; beyond it, a line of each, and none in Mermaid."""
+MERMAID_TEXT, MERMAID_EDGES = 50_000, 500
+"""What Mermaid draws at most, unless the page that it is on allows more."""
+MERMAID_LETTERS = 26
+"""How many letters of a label Mermaid has room for on one line."""
+
+MEANINGS = {
+    State.ACTIVE: "active",
+    State.INACTIVE: "inactive",
+    State.LOCKED: "locked: a group above it is not active",
+}
+TITLE_SIZE, TEXT_SIZE = 11, 9
+TITLE_LINE, TEXT_LINE, PADDING = 14.0, 11.0, 10.0
+TITLE_LETTER, TEXT_LETTER = 6.4, 4.9
+"""How wide a letter is, in points, on average and in the widest of the fonts."""
+TITLE_LINES = TEXT_LINES = 2
+MARGIN = 20.0
+TOOLTIP = 500
+"""How many letters of a description are told where a pointer rests on a box."""
+TRAIL = 38
+"""How many letters are shown of the path of a group that goes on in the next column."""
+
+
+def structure(source: Source) -> Diagram:
+    """Return the forest of groups with tool counts, exclusions, and the state of each group (SPEC DIA-1, DIA-3).
+
+    Of a session or a snapshot it shows the state; of a catalog or a tool set the one in which nothing is active. There
+    is no Mermaid form of a catalog that is larger than what Mermaid draws.
+    """
+    facts = _Facts.of(snapshot_of(source))
+    text, edges = _mermaid(facts)
+    fits = edges <= MERMAID_EDGES and len(text) <= MERMAID_TEXT
+    return Diagram(f"{facts.catalog.name}: structure", _dot(facts), text if fits else None)
+
+
+@frozen
+class _Facts:
+    """What there is to draw.
+
+    Attributes:
+        catalog: Where it is from.
+        infos: The groups with their states.
+        parents: The number of each one's parent.
+        below: How many tools there are below each group.
+        pairs: The exclusion sets of two, by numbers, in an order that does not depend on that of registration.
+        larger: Those of more than two.
+    """
+
+    catalog: Catalog
+    infos: tuple[GroupInfo, ...]
+    parents: tuple[int | None, ...]
+    below: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
+    larger: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> _Facts:
+        catalog, infos = snapshot.catalog, group_infos(snapshot)
+        parents = tuple(None if info.parent is None else catalog.index[info.parent] for info in infos)
+        below = [0] * len(infos)
+        for number in reversed(range(len(infos))):
+            parent = parents[number]
+            if parent is not None:
+                below[parent] += below[number] + infos[number].tool_count
+        sets = sorted({tuple(sorted(catalog.index[path] for path in members)) for members in catalog.exclusions})
+        pairs = tuple((members[0], members[1]) for members in sets if len(members) == 2)
+        return cls(catalog, infos, parents, tuple(below), pairs, tuple(members for members in sets if len(members) > 2))
+
+    @property
+    def levels(self) -> int:
+        """How many levels the forest has."""
+        return max((info.name.count(".") + 1 for info in self.infos), default=1)
+
+    @property
+    def excludes(self) -> bool:
+        """Whether there is any exclusion."""
+        return bool(self.pairs or self.larger)
+
+    def about(self, number: int) -> str:
+        """Return what is said of a group: its name in the code if it has a title, and what it holds."""
+        info, group = self.infos[number], self.catalog.groups[number]
+        segment = info.name.rpartition(".")[2]
+        said = [] if info.display_name == segment else [segment]
+        below = self.below[number]
+        said.append(plural(info.tool_count, "tool") + (f" + {below} below" if below else ""))
+        if group.has_hooks:
+            said.append("hooks")
+        if group.opens_on is not None:
+            said.append(f"opens on {group.opens_on}")
+        return " · ".join(said)
+
+    def at_root(self) -> Iterator[str]:
+        """Yield what is said of the whole, and of what is at root."""
+        own = [spec for spec in self.catalog.tools.values() if spec.control is None]
+        yield f"{plural(len(self.infos), 'group')}, {plural(len(own), 'tool')}"
+        yield f"{plural(sum(spec.group is None for spec in own), 'tool')} at root, in no group"
+        for spec in self.catalog.tools.values():
+            if spec.control is not None and spec.control[0] == "load":
+                yield f"{spec.name} opens groups"
+        if self.catalog.max_active is not None:
+            most = f"at most {plural(self.catalog.max_active, 'active group')}"
+            yield f"{most}; the oldest give way" if self.catalog.evict_oldest else most
+
+    def legend(self) -> Iterator[str]:
+        """Yield what the marks mean, of those that are in the picture."""
+        met = {info.state for info in self.infos}
+        for state, meaning in MEANINGS.items():
+            if state in met:
+                yield f"{LOOKS[state].mark} {meaning}"
+        if self.excludes:
+            yield "- - - not active together"
+
+
+def _at_most_one(members: Sequence[int]) -> str:
+    return f"≤ 1 of {len(members)}"
+
+
+# DOT
+
+
+@frozen
+class _Label:
+    """What is written in a box: a title, and smaller lines below it."""
+
+    title: Sequence[str]
+    lines: Sequence[str]
+    mark: str = ""
+
+    @property
+    def height(self) -> float:
+        return PADDING + TITLE_LINE * len(self.title) + TEXT_LINE * len(self.lines)
+
+    def html(self, width: float) -> Html:
+        """Return it as a label that fills a box of this width from the left."""
+        title, small = ("<BR/>".join(map(xml, lines)) for lines in (self.title, self.lines))
+        parts = [f"{self.mark}<B>{title}</B>"] if title else []
+        parts += [_small(small)] if small else []
+        return Html(
+            f'<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="0" CELLSPACING="0" WIDTH="{width - MARGIN:.0f}">'
+            f'<TR><TD ALIGN="LEFT" BALIGN="LEFT">{"<BR/>".join(parts)}</TD></TR></TABLE>'
+        )
+
+
+def _dot(facts: _Facts) -> str:
+    step = indent(facts.levels)
+    heads = {"root": _Label(*_fitted(WIDTH, facts.catalog.name, facts.at_root()))}
+    if facts.infos:
+        heads["legend"] = _Label((), tuple(facts.legend()))
+    labels = [
+        _group_label(facts, number, WIDTH - step * info.name.count(".")) for number, info in enumerate(facts.infos)
+    ]
+    parents = [None if parent is None else parent + len(heads) for parent in facts.parents]
+    rows = [Row(label.height) for label in heads.values()]
+    rows += [Row(label.height, parent) for label, parent in zip(labels, parents, strict=True)]
+    places = outline(rows, step, WIDE_GUTTER if facts.excludes else GUTTER)
+    boxes = places.boxes[len(heads) :]
+
+    dot = Dot(facts.catalog.name, layout="nop2", outputorder="edgesfirst", bgcolor="transparent", pad=0.15)
+    dot.default(
+        "node", shape="box", style="rounded,filled", margin=0, fontname=FONT, fontsize=TITLE_SIZE, fontcolor=INK
+    )
+    dot.default("edge", color=LINE, arrowhead="none", arrowtail="none", arrowsize=0.8)
+    for (key, label), box in zip(heads.items(), places.boxes, strict=False):
+        _add_note(dot, key, label.html(box.width), box)
+    for column, (row, box) in places.heads.items():
+        path = facts.infos[row - len(heads)].name
+        trail = path if len(path) <= TRAIL else f"…{path[1 - TRAIL :]}"
+        _add_note(dot, f"continued_{column}", _Label((), (f"{trail}, continued",)).html(box.width), box)
+    for info, label, box in zip(facts.infos, labels, boxes, strict=True):
+        _add_group(dot, info, label, box)
+    for number, parent in enumerate(parents):
+        if parent is not None:
+            info, above = facts.infos[number], places.above(number + len(heads), parent)
+            key = identifier("parent", info.name)
+            dot.edge(info.parent or "", info.name, id=key, class_="parent", pos=elbow(above, boxes[number], step))
+    _add_exclusions(dot, facts, boxes)
+    return dot.text()
+
+
+def _group_label(facts: _Facts, number: int, width: float) -> _Label:
+    info = facts.infos[number]
+    lines = 3 if len(facts.infos) <= FEW else 1
+    title, said = _fitted(width, info.display_name, [facts.about(number)])
+    described = wrapped(info.description, int((width - MARGIN) / TEXT_LETTER), lines)
+    return _Label(title, (*said, *described), f"{LOOKS[info.state].mark} ")
+
+
+def _fitted(width: float, title: str, lines: Iterable[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return a title and smaller lines, wrapped to the width of a box."""
+    letters = int((width - MARGIN) / TEXT_LETTER)
+    pieces = [piece for line in lines for piece in wrapped(line, letters, TEXT_LINES)]
+    return wrapped(title, int((width - MARGIN) / TITLE_LETTER) - 2, TITLE_LINES), pieces
+
+
+def _small(html: str) -> str:
+    return f'<FONT COLOR="{FAINT}" POINT-SIZE="{TEXT_SIZE}">{html}</FONT>'
+
+
+def _add_note(dot: Dot, key: str, html: Html, box: Box) -> None:
+    """Add what is no group: its key has a colon, which no path has."""
+    dot.node(
+        f":{key}",
+        html,
+        id=key,
+        class_=key.partition("_")[0],
+        style="filled",
+        fillcolor=GROUND,
+        color=GROUND,
+        **box.attributes,
+    )
+
+
+def _add_group(dot: Dot, info: GroupInfo, label: _Label, box: Box) -> None:
+    look = LOOKS[info.state]
+    dot.node(
+        info.name,
+        label.html(box.width),
+        id=identifier("group", info.name),
+        class_=f"group {info.state.value}",
+        tooltip=printable(info.description or info.display_name)[:TOOLTIP],
+        style=f"rounded,filled{',dashed' if look.dashed else ''}",
+        fillcolor=look.fill,
+        color=look.border,
+        penwidth=look.width,
+        **box.attributes,
+    )
+
+
+def _add_exclusions(dot: Dot, facts: _Facts, boxes: Sequence[Box]) -> None:
+    """Add a line for each pair, and for each larger set a box with a line to each member: n lines, not n²."""
+    dot.default("edge", style="dashed", color=EXCLUSION, penwidth=1.3, dir="both", constraint="false")
+    paths = [info.name for info in facts.infos]
+    for lane, (one, other) in enumerate(facts.pairs):
+        key = identifier("exclusion", f"{paths[one]}|{paths[other]}")
+        place = bow(boxes[one], boxes[other], lane)
+        dot.edge(paths[one], paths[other], id=key, class_="exclusion", arrowhead="tee", arrowtail="tee", pos=place)
+    for number, (members, knot) in enumerate(zip(facts.larger, knots(boxes, facts.larger), strict=True), 1):
+        key, html = f":exclusion_{number}", Html(_small(_at_most_one(members)))
+        dot.node(key, html, id=key[1:], class_="exclusion", fillcolor=GROUND, color=EXCLUSION, **knot.attributes)
+        for member in members:
+            place = tie(boxes[member], knot)
+            dot.edge(paths[member], key, id=f"{key[1:]}_{member}", class_="exclusion", arrowtail="tee", pos=place)
+
+
+# Mermaid
+
+
+def _mermaid(facts: _Facts) -> tuple[str, int]:
+    """Return the text, and how many edges there are in it."""
+    few = len(facts.infos) <= FEW
+    ids = [identifier("group", info.name if few else str(number)) for number, info in enumerate(facts.infos)]
+    head = mermaid_lines([facts.catalog.name, *facts.at_root(), *facts.legend()])
+    lines = ["flowchart LR", f'  root["{head}"]:::note']
+    for number, info in enumerate(facts.infos):
+        told = wrapped(f"{LOOKS[info.state].mark} {info.display_name}", MERMAID_LETTERS, TITLE_LINES)
+        told += [facts.about(number), *wrapped(info.description, MERMAID_LETTERS, 3 if few else 0)]
+        lines.append(f'  {ids[number]}["{mermaid_lines(told)}"]:::{info.state.value}')
+    children: dict[int, list[str]] = {}
+    for number, parent in enumerate(facts.parents):
+        if parent is not None:
+            children.setdefault(parent, []).append(ids[number])
+    lines += [f"  {ids[parent]} --- {' & '.join(below)}" for parent, below in children.items()]
+    tree = sum(map(len, children.values()))
+    apart = [f"{ids[one]} x-.-x {ids[other]}" for one, other in facts.pairs]
+    for number, members in enumerate(facts.larger, 1):
+        lines.append(f'  exclusion_{number}(["{mermaid(_at_most_one(members))}"]):::exclusion')
+        apart += [f"{ids[member]} x-.- exclusion_{number}" for member in members]
+    lines += [f"  {edge}" for edge in apart]
+    if apart:
+        numbers = ",".join(str(tree + number) for number in range(len(apart)))
+        lines.append(f"  linkStyle {numbers} stroke:{EXCLUSION}")
+    return "\n".join([*lines, *_classes()]) + "\n", tree + len(apart)
+
+
+def _classes() -> Iterator[str]:
+    for state, look in LOOKS.items():
+        line = f"stroke:{look.border},stroke-width:{look.width}px{',stroke-dasharray:4' if look.dashed else ''}"
+        yield f"  classDef {state.value} fill:{look.fill},{line},color:{INK}"
+    yield f"  classDef note fill:{GROUND},stroke:{GROUND},color:{INK}"
+    yield f"  classDef exclusion fill:{GROUND},stroke:{EXCLUSION},color:{INK}"

@@ -1,0 +1,169 @@
+"""The core's own machines: the life of one transaction, and the region of one group (SPEC DIA-1, DIA-2).
+
+Both are drawn from the tables that drive the code, `toolfold.transaction` and `toolfold.machine.TABLE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolfold import State
+from toolfold.machine import TABLE, Effect, Event, Guard, Row
+from toolfold.transaction import STATES, TRANSITIONS
+
+from .diagram import Diagram
+from .dot import Dot, Html
+from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS
+from .text import identifier, mermaid, mermaid_lines, xml
+
+
+def transaction_chart() -> Diagram:
+    """Return the life of one transaction: its states, the events that move it, and how it ends (SPEC DIA-2)."""
+    return Diagram("the life of one transaction", _transaction_dot(), _transaction_mermaid())
+
+
+def region_chart() -> Diagram:
+    """Return the states of one group and what moves it between them, as `event [guard] / effect` (SPEC DIA-2).
+
+    What leaves the state as it is stands inside of the state.
+    """
+    return Diagram("the states of one group", _region_dot(), _region_mermaid())
+
+
+# The transaction
+
+
+def _final() -> frozenset[str]:
+    return frozenset(STATES) - {source for _, source, _ in TRANSITIONS}
+
+
+def _composites() -> Iterator[tuple[str, list[str]]]:
+    """Yield each composite state with the states in it, in order; a state in none stands alone under `""`."""
+    seen: dict[str, list[str]] = {}
+    for state in STATES:
+        outer, _, _ = state.rpartition(".")
+        seen.setdefault(outer or f".{state}", []).append(state)
+    for outer, states in seen.items():
+        yield ("" if outer.startswith(".") else outer), states
+
+
+def _name(state: str) -> str:
+    return state.rpartition(".")[2].replace("_", " ")
+
+
+def _event(trigger: str) -> str:
+    return trigger.replace("_", " ")
+
+
+def _transaction_dot() -> str:
+    dot = _chart("transaction", "LR")
+    for outer, states in _composites():
+        if not outer:
+            _transaction_state(dot, states[0])
+            continue
+        with dot.cluster(identifier("state", outer), _name(outer), style="rounded", color=LINE, fontcolor=LINE):
+            for state in states:
+                _transaction_state(dot, state)
+    dot.edge("initial", identifier("state", STATES[0]))
+    for trigger, source, target in TRANSITIONS:
+        dot.edge(identifier("state", source), identifier("state", target), label=f" {_event(trigger)} ")
+    return dot.text()
+
+
+def _transaction_state(dot: Dot, state: str) -> None:
+    final = 2 if state in _final() else 1
+    dot.node(identifier("state", state), _name(state), peripheries=final)
+
+
+def _transaction_mermaid() -> str:
+    lines = ["stateDiagram-v2", "  direction LR", f"  [*] --> {identifier('state', STATES[0])}"]
+    for outer, states in _composites():
+        indent = "    " if outer else "  "
+        named = [f'{indent}state "{mermaid(_name(state))}" as {identifier("state", state)}' for state in states]
+        if outer:
+            named = [f'  state "{mermaid(_name(outer))}" as {identifier("state", outer)} {{', *named, "  }"]
+        lines += named
+    for trigger, source, target in TRANSITIONS:
+        arrow = f"{identifier('state', source)} --> {identifier('state', target)}"
+        lines.append(f"  {arrow} : {mermaid(_event(trigger))}")
+    lines += [f"  {identifier('state', state)} --> [*]" for state in STATES if state in _final()]
+    return "\n".join(lines) + "\n"
+
+
+# The region of a group
+
+
+def _rows() -> Iterator[tuple[State, Event, Row]]:
+    for (state, event), rows in TABLE.items():
+        for row in rows:
+            yield state, event, row
+
+
+def _label(event: Event, row: Row) -> str:
+    guard = f" [{row.guard.value}]" if row.guard is not Guard.NONE else ""
+    effect = f" / {row.effect.value}" if row.effect is not Effect.NOTHING else ""
+    return f"{event.value}{guard}{effect}"
+
+
+def _inside(state: State) -> list[str]:
+    """Return what happens in a state that does not leave it."""
+    return [_label(event, row) for source, event, row in _rows() if source is state and row.target is state]
+
+
+def _between() -> Iterator[tuple[State, State, str]]:
+    for state, event, row in _rows():
+        if row.target is not state:
+            yield state, row.target, _label(event, row)
+
+
+def _region_dot() -> str:
+    dot = _chart("region", "TB")
+    for state in State:
+        look = LOOKS[state]
+        dot.node(
+            identifier("state", state.value),
+            _compartments(f"{look.mark} {state.value}", _inside(state)),
+            fillcolor=look.fill,
+            color=look.border,
+            penwidth=look.width,
+            style="rounded,filled,dashed" if look.dashed else "rounded,filled",
+        )
+    for initial, guard in _initial():
+        dot.edge("initial", identifier("state", initial.value), label=f" [{guard}] ")
+    for tail, head, label in _between():
+        dot.edge(identifier("state", tail.value), identifier("state", head.value), label=f" {label} ")
+    return dot.text()
+
+
+def _initial() -> Iterator[tuple[State, str]]:
+    """Yield the states to begin in: whatever the ancestors make of a region that comes to be."""
+    for row in TABLE[State.LOCKED, Event.ANCESTOR_ENTERED]:
+        yield row.target, row.guard.value
+
+
+def _compartments(title: str, lines: list[str]) -> Html:
+    inside = "".join(f'<BR ALIGN="LEFT"/>{xml(line)}' for line in lines)
+    return Html(f'<B>{xml(title)}</B><BR/><FONT POINT-SIZE="9" COLOR="{FAINT}">{inside}<BR ALIGN="LEFT"/></FONT>')
+
+
+def _region_mermaid() -> str:
+    lines = ["stateDiagram-v2", "  direction TB"]
+    for state in State:
+        label = mermaid_lines([f"{LOOKS[state].mark} {state.value}", *_inside(state)])
+        lines.append(f'  state "{label}" as {identifier("state", state.value)}')
+    for initial, guard in _initial():
+        lines.append(f"  [*] --> {identifier('state', initial.value)} : {mermaid(f'[{guard}]')}")
+    for tail, head, label in _between():
+        arrow = f"{identifier('state', tail.value)} --> {identifier('state', head.value)}"
+        lines.append(f"  {arrow} : {mermaid(label)}")
+    return "\n".join(lines) + "\n"
+
+
+def _chart(name: str, direction: str) -> Dot:
+    """Return the beginning of a chart: how states and arrows look, and the dot that it begins at."""
+    dot = Dot(name, bgcolor="transparent", fontname=FONT, fontsize=11, rankdir=direction, nodesep=0.4, ranksep=0.5)
+    dot.default("node", shape="box", style="rounded,filled", fillcolor=GROUND, color=LINE, fontcolor=INK)
+    dot.default("node", fontname=FONT, fontsize=11, margin="0.14,0.06")
+    dot.default("edge", color=LINE, fontcolor=LINE, fontname=FONT, fontsize=10, arrowsize=0.7)
+    dot.node("initial", "", shape="circle", style="filled", fillcolor=LINE, color=LINE, width=0.16, fixedsize="true")
+    return dot

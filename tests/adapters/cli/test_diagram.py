@@ -1,0 +1,147 @@
+"""`toolfold diagram`: views, formats, files, terminals, and what it refuses (SPEC DIA-1, DIA-3)."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.cli.support import PROGRAM, RAW, environment, invoke, run
+from toolfold_diagrams import drawing
+
+ORDERS = ("shop:tools", "--active", "orders")
+
+
+@pytest.mark.spec("DIA-1", "DIA-3")
+def test_a_terminal_is_shown_a_tree_with_the_state_of_each_group(shop: Path) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb") as screen:
+        command = [*PROGRAM, "diagram", *ORDERS]
+        done = subprocess.run(command, cwd=shop, env=environment(COLUMNS="40"), stdout=theirs, check=False, timeout=30)
+        os.close(theirs)
+        assert done.returncode == 0
+        lines = screen.read1().decode().splitlines()
+    assert lines[1:4] == [
+        "├─ ○ cellar · 1 tool · excludes orders…",
+        "└─ ● orders · active · 1 tool · exclude…",
+        "   └─ ○ returns · 1 tool · Take goods b…",
+    ]
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_pipe_is_given_dot(shop: Path) -> None:
+    done = run("diagram", *ORDERS, cwd=shop)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith('digraph "shop" {\n')
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize(
+    ("view", "form"),
+    [
+        (view, form)
+        for view, (_, forms, _) in drawing.views().items()
+        for form in forms
+        if form not in ("svg", "png", "pdf")
+    ],
+)
+def test_each_view_can_be_had_in_each_of_its_formats_without_graphviz(view: str, form: str, shop: Path) -> None:
+    target = [] if drawing.views()[view][2] == "nothing" else ["shop:tools", "--active", "orders"]
+    result = invoke("diagram", *target, "--view", view, "--format", form)
+    assert (result.exit_code, result.stderr) == (0, "")
+    beginning = {
+        "dot": "digraph",
+        "tree": "shop: 3 groups",
+        "html": "<!doctype html>",
+        "scxml": "<scxml",
+        "xstate": "{",
+    }
+    if form in beginning:
+        assert result.stdout.lower().startswith(beginning[form])
+    again = invoke("diagram", *target, "--view", view, "--format", form).stdout
+    assert result.stdout == again.replace("shop-2", "shop-1")  # the second session of this process
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("suffix", [".dot", ".gv", ".mmd", ".html", ".txt"])
+def test_the_suffix_of_a_file_says_the_format(suffix: str, shop: Path, tmp_path: Path) -> None:
+    file = tmp_path / f"shop{suffix}"
+    result = invoke("diagram", *ORDERS, "-o", str(file))
+    assert (result.exit_code, result.stdout) == (0, "")
+    form = drawing.form_of(suffix)
+    assert result.stderr == f"Wrote {file} ({form}).\n"
+    assert file.read_text(encoding="utf-8") == invoke("diagram", *ORDERS, "--format", str(form)).stdout
+
+
+@pytest.mark.spec("DIA-1")
+def test_the_tools_of_another_server_are_drawn_by_their_groups(tmp_path: Path) -> None:
+    done = run("diagram", "--format", "tree", "--", *RAW, "words", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == "raw: 1 group, 1 tool in no group"
+    assert done.stdout.splitlines()[1].startswith("└─ ○ issue · 6 tools")
+
+
+@pytest.mark.spec("PRO-1", "DIA-1")
+def test_a_profile_shows_its_own_groups(shop: Path) -> None:
+    result = invoke("diagram", "shop:tools", "--profile", "look", "--format", "tree")
+    assert "cellar" in result.stdout
+    assert "orders" not in result.stdout
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_story_is_the_one_of_opening_groups_or_was_recorded_before(shop: Path, tmp_path: Path) -> None:
+    live = invoke("diagram", "shop:tools", "--view", "sequence", "--active", "orders,cellar", "--format", "mermaid")
+    assert live.exit_code == 0
+    assert live.stdout.startswith("sequenceDiagram\n")
+    assert live.stdout.index("orders") < live.stdout.index("on_activate")
+    stored = tmp_path / "story.json"
+    stored.write_text('{"no": "story"}')
+    result = invoke("diagram", str(stored), "--view", "sequence")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("toolfold: ")
+
+
+@pytest.mark.spec("DIA-1", "ERR-2")
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["shop:tools", "-o", "shop.jpeg"], 2, "'shop.jpeg' does not say the format"),
+        (["shop:tools", "--format", "scxml"], 2, "'structure' can't be had as scxml"),
+        (["shop:tools", "--view", "statechart", "-o", "a.html"], 2, "can't be had as html"),
+        (["shop:tools", "--view", "nonsense"], 2, "'nonsense' is not one of 'structure'"),
+        ([], 2, "There is no TARGET"),
+        (["shop:tools", "--active", "nope", "--format", "dot"], 1, "There is no group 'nope'"),
+        (["shop:tools", "--view", "sequence", "--active", "nope", "--format", "dot"], 1, "There is no group 'nope'"),
+        (["shop:tools", "--profile", "nope", "--format", "dot"], 1, "no profile 'nope'"),
+        (["shop:tools", "--view", "reachable", "--limit", "2", "--format", "dot"], 1, "limit"),
+        (["shop:tools", "-o", "nowhere/shop.dot"], 1, "nowhere"),
+        (["missing.json", "--view", "sequence", "--format", "dot"], 1, "missing.json"),
+    ],
+)
+def test_what_can_not_be_drawn_is_refused_in_words(arguments: list[str], status: int, words: str, shop: Path) -> None:
+    result = invoke("diagram", *arguments)
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
+def test_without_graphviz_it_says_what_to_install_and_the_texts_are_drawn(
+    form: str, shop: Path, tmp_path: Path
+) -> None:
+    done = run("diagram", "shop:tools", "-o", str(tmp_path / f"shop.{form}"), cwd=shop, PATH=str(tmp_path))
+    assert (done.returncode, done.stdout, (tmp_path / f"shop.{form}").exists()) == (1, "", False)
+    assert "apt-get install graphviz" in done.stderr
+    assert run("diagram", "shop:tools", "--format", "html", cwd=shop, PATH=str(tmp_path)).returncode == 0
+
+
+def test_the_help_names_every_view_and_gives_examples() -> None:
+    result = invoke("diagram", "--help")
+    assert result.exit_code == 0
+    for name, (summary, _, _) in drawing.views().items():
+        assert f"  {name:<12} {summary}" in result.stdout
+    assert "toolfold diagram shop:tools -o shop.html" in result.stdout

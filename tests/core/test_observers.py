@@ -1,0 +1,294 @@
+"""What tracers are told: every request with who made it, every plan and every hook, in the order of what happens."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.core.support import WAIT, Journal, desk, opened
+from toolfold import Context, HookContext, HookFailed, ReentrantTransition, Step, ToolNotFound, ToolSet, success_of
+from toolfold.observe import (
+    Answered,
+    Change,
+    Committed,
+    Ended,
+    EventRefused,
+    HookBegan,
+    HookEnded,
+    ListChanged,
+    Planned,
+    Requested,
+    RolledBack,
+    SessionEnded,
+    SessionOpened,
+)
+
+Told = list[Any]
+
+
+def traced(tools: ToolSet) -> Told:
+    told = Told()
+    tools.trace(told.append)
+    return told
+
+
+def requests(told: Told) -> list[tuple[int, int | None, str, str]]:
+    """Of each request: its number, that of the one it was made by, whose session, and what for."""
+    return [
+        (event.number, event.by, event.session, f"{event.what} {event.name}".strip())
+        for event in told
+        if isinstance(event, Requested)
+    ]
+
+
+@pytest.mark.spec("HOOK-3", "NTF-1")
+async def test_a_call_is_told_from_its_request_to_its_end_with_the_step_and_the_hooks_in_it() -> None:
+    journal = Journal()
+    session = await opened(journal, "a")
+    session.on_list_changed(lambda kinds: None)
+    told = traced(session.tools)
+    await session.call("b.activate")
+    kinds = frozenset({"tool"})
+    assert told == [
+        Requested("desk-1", 1, None, "tool", "b.activate"),
+        Requested("desk-1", 2, 1, "transition", "", Step("b")),
+        Planned("desk-1", 2, ("b",), ("a",)),
+        HookBegan("desk-1", 2, "a", "on_deactivate", None),
+        HookEnded("desk-1", 2, None),
+        HookBegan("desk-1", 2, "b", "on_activate", None),
+        HookEnded("desk-1", 2, None),
+        Committed("desk-1", Change(("b",), ("a",), kinds)),
+        ListChanged("desk-1", kinds, 1),
+        Ended("desk-1", 2, None),
+        Answered("desk-1", 1, False),
+        Ended("desk-1", 1, None),
+    ]
+
+
+@pytest.mark.spec("HOOK-4", "HOOK-5")
+async def test_a_failing_hook_is_told_with_its_error_and_so_is_what_undoes_the_others() -> None:
+    journal = Journal()
+    session = await opened(journal, "a")
+    told = traced(session.tools)
+    journal.fail("+b", "undo +a")
+    with pytest.raises(HookFailed) as raised:
+        await session.transition(activate=["b"], force=True)
+    assert told == [
+        Requested("desk-1", 1, None, "transition", "", Step("b"), True),
+        Planned("desk-1", 1, ("b",), ("a",)),
+        HookBegan("desk-1", 1, "a", "on_deactivate", None),
+        HookEnded("desk-1", 1, None),
+        HookBegan("desk-1", 1, "b", "on_activate", None),
+        HookEnded("desk-1", 1, journal.failing["+b"]),
+        HookBegan("desk-1", 1, "a", "on_activate", "on_deactivate"),
+        HookEnded("desk-1", 1, journal.failing["undo +a"]),
+        RolledBack("desk-1", raised.value),
+        Ended("desk-1", 1, raised.value),
+    ]
+
+
+@pytest.mark.spec("CALL-1", "ACT-1", "HOOK-7")
+async def test_a_refusal_is_told_as_the_end_of_its_request() -> None:
+    journal = Journal()
+    session = await opened(journal)
+
+    async def again(context: HookContext) -> None:
+        await context.session.activate("b")
+
+    journal.acting["+a"] = again
+    told = traced(session.tools)
+    with pytest.raises(ToolNotFound):
+        await session.call("nope")
+    with pytest.raises(HookFailed):
+        await session.activate("a")
+    assert requests(told) == [
+        (1, None, "desk-1", "tool nope"),
+        (2, None, "desk-1", "transition"),
+        (3, 2, "desk-1", "transition"),
+    ]
+    ends = [(event.number, type(event.error)) for event in told if isinstance(event, Ended)]
+    assert ends == [(1, ToolNotFound), (3, ReentrantTransition), (2, HookFailed)]
+
+
+@pytest.mark.spec("SES-2")
+async def test_requests_of_two_calls_at_once_are_told_with_the_call_that_made_each() -> None:
+    tools = ToolSet("two")
+    gate = anyio.Event()
+    for path in ("x", "y"):
+        tools.register_group(path)
+
+    async def slow(context: Context, group: str) -> str:
+        await gate.wait()
+        await context.activate(group)
+        return group
+
+    tools.register("slow", slow)
+    async with tools.open_session(identity="one") as one, tools.open_session(identity="other") as other:
+        told = traced(tools)
+        calls = [
+            asyncio.ensure_future(one.call("slow", {"group": "x"})),
+            asyncio.ensure_future(other.call("slow", {"group": "y"})),
+            asyncio.ensure_future(one.call("slow", {"group": "y"})),
+        ]
+        await asyncio.sleep(0)
+        gate.set()
+        with anyio.fail_after(WAIT):
+            await asyncio.gather(*calls)
+    asked = {event.number: event for event in told if isinstance(event, Requested)}
+    steps = [event for event in asked.values() if event.what == "transition" and event.step is not None]
+    assert [(step.step.activate, step.by) for step in steps if step.step] == [(("x",), 1), (("y",), 2), (("y",), 3)]
+    assert [step.session for step in steps] == [asked[step.by].session for step in steps if step.by]
+
+
+async def test_what_a_hook_asks_of_another_session_is_told_as_made_by_its_step() -> None:
+    journal = Journal()
+    tools = desk(journal)
+    async with tools.open_session(identity="one") as one, tools.open_session(identity="other") as other:
+
+        async def reach(context: HookContext) -> None:
+            await other.activate("c")
+
+        journal.acting["+a"] = reach
+        told = traced(tools)
+        await one.activate("a")
+        await one.activate("b")
+    assert requests(told)[:3] == [
+        (1, None, "one", "transition"),
+        (2, 1, "other", "transition"),
+        (3, None, "one", "transition"),
+    ]
+
+
+async def test_a_request_is_not_taken_for_one_of_another_tool_set() -> None:
+    outer, inner = ToolSet("outer"), ToolSet("inner")
+    inner.register_group("g")
+    async with inner.open_session() as within:
+
+        async def pass_on() -> str:
+            await within.activate("g")
+            return "done"
+
+        outer.register("pass_on", pass_on)
+        told, heard = traced(outer), traced(inner)
+        await outer.call_tool("pass_on")
+    assert requests(told) == [(1, None, "outer-default", "tool pass_on")]
+    assert requests(heard)[0] == (1, None, "inner-1", "transition")
+
+
+@pytest.mark.spec("SES-6")
+async def test_what_opens_on_success_is_told_after_the_answer_and_apart_from_the_handler() -> None:
+    tools = ToolSet("gates")
+    tools.register("observe", lambda: "seen")
+    tools.register_group("gate", opens_on=success_of("observe"))
+    async with tools.open_session(identity="s") as session:
+        told = traced(tools)
+        await session.call("observe")
+    assert told[:4] == [
+        Requested("s", 1, None, "tool", "observe"),
+        Answered("s", 1, False),
+        Requested("s", 2, 1, "success", "observe"),
+        Requested("s", 3, 2, "transition", "", Step("gate")),
+    ]
+    assert not any(isinstance(event, EventRefused) for event in told)
+
+
+@pytest.mark.spec("REG-9", "SES-5", "SES-3")
+async def test_prompts_resources_facts_and_the_life_of_a_session_are_requests_too() -> None:
+    tools = ToolSet("kinds")
+    tools.register_group("g")
+    tools.register_prompt("p", lambda: "text")
+    tools.register_resource("file:///r", lambda: "text")
+    told = traced(tools)
+    async with tools.open_session(active=["g"], identity="s") as session:
+        await session.get_prompt("p")
+        await session.read("file:///r")
+        with suppress(ToolNotFound):
+            await session.read("file:///none")
+        session.set_fact("f", 1)
+    assert requests(told) == [
+        (1, None, "s", "start"),
+        (2, None, "s", "prompt p"),
+        (3, None, "s", "resource file:///r"),
+        (4, None, "s", "resource file:///none"),
+        (5, None, "s", "set_fact f"),
+        (6, None, "s", "close"),
+    ]
+    assert (told[0], told[-2]) == (SessionOpened("s"), SessionEnded("s"))
+    assert told[2] == Planned("s", 1, ("g",), ())
+
+
+@pytest.mark.spec("HOOK-6")
+async def test_a_cancelled_hook_and_its_request_are_told_with_the_cancellation() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    park = journal.park("+a")
+    told = traced(session.tools)
+    task = asyncio.ensure_future(session.activate("a"))
+    await park.arrived.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    ended = [event for event in told if isinstance(event, HookEnded | Ended)]
+    assert [type(event.error) for event in ended] == [asyncio.CancelledError] * 2
+    told.clear()
+    await session.activate("c")
+    assert told[0] == Requested("desk-1", 2, None, "transition", "", Step("c"))
+
+
+@pytest.mark.spec("REG-7")
+async def test_a_step_that_is_planned_again_is_told_so() -> None:
+    journal = Journal()
+    session = await opened(journal, "b")
+    told = traced(session.tools)
+    park = journal.park("+c")
+    task = asyncio.ensure_future(session.activate("c"))
+    await park.arrived.wait()
+    session.tools.register_exclusion("b", "c")
+    park.release.set()
+    with anyio.fail_after(WAIT):
+        await task
+    plans = [event for event in told if isinstance(event, Planned)]
+    assert plans == [Planned("desk-1", 1, ("c",), ()), Planned("desk-1", 1, ("c",), ("b",))]
+
+
+@pytest.mark.spec("NTF-2")
+async def test_a_tracer_that_raises_changes_nothing_and_one_that_was_taken_away_hears_no_more() -> None:
+    journal = Journal()
+    session = await opened(journal)
+
+    def fail(event: object) -> None:
+        raise RuntimeError("tracer")
+
+    stop = session.tools.trace(fail)
+    told = Told()
+    remove = session.tools.trace(told.append)
+    assert await session.activate("a")
+    assert [type(event).__name__ for event in told][-3:] == ["Committed", "ListChanged", "Ended"]
+    stop()
+    remove()
+    told.clear()
+    assert await session.activate("c")
+    assert told == []
+
+
+async def test_observers_hear_of_outcomes_alone() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    heard, told = Told(), traced(session.tools)
+    session.tools.observe(heard.append)
+    await session.call("a.activate")
+    assert [type(event) for event in heard] == [Committed]
+    assert [event for event in told if isinstance(event, Committed)] == heard
+
+
+def test_without_tracers_nothing_is_made_for_them() -> None:
+    observers = ToolSet("quiet").observers
+    first = observers.requested("s", "tool", "t")
+    assert observers.requested("s", "transition", "", Step("g"), True) is first
+    assert observers.hook("s", "g", "on_activate", None) is first
+    with first:
+        assert observers.request is None

@@ -1,0 +1,186 @@
+"""A picture as a value: its texts, its files, what goes wrong, and colours that everybody can tell apart."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ET
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from tests.diagrams.support import forest, needs_dot, somewhere
+from toolfold import ConfigError, State
+from toolfold_diagrams import Diagram, palette, statechart, structure
+from toolfold_diagrams.statechart_view import HERE
+
+TINY = Diagram("tiny", 'digraph { a [label="A"] }\n', "flowchart TD\n  a\n")
+BEGINNINGS = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF-"}
+
+
+# Files
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("suffix", BEGINNINGS)
+def test_a_picture_is_rendered_to_the_same_bytes_again(suffix: str, tmp_path: Path) -> None:
+    needs_dot()
+    picture = structure(somewhere(forest(12).catalog, 1))
+    one, other = (picture.render(tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "OTHER"))
+    assert one == other
+    assert one.startswith(BEGINNINGS[suffix])
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_pdf_does_not_say_when_it_was_made() -> None:
+    needs_dot()
+    assert b"/CreationDate (D:20000101000000Z)" in TINY.rendered("pdf")
+
+
+@pytest.mark.spec("DIA-1")
+def test_texts_are_written_as_they_are_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    picture = statechart(forest(3))
+    wanted = {".dot": picture.dot, ".mmd": picture.mermaid, ".scxml": picture.scxml, ".json": picture.xstate}
+    for suffix, text in wanted.items():
+        path = picture.render(str(tmp_path / f"picture{suffix.upper()}"))
+        assert path.read_bytes() == (text or "").encode()
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_rendered_picture_has_no_ground_of_its_own() -> None:
+    needs_dot()
+    root = ET.fromstring(structure(forest(5)).rendered("svg"))
+    for graph in root:
+        shapes = [each for each in graph if each.tag.endswith("polygon")]
+        assert all(each.get("fill") in ("none", "transparent") for each in shapes)
+
+
+@pytest.mark.spec("DIA-1")
+def test_what_a_picture_is_made_of_has_ids_and_classes_in_the_svg() -> None:
+    needs_dot()
+    root = ET.fromstring(structure(somewhere(forest(20).catalog, 1)).rendered("svg"))
+    kinds = {each.get("class", "") for each in root.iter()}
+    assert {"node root", "node legend", "edge parent", "node group active", "node group inactive"} <= kinds
+    ids = [each.get("id") for each in root.iter() if each.get("id")]
+    assert len(ids) == len(set(ids))
+
+
+# What goes wrong
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_suffix_that_a_picture_has_no_form_for_is_refused_naming_those_it_has(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'a\.gif': use one of \.svg, \.png, \.pdf, \.dot, \.mmd\."):
+        TINY.render(tmp_path / "a.gif")
+    with pytest.raises(ConfigError, match=r"'a\.scxml'"):
+        TINY.render(tmp_path / "a.scxml")
+    with pytest.raises(ConfigError, match=r"use one of \.svg, \.png, \.pdf, \.dot\."):
+        Diagram("no mermaid", "digraph {}").render(tmp_path / "a.mmd")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere.*can't be written: No such file or directory"):
+        TINY.render(tmp_path / "nowhere" / "a.dot")
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
+def test_without_graphviz_the_error_says_what_to_install(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"apt-get install graphviz.*DOT, Mermaid"):
+        TINY.render(tmp_path / f"a.{form}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spec("DIA-1")
+def test_without_its_python_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    with pytest.raises(ConfigError, match=r'pip install "toolfold\[diagrams\]"'):
+        TINY.rendered("svg")
+
+
+@pytest.mark.spec("DIA-1")
+def test_what_graphviz_says_of_a_text_that_it_can_not_read_is_told() -> None:
+    needs_dot()
+    with pytest.raises(ConfigError, match=r"could not draw 'broken'.*syntax error"):
+        Diagram("broken", "digraph {").rendered("svg")
+
+
+# Colours
+
+WHITE, DARK = "#ffffff", "#0d1117"
+Colour = tuple[float, float, float]
+
+
+def linear(colour: str) -> Colour:
+    """The amounts of light of red, green and blue, as WCAG has them."""
+    values = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in values)
+    return red, green, blue
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of WCAG 2."""
+    lights = [0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in map(linear, (one, other))]
+    return (max(lights) + 0.05) / (min(lights) + 0.05)
+
+
+@pytest.mark.spec("DIA-1")
+def test_texts_are_readable_on_every_ground_that_they_are_on() -> None:
+    grounds = {palette.GROUND, HERE, *(look.fill for look in palette.LOOKS.values())}
+    told = {(text, ground): contrast(text, ground) for text in (palette.INK, palette.FAINT) for ground in grounds}
+    assert not {pair: ratio for pair, ratio in told.items() if ratio < 4.5}
+
+
+@pytest.mark.spec("DIA-1")
+def test_lines_and_borders_are_visible_on_white_and_on_dark() -> None:
+    lines = {palette.LINE, palette.EXCLUSION, palette.REFUSED, *(look.border for look in palette.LOOKS.values())}
+    told = {(line, ground): contrast(line, ground) for line in lines for ground in (WHITE, DARK, palette.GROUND)}
+    assert not {pair: ratio for pair, ratio in told.items() if ratio < 3}
+
+
+# Machado, Oliveira and Fernandes 2009, severity 1: how protanopes, deuteranopes and tritanopes see light.
+SEEN = {
+    "all colours": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "no red": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "no green": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "no blue": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+def lab(colour: str, eyes: tuple[tuple[float, ...], ...]) -> Colour:
+    """A colour as somebody sees it, in the space of CIELAB, where distances are differences that one sees."""
+    light = linear(colour)
+    red, green, blue = (min(max(sum(part * one for part, one in zip(row, light, strict=True)), 0), 1) for row in eyes)
+    x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505
+    y = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089
+    fx, fy, fz = (one ** (1 / 3) if one > 0.008856 else 7.787 * one + 16 / 116 for one in (x, y, z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+def difference(one: str, other: str, eyes: tuple[tuple[float, ...], ...]) -> float:
+    seen = zip(lab(one, eyes), lab(other, eyes), strict=True)
+    return float(sum((a - b) ** 2 for a, b in seen) ** 0.5)
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("eyes", SEEN.values(), ids=SEEN)
+def test_people_with_any_kind_of_colour_blindness_can_tell_colours_apart(eyes: tuple[tuple[float, ...], ...]) -> None:
+    active = palette.LOOKS[State.ACTIVE]
+    assert min(difference(palette.EXCLUSION, one, eyes) for one in (palette.LINE, active.border)) > 15
+    others = [look for state, look in palette.LOOKS.items() if state is not State.ACTIVE]
+    assert min(difference(active.fill, look.fill, eyes) for look in others) > 15
+    assert min(difference(active.border, look.border, eyes) for look in others) > 15
+
+
+@pytest.mark.spec("DIA-1")
+def test_no_state_is_told_by_colour_alone() -> None:
+    for one, other in combinations(palette.LOOKS.values(), 2):
+        assert one.mark != other.mark
+        assert (one.dashed, one.width) != (other.dashed, other.width)

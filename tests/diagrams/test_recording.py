@@ -1,0 +1,305 @@
+"""Recording a story: what is in it, that it changes nothing, that it ends, and that it can be stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.core.support import Journal, desk, opened
+from tests.diagrams.stories import Theatre, crossing, gates, recorded, switching
+from toolfold import ConfigError, ToolSet, Visibility
+from toolfold.observe import Committed
+from toolfold_diagrams import Story, recording
+from toolfold_diagrams.recording import Recorder
+from toolfold_diagrams.story import (
+    Answered,
+    Asked,
+    Ended,
+    Entry,
+    HookBegan,
+    HookEnded,
+    ListChanged,
+    Noted,
+    Planned,
+    RolledBack,
+    SessionEnded,
+    SessionOpened,
+)
+from toolfold_diagrams.story import Committed as Done
+
+SEEDS = range(12)
+
+
+def lines_of(story: Story) -> list[str]:
+    """The hooks of a story in the words of `Journal`."""
+    signs = {"on_activate": "+", "on_deactivate": "-", "on_rollback": "~"}
+    return [
+        f"{'' if entry.undoes is None else 'undo '}{signs[entry.phase]}{entry.group}"
+        for entry in story.entries
+        if isinstance(entry, HookBegan)
+    ]
+
+
+@pytest.mark.spec("DIA-1")
+async def test_a_story_tells_what_happened_in_order() -> None:
+    story = await switching()
+    told = [entry for entry in story.entries if getattr(entry, "request", 0) in (2, 3, 4, 5)]
+    assert told == [
+        Asked(request=2, session="s", what="tool", name="b.activate"),
+        Asked(request=3, session="s", what="transition", by=2, activate=("b",)),
+        Planned(request=3, entering=("b",), leaving=("a",)),
+        HookBegan(request=3, group="a", phase="on_deactivate"),
+        HookEnded(request=3),
+        HookBegan(request=3, group="b", phase="on_activate"),
+        HookEnded(request=3, error="RuntimeError", problem="+b"),
+        HookBegan(request=3, group="a", phase="on_activate", undoes="on_deactivate"),
+        HookEnded(request=3, error="RuntimeError", problem="undo +a"),
+        RolledBack(request=3),
+        Ended(request=3, error="HookFailed", problem=told[10].problem if isinstance(told[10], Ended) else ""),
+        Answered(request=2, is_error=True),
+        Ended(request=2),
+        Asked(request=4, session="s", what="tool", name="b.activate"),
+        Asked(request=5, session="s", what="transition", by=4, activate=("b",)),
+        Planned(request=5, entering=("b",), leaving=("a",)),
+        HookBegan(request=5, group="a", phase="on_deactivate"),
+        HookEnded(request=5),
+        HookBegan(request=5, group="b", phase="on_activate"),
+        HookEnded(request=5),
+        Done(request=5, activated=("b",), deactivated=("a",)),
+        Ended(request=5),
+        Answered(request=4),
+        Ended(request=4),
+    ]
+    assert {entry.listeners for entry in story.entries if isinstance(entry, ListChanged)} == {1}
+    assert (story.entries[0], story.entries[-2]) == (SessionOpened(session="s"), SessionEnded(session="s"))
+
+
+@pytest.mark.spec("DIA-1", "HOOK-3", "HOOK-5")
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_the_hooks_of_a_story_are_those_that_ran_in_their_order(seed: int) -> None:
+    theatre = Theatre(seed)
+    story = await recorded(theatre.tools(), theatre.play)
+    assert lines_of(story) == theatre.journal.lines
+
+
+@pytest.mark.spec("DIA-1", "HOOK-5")
+async def test_what_was_undone_is_told_in_reverse_before_the_step_is_given_up() -> None:
+    undone = list[list[str]]()
+    for seed in SEEDS:
+        theatre = Theatre(seed)
+        tools = theatre.tools()
+        story = await recorded(tools, theatre.play)
+        opted_out = {group.path for group in tools.groups() if group.on_rollback is False}
+        undone += undone_steps(story, opted_out)
+    assert max(map(len, undone)) > 2
+    assert len(undone) > 10
+
+
+def undone_steps(story: Story, opted_out: set[str]) -> list[list[str]]:
+    """The groups that each step undid, which must be those whose hooks had gone well, in reverse."""
+    done: dict[int, list[str]] = {}
+    undone: dict[int, list[str]] = {}
+    running: dict[int, HookBegan] = {}
+    steps = list[list[str]]()
+    for entry in story.entries:
+        match entry:
+            case HookBegan():
+                running[entry.request] = entry
+                if entry.undoes is not None:
+                    undone.setdefault(entry.request, []).append(entry.group)
+            case HookEnded(error="") if running[entry.request].undoes is None:
+                done.setdefault(entry.request, []).append(running[entry.request].group)
+            case RolledBack():
+                steps.append(undone.get(entry.request, []))
+                assert steps[-1] == [group for group in done.get(entry.request, []) if group not in opted_out][::-1]
+            case _:
+                pass
+    return steps
+
+
+@pytest.mark.spec("DIA-2")
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_recording_does_not_change_what_happens(seed: int) -> None:
+    alone, watched = Theatre(seed), Theatre(seed)
+    heard, told = list[Any](), list[Any]()
+    tools, others = alone.tools(), watched.tools()
+    tools.observe(lambda event: heard.append(event.change if isinstance(event, Committed) else type(event)))
+    others.observe(lambda event: told.append(event.change if isinstance(event, Committed) else type(event)))
+    await alone.play(tools)
+    await recorded(others, watched.play)
+    assert watched.outcomes == alone.outcomes
+    assert watched.journal.lines == alone.journal.lines
+    assert [getattr(one, "deactivated", one) for one in told] == [getattr(one, "deactivated", one) for one in heard]
+
+
+async def test_the_recorder_lets_go_at_the_end_whatever_happens() -> None:
+    tools = desk()
+    recorders = list[Recorder]()
+
+    async def fail() -> None:
+        with recording(tools) as recorder:
+            recorders.append(recorder)
+            await tools.activate_group("a")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await fail()
+    story = recorders[0].story
+    await tools.activate_group("b")
+    assert recorders[0].story == story
+    assert len(story.entries) == 6
+    assert tools.observers.requested("s", "tool") is tools.observers.hook("s", "g", "on_activate", None)
+
+
+async def test_the_story_of_one_session_leaves_others_out() -> None:
+    tools = desk(Journal())
+    async with tools.open_session(identity="one") as one, tools.open_session(identity="two") as two:
+        with recording(one) as recorder:
+            await one.activate("a")
+            await two.activate("a")
+            await one.deactivate("a")
+    asked = [entry for entry in recorder.story.entries if isinstance(entry, Asked)]
+    assert [(entry.request, entry.session) for entry in asked] == [(1, "one"), (2, "one")]
+    assert lines_of(recorder.story) == ["+a", "-a"]
+
+
+async def test_what_was_under_way_when_the_recording_began_is_left_out() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    tools = session.tools
+    stop = tools.trace(lambda event: None)
+    park = journal.park("+a")
+    task = asyncio.ensure_future(session.activate("a"))
+    await park.arrived.wait()
+    with recording(tools) as recorder:
+        park.release.set()
+        await task
+        await session.activate("c")
+    stop()
+    assert [entry.activate for entry in recorder.story.entries if isinstance(entry, Asked)] == [("c",)]
+    assert lines_of(recorder.story) == ["+c"]
+
+
+async def test_a_story_can_be_had_while_it_goes_on_and_then_breaks_off() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    stories = list[Story]()
+    with recording(session) as recorder:
+
+        async def look(context: Any) -> None:
+            stories.append(recorder.story)
+
+        journal.acting["+a"] = look
+        await session.activate("a")
+    (story,) = stories
+    assert story.entries == recorder.story.entries[:3]
+    assert story.entries[-1] == HookBegan(request=1, group="a", phase="on_activate")
+
+
+async def test_predicates_and_listeners_that_fail_are_noted() -> None:
+    tools = ToolSet("notes")
+    tools.register_group("g")
+
+    def broken(view: Any) -> bool:
+        raise RuntimeError("no")
+
+    tools.register("t", lambda: "done", visibility=Visibility.when(broken))
+
+    def deaf(kinds: frozenset[str]) -> None:
+        raise RuntimeError("full")
+
+    async def play(tools: ToolSet) -> None:
+        async with tools.open_session(identity="s") as session:
+            session.on_list_changed(deaf)
+            tools.register("g.t", lambda: "done")
+            await session.activate("g")
+            tools.notify_list_changed()
+
+    story = await recorded(tools, play)
+    noted = [entry for entry in story.entries if isinstance(entry, Noted)]
+    assert noted[:2] == [
+        Noted(text="a predicate or count of tool t failed: RuntimeError: no"),
+        Noted(text="a listener failed: RuntimeError: full", session="s"),
+    ]
+    assert Noted(text="lists announced: tool") in noted
+
+
+async def test_an_error_whose_text_can_not_be_had_is_told_by_its_type() -> None:
+    class Silent(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    journal = Journal()
+    session = await opened(journal)
+    journal.failing["-a"] = Silent()
+    with recording(session) as recorder:
+        await session.activate("a")
+        await session.deactivate("a", force=True)
+    assert HookEnded(request=2, error="Silent") in recorder.story.entries
+
+
+# Stories as data
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("tell", [switching, crossing, gates])
+async def test_a_story_can_be_stored_as_json_and_read_back(tell: Any) -> None:
+    story = await tell()
+    assert Story.load(json.loads(json.dumps(story.dump()))) == story
+
+
+ASKED: dict[str, Any] = {"entry": "Asked", "request": 1, "session": "s", "what": "close"}
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "is a JSON object, not a NoneType"),
+        ([], "is a JSON object"),
+        ({}, "version 1 is needed, not None"),
+        ({"version": 2, "story": "s", "entries": []}, "version 1 is needed, not 2"),
+        ({"version": 1, "story": 1, "entries": []}, 'a name under "story"'),
+        ({"version": 1, "story": "s", "entries": {}}, 'list under "entries"'),
+        ([3], "is a JSON object"),
+    ],
+)
+def test_what_is_no_story_is_refused(data: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Story.load(data)
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([3], "Entry 0 of a story is a JSON object, not a int"),
+        ([{}], "Entry 0 of a story must be one of Asked, "),
+        ([{"entry": ["Asked"]}], "must be one of"),
+        ([ASKED, {"entry": "Ended"}], "Entry 1 of a story does not fit: a Ended has request, error, problem"),
+        ([{**ASKED, "request": "1"}], "does not fit"),
+        ([{**ASKED, "request": -1}], "does not fit"),
+        ([{**ASKED, "what": "sing"}], "does not fit"),
+        ([{**ASKED, "activate": "ab"}], "does not fit"),
+        ([{**ASKED, "activate": [1]}], "does not fit"),
+        ([{**ASKED, "more": 1}], "does not fit"),
+        ([ASKED, ASKED], "request 1 is under way already"),
+        ([{"entry": "Ended", "request": 1}], "request 1 is not under way"),
+        ([ASKED, {"entry": "HookEnded", "request": 1}], "did not begin"),
+        (
+            [ASKED, {"entry": "HookBegan", "request": 1, "group": "g", "phase": "p"}, {"entry": "Ended", "request": 1}],
+            "still runs",
+        ),
+        ([ASKED, {"entry": "Ended", "request": 1}, {"entry": "Planned", "request": 1}], "not under way"),
+    ],
+)
+def test_entries_that_do_not_fit_are_refused(entries: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Story.load({"version": 1, "story": "s", "entries": entries})
+
+
+def test_a_story_made_by_hand_is_checked_too() -> None:
+    entries: tuple[Entry, ...] = (Ended(request=1),)
+    with pytest.raises(ConfigError, match="not under way"):
+        Story("s", entries)
