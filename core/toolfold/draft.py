@@ -149,7 +149,7 @@ class Draft:
         self._frozen = None
 
     def remove_group(self, path: str) -> GroupSpec:
-        """Remove a group, what is below it, and their tools, also from the profiles that name it (SPEC REG-5, PRO-1)."""
+        """Remove a group, what is below it, and their tools, also from profiles that name it (SPEC REG-5, PRO-1)."""
         group = self.known(path)
         gone = {other for other in self._groups if other == path or other.startswith(f"{path}.")}
         self._groups = {name: spec for name, spec in self._groups.items() if name not in gone}

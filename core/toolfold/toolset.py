@@ -523,10 +523,17 @@ class ToolSet:
         return await self.pool.end_idle()
 
     def profile(self, profile: str | Profile | None) -> Profile | None:
-        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` comes back as it is."""
-        if not isinstance(profile, str):
-            return profile
+        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` comes back as it is.
+
+        One that was registered comes back without the groups that were unregistered since (SPEC REG-5).
+        """
         profiles = self.catalog.profiles
+        if isinstance(profile, Profile):
+            now = profiles.get(profile.name)
+            gone = {*profile.active, *profile.available} - self.catalog.index.keys() - {"*"}
+            return now if now is not None and now == profile.without(gone) else profile
+        if profile is None:
+            return None
         if profile not in profiles:
             known = ", ".join(sorted(profiles)) or "none"
             raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")

@@ -301,7 +301,7 @@ async def test_a_session_restored_under_a_profile_has_no_more_than_the_profile()
 @pytest.mark.spec("PRO-1", "REG-5")
 async def test_a_profile_lives_on_without_a_group_that_is_unregistered() -> None:
     tools = desk()
-    tools.register_profile(Profile(name="p", active=("a", "b"), available=("a.x",)))
+    given = tools.register_profile(Profile(name="p", active=("a", "b"), available=("a.x",)))
     tools.register_profile(Profile(name="all", active=("a",), available="*"))
     async with tools.open_session("p") as old:
         await tools.unregister_group("a")
@@ -312,10 +312,21 @@ async def test_a_profile_lives_on_without_a_group_that_is_unregistered() -> None
             assert other.active == ()
             assert [info.name for info in other.list_groups()] == ["b", "c"]
         assert tools.catalog.profiles["p"] == Profile(name="p", active=("b",))
+        async with tools.open_session(given) as session:  # what a server holds that was built before
+            assert session.active == ("b",)
     tools.register_group("a")
     async with tools.open_session("p") as session:
         with pytest.raises(GroupNotFound):
             await session.activate("a")
+
+
+@pytest.mark.spec("PRO-1")
+async def test_a_profile_that_names_a_group_which_never_was_is_refused() -> None:
+    for profile in (Profile(name="p", active=("nope",)), Profile(name="registered", active=("nope", "a"))):
+        tools = desk()
+        tools.register_profile(Profile(name="registered", active=("b",)))
+        with pytest.raises(GroupNotFound, match="'nope'"):
+            await tools.open_session(profile).start()
 
 
 @pytest.mark.spec("PRO-3")

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 import pytest
 
-from tests.external.support import FOLDER, PATIENCE, missing
+from tests.external.browser import Browser, started
+from tests.external.support import FOLDER, PATIENCE, installed_browser, missing
 
 
 @pytest.fixture(scope="session")
 def node_packages() -> None:
     """Skip a test if there is no Node, or a package is missing; with TOOLFOLD_EXTERNAL=required, fail it."""
     if lacking := missing():
-        if os.environ.get("TOOLFOLD_EXTERNAL") == "required":
-            pytest.fail(lacking)
-        pytest.skip(lacking)
+        _skip(lacking)
+
+
+@pytest.fixture(scope="session")
+def chromium(node_packages: None) -> str:
+    """The path of a browser; without one a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
+    return installed_browser() or _skip("no Chromium is installed: apt-get install chromium, or set TOOLFOLD_CHROMIUM")
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """A browser, started once."""
+    with started(chromium) as browser:
+        yield browser
+
+
+def _skip(lacking: str) -> NoReturn:
+    if os.environ.get("TOOLFOLD_EXTERNAL") == "required":
+        pytest.fail(lacking)
+    pytest.skip(lacking)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

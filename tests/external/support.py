@@ -23,6 +23,7 @@ PACKAGES = FOLDER / "node_modules" / "@modelcontextprotocol"
 TOOLFOLD = str(Path(sys.executable).with_name("toolfold"))
 DESK = ("tests.adapters.mcp.desk:make_desk",)
 PATIENCE = 120
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SIGTERM_STATUS = 128 + 15
 
 
@@ -129,6 +130,12 @@ async def definitions(client: Client) -> dict[str, dict[str, Any]]:
     return {tool.name: tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools}
 
 
+def installed_browser() -> str | None:
+    """Return the path of a browser of Chromium's kind: what `TOOLFOLD_CHROMIUM` names, or else one on the PATH."""
+    names = (os.environ.get("TOOLFOLD_CHROMIUM"), *BROWSERS)
+    return next((path for name in names if name and (path := shutil.which(name))), None)
+
+
 def missing() -> str | None:
     """Return what the tests with Node lack, and how to get it."""
     if shutil.which("node") is None:
@@ -136,6 +143,7 @@ def missing() -> str | None:
     wanted = json.loads((FOLDER / "package.json").read_text())["dependencies"]
     for name, version in wanted.items():
         installed = FOLDER / "node_modules" / name / "package.json"
-        if not installed.exists() or json.loads(installed.read_text())["version"] != version:
+        # An alias is written "npm:mermaid@11.17.2".
+        if not installed.exists() or json.loads(installed.read_text())["version"] != version.rpartition("@")[2]:
             return f"{name} {version} is not installed: run `npm ci --ignore-scripts --prefix tests/external`"
     return None

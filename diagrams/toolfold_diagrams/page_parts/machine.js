@@ -40,7 +40,7 @@ function request(data, before, event, group) {
     const missing = ancestors.find((above) => states[above] !== ACTIVE);
     return refused(data, "ParentInactive", { group: path, parent: data.groups[missing].path });
   }
-  if (event === "activate" && !makeRoom(data, before, states, group))
+  if (event === "activate" && !makeRoom(data, before.order, states, group))
     return refused(data, "QuotaExceeded", { group: path });
   return { states, order: orderAfter(data, before, states) };
 }
@@ -48,10 +48,10 @@ function request(data, before, event, group) {
 const activeIn = (states) => [...states.keys()].filter((group) => states[group] === ACTIVE);
 
 // Changes `states` until no more groups are active than the quota allows; false if that can't be.
-function makeRoom(data, before, states, wanted) {
-  const fits = () => data.limit === null || before.states[wanted] === ACTIVE || activeIn(states).length <= data.limit;
+function makeRoom(data, order, states, wanted) {
+  const fits = () => data.limit === null || activeIn(states).length <= data.limit;
   const spared = (group) => states[group] === ACTIVE && (group === wanted || data.groups[group].pinned);
-  for (const oldest of data.evicts ? before.order : []) {
+  for (const oldest of data.evicts ? order : []) {
     if (fits()) break;
     if (states[oldest] !== ACTIVE || [oldest, ...data.groups[oldest].descendants].some(spared)) continue;
     deliver(data, states, oldest, "deactivate");

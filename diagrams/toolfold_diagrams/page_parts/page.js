@@ -29,9 +29,11 @@ function showStep() {
   const [before, step] = [steps.at(-2), now()];
   const was = before?.list ?? step.list;
   const toolNames = (list) => list.map(({ name }) => name);
-  byId("step").replaceChildren(
+  byId("told").replaceChildren(
     element("p", { class: step.error ? "told refusal" : "told", text: told(step) }),
     element("p", { class: "refusal" }, step.error && span("error", step.error), step.error && ` ${step.text}`),
+  );
+  byId("step").replaceChildren(
     ...names(CLOSED[step.event], "displaced", displaced(step).map(pathOf)),
     ...names("Now listed", "added", toolNames(without(step.list, was))),
     ...names("No longer listed", "removed", toolNames(without(was, step.list))),

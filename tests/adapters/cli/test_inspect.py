@@ -159,6 +159,21 @@ def test_a_gateway_file_is_inspected(shop: Path) -> None:
     assert [profile["name"] for profile in json.loads(invoke("profiles", "gateway.toml", "--json").stdout)] == ["all"]
 
 
+@pytest.mark.spec("PRO-2", "GWY-2")
+def test_a_profile_of_a_gateway_file_is_chosen_by_name_and_an_unknown_one_ends_with_1_and_the_list(shop: Path) -> None:
+    command = json.dumps([*RAW, "words"])
+    (shop / "gateway.toml").write_text(
+        f'[upstream]\ncommand = {command}\n[groups.issues]\ntools = ["issue*"]\n[groups.others]\n'
+        '[profiles.few]\navailable = ["others"]\n[profiles.all]\navailable = ["*"]\n'
+    )
+    report = json.loads(invoke("inspect", "gateway.toml", "--profile", "few", "--json").stdout)
+    assert [group["path"] for group in report["groups"]] == [None, "others"]
+    for command in ("inspect", "serve"):
+        refused = invoke(command, "gateway.toml", "--profile", "fewer")
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert "There is no profile 'fewer'; the profiles are: all, few." in refused.stderr
+
+
 @pytest.mark.parametrize("behaviour", ["crash", "talks"])
 def test_a_server_that_does_not_start_ends_with_1(shop: Path, behaviour: str) -> None:
     done = run("inspect", "--", *RAW, behaviour, cwd=shop)

@@ -1,0 +1,84 @@
+"""Fifteen groups of command-line programs, and eleven profiles: document E as a use of the one core.
+
+A client is listed one tool, `expand_tools`, and expands what it needs; a profile expands some groups for it and leaves
+others out. Groups, tools and profiles are data, in `groups/` and `profiles.toml`; `arguments.py` says how parameters
+become arguments of a program. Nothing goes through a shell: where several arguments are meant, a parameter is an array.
+
+    python -m examples.modern_cli
+    toolfold inspect examples.modern_cli:tools
+    toolfold serve examples.modern_cli:tools --profile explore
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from toolfold import ToolSet
+
+from . import files, state
+from .files import Files
+from .offer import Program, groups, profiles
+from .programs import Limits, Place, environment
+
+
+def build(
+    which: Callable[[str], str | None] = shutil.which,
+    folder: str | Path = ".",
+    limits: Limits | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> ToolSet:
+    """Return the tools whose programs are found; what is not says the description of its group.
+
+    Args:
+        which: Finds a program by its name; asked once for each, and not again.
+        folder: The working folder: programs start there, and the tools of file_ops stay in it.
+        limits: What a program may take.
+        clock: Tells the time in seconds.
+    """
+    tools = ToolSet("modern-cli", control="expand_tools")
+    at = Files(Path(folder).resolve())
+    find = cache(lambda name: runnable(which(name)))
+    here = in_process(at, state.Cache(clock))
+    for path, group in groups().items():
+        place = Place(folder=at.folder, environment=environment(group.environment), limits=limits or Limits())
+        found: dict[str, Callable[..., Any]] = {}
+        for name, tool in group.tools.items():
+            program = next(filter(None, map(find, tool.program)), None)
+            if program is not None:
+                found[name] = Program(program, tool, place, at)
+            elif not tool.program:
+                found[name] = here[name]
+        tools.register_group(path, group.described(found), title=group.title)
+        for name, handler in found.items():
+            told = group.tools[name]
+            options: dict[str, Any] = {"description": told.description, "annotations": told.annotations}
+            tools.register(name, handler, group=path, flat=True, input=told.input, **options)
+    for profile in profiles():
+        tools.register_profile(profile)
+    return tools
+
+
+def runnable(program: str | None) -> str | None:
+    """Return a program, unless there is none, or Windows would give its arguments to a shell."""
+    return None if program is None or program.lower().endswith((".bat", ".cmd")) else program
+
+
+def in_process(at: Files, cache: state.Cache) -> Mapping[str, Callable[..., Any]]:
+    """Return the handlers of the tools that need no program."""
+    return {
+        handler.__name__: handler
+        for handler in (
+            *(at.file_read, at.file_write, at.file_edit, at.file_append),
+            *(files.permissions, files.system_info, cache.mcp_cache_get, cache.mcp_cache_set),
+            *(state.mcp_auth_check, state.mcp_task_create, state.mcp_task_list, state.mcp_task_update),
+            *(state.mcp_task_delete, state.mcp_context_get, state.mcp_context_set, state.mcp_context_list),
+        )
+    }
+
+
+tools = build()

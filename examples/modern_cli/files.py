@@ -1,0 +1,116 @@
+"""The tools of the group file_ops, and those that need no program: in this process, within the working folder."""
+
+from __future__ import annotations
+
+import platform
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from toolfold import ToolError
+
+LONGEST = 1_000_000
+"""The greatest number of characters that are read from a file, or that a file to edit may have."""
+
+
+@frozen
+class Files:
+    """Text files of one folder; nothing outside of it can be named, by `..` or by a symbolic link."""
+
+    folder: Path
+
+    def at(self, path: str) -> Path:
+        """Return where a path leads, or raise `ToolError` if that is not in the folder."""
+        with _failing(path):
+            found = (self.folder / path).resolve()
+        if not found.is_relative_to(self.folder):
+            raise ToolError(f"{path!r} is not in the working folder, {self.folder}.")
+        if found.exists() and not found.is_file():
+            raise ToolError(f"{path!r} is not a file.")
+        return found
+
+    def file_read(self, values: dict[str, Any]) -> str:
+        """Return some lines of a file, and what follows if that is not all."""
+        first, count = values["offset"] - 1, values["limit"]
+        with _failing(values["path"]), self.at(values["path"]).open(encoding="utf-8", newline="") as file:
+            text = "".join(islice(file, first, first + count))
+            more = next(file, None) is not None
+        if len(text) > LONGEST:
+            raise ToolError(f"These lines have more than {LONGEST:,} characters; read fewer.")
+        return f"{text}\n[More lines follow; go on with offset {first + count + 1}.]" if more else text
+
+    def file_write(self, values: dict[str, Any]) -> str:
+        """Write a file."""
+        file = self.at(values["path"])
+        with _failing(values["path"]):
+            if values["create_dirs"]:
+                file.parent.mkdir(parents=True, exist_ok=True)
+            self.keep(file, values["safe_overwrite"])
+            file.write_text(values["content"], encoding="utf-8", newline="")
+        return f"{values['path']} has {len(values['content']):,} characters now."
+
+    def file_edit(self, values: dict[str, Any]) -> str:
+        """Replace a passage that occurs just once, or all of them."""
+        file, old = self.at(values["path"]), values["old_text"]
+        with _failing(values["path"]):
+            if file.stat().st_size > LONGEST:
+                raise ToolError(f"{values['path']!r} is too long to edit.")
+            with file.open(encoding="utf-8", newline="") as opened:
+                text = opened.read()
+            times = text.count(old)
+            if times == 0 or (times > 1 and not values["replace_all"]):
+                raise ToolError(f"The text to replace occurs {times} times in {values['path']!r}; nothing was changed.")
+            self.keep(file, values["backup"])
+            file.write_text(text.replace(old, values["new_text"]), encoding="utf-8", newline="")
+        return f"Replaced {times} {'passage' if times == 1 else 'passages'}."
+
+    def file_append(self, values: dict[str, Any]) -> str:
+        """Add text at the end of a file."""
+        with _failing(values["path"]), self.at(values["path"]).open("a", encoding="utf-8", newline="") as file:
+            file.write(values["content"])
+        return f"Added {len(values['content']):,} characters."
+
+    def keep(self, file: Path, wanted: bool) -> None:
+        """Copy what a file holds to one beside it."""
+        if wanted and file.exists():
+            self.at(f"{file}.bak").write_bytes(file.read_bytes())
+
+
+def permissions(values: dict[str, Any]) -> str:
+    """Return what a numeric mode allows."""
+    signs = stat.filemode(int(values["mode"], 8))[1:]
+    words = {"r": "read", "w": "write", "x": "execute", "s": "execute as its owner or group", "t": "execute"}
+    told = []
+    for who, part in (("the owner", signs[:3]), ("the group", signs[3:6]), ("others", signs[6:])):
+        may = [words[sign] for sign in part if sign in words]
+        told.append(f"{who} may {', '.join(may)}" if may else f"{who} may do nothing")
+    return f"{signs}: {'; '.join(told)}."
+
+
+def system_info() -> dict[str, str]:
+    """Return what machine this is."""
+    told = platform.uname()
+    return {
+        "system": told.system,
+        "release": told.release,
+        "machine": told.machine,
+        "python": platform.python_version(),
+    }
+
+
+@contextmanager
+def _failing(path: str) -> Generator[None]:
+    """Say in words why a file can't be used."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise ToolError(f"{path!r} is not a text in UTF-8.") from error
+    except OSError as error:
+        raise ToolError(f"{path!r} can't be used: {error.strerror or error}.") from error
+    except (ValueError, RuntimeError) as error:  # a NUL, a surrogate, or links in a circle
+        raise ToolError(f"{path!r} can't be used: {error}.") from error

@@ -1,0 +1,179 @@
+"""Running programs: by an argument list and never through a shell, in a little environment, and not for ever.
+
+A program is in a process group of its own. If it takes too long, prints too much, or the call is cancelled, the group
+is asked to end, and killed if it does not. What it had printed by then is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import Any
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from attrs import define, evolve, field, frozen
+
+from toolfold import ToolError
+
+GRACE = 2.0
+"""Seconds that a program has to end by itself before it is killed."""
+
+KEPT = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
+    *("SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA"),
+)
+SET = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "GH_PROMPT_DISABLED": "1"}
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What a program may take: seconds, and bytes of what it prints, over both of its streams."""
+
+    seconds: float = 60
+    bytes: int = 200_000
+
+
+@frozen(kw_only=True)
+class Place:
+    """Where programs run: the folder, the environment, the limits."""
+
+    folder: Path
+    environment: dict[str, str]
+    limits: Limits
+
+    def within(self, seconds: float | None) -> Place:
+        """Return this place with another time limit, if one is given."""
+        return self if seconds is None else evolve(self, limits=evolve(self.limits, seconds=seconds))
+
+
+@frozen(kw_only=True)
+class Ended:
+    """How a program ended: its status, negative for a signal; what it printed; and why it was stopped, if it was."""
+
+    status: int
+    output: str
+    errors: str
+    stopped: str = ""
+
+    @property
+    def how(self) -> str:
+        """How it ended, in words."""
+        if self.stopped:
+            return self.stopped
+        if self.status >= 0:
+            return f"it ended with status {self.status}"
+        try:
+            return f"it was ended by the signal {signal.Signals(-self.status).name}"
+        except ValueError:
+            return f"it was ended by the signal {-self.status}"
+
+
+def environment(also: Iterable[str] = ()) -> dict[str, str]:
+    """Return the environment that programs are given: the little that any needs, and the variables named in `also`."""
+    return {**{name: os.environ[name] for name in (*KEPT, *also) if name in os.environ}, **SET}
+
+
+async def run(program: str, arguments: list[str], place: Place, text: str | None = None) -> Ended:
+    """Run a program to its end, or to a limit, and return how it ended.
+
+    Args:
+        program: The path of the program.
+        arguments: What it is given, each as it is.
+        place: Where it runs.
+        text: What it reads from standard input, which is closed otherwise.
+
+    Raises:
+        ToolError: It could not be started.
+    """
+    process = await _start(program, arguments, place, text)
+    heard = _Heard(place.limits.bytes)
+    done = False
+    try:
+        with anyio.move_on_after(place.limits.seconds):
+            async with anyio.create_task_group() as tasks:
+                for name, stream in (("output", process.stdout), ("errors", process.stderr)):
+                    tasks.start_soon(heard.listen, name, stream, tasks.cancel_scope)
+                tasks.start_soon(_feed, process.stdin, text)
+                await process.wait()
+            done = not heard.flooded
+    finally:
+        with anyio.CancelScope(shield=True):
+            if not done:
+                await _stop(process)
+            await process.aclose()
+    stopped = ""
+    if heard.flooded:
+        stopped = f"it was stopped, because it printed more than {place.limits.bytes:,} bytes; ask for less"
+    elif not done:
+        stopped = f"it was stopped, because it took longer than {place.limits.seconds:g} s"
+    return Ended(
+        status=process.returncode or 0, output=heard.text("output"), errors=heard.text("errors"), stopped=stopped
+    )
+
+
+async def _start(program: str, arguments: list[str], place: Place, text: str | None) -> Process:
+    apart: dict[str, Any] = {} if sys.platform == "win32" else {"start_new_session": True}
+    try:
+        return await anyio.open_process(
+            [program, *arguments],
+            stdin=DEVNULL if text is None else PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=place.folder,
+            env=place.environment,
+            **apart,
+        )
+    except OSError as error:
+        raise ToolError(f"{Path(program).name} can't be started: {error.strerror or error}.") from error
+
+
+async def _feed(stream: ByteSendStream | None, text: str | None) -> None:
+    """Give a program its standard input; it need not read all of it."""
+    if stream is not None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
+            await stream.send((text or "").encode("utf-8", "replace"))
+        await stream.aclose()
+
+
+async def _stop(process: Process) -> None:
+    """End a program and what it started: politely first, and then for certain."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    _signal_group(process.pid, signal.SIGTERM)
+    with anyio.move_on_after(GRACE):
+        await process.wait()
+    _signal_group(process.pid, signal.SIGKILL)
+
+
+def _signal_group(number: int, sent: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # all of it has ended, or what is left is not ours
+        os.killpg(number, sent)
+
+
+@define
+class _Heard:
+    """What a program has printed, up to a limit."""
+
+    room: int
+    parts: dict[str, bytearray] = field(factory=lambda: {"output": bytearray(), "errors": bytearray()})
+    flooded: bool = False
+
+    async def listen(self, name: str, stream: ByteReceiveStream | None, scope: anyio.CancelScope) -> None:
+        assert stream is not None
+        async for chunk in stream:
+            self.parts[name] += chunk[: self.room]
+            if len(chunk) > self.room:
+                self.flooded = True
+                scope.cancel()
+            self.room = max(0, self.room - len(chunk))
+
+    def text(self, name: str) -> str:
+        """Return what was printed as a text; bytes that are not UTF-8 are shown as escapes such as `\\xff`."""
+        return self.parts[name].decode("utf-8", "backslashreplace")

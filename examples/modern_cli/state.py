@@ -1,0 +1,133 @@
+"""The tools of the group mcp: tasks and notes are facts of the session, so they last as long as it does (SPEC SES-5).
+
+Interim results are in the memory of the server, for all sessions and for some time only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import define, field
+
+from toolfold import Context, ToolError
+
+ROOM = 2000
+"""How many characters of JSON the tasks and notes of a session may take: they travel with the session's handle."""
+
+CACHED = 1000
+"""How many interim results are kept; the oldest make room."""
+
+CREDENTIALS = ("GH_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "KUBECONFIG", "REGISTRY_AUTH_FILE", "SSH_AUTH_SOCK")
+
+Task = tuple[int, str, str]
+Note = tuple[str, str, str]
+
+
+def mcp_auth_check() -> dict[str, bool]:
+    """Return which credentials are set in the environment."""
+    return {name: name in os.environ for name in CREDENTIALS}
+
+
+def mcp_task_create(values: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Add a task and return it."""
+    tasks = _tasks(context)
+    task = (max((number for number, _, _ in tasks), default=0) + 1, values["content"], "pending")
+    _keep(context, "tasks", (*tasks, task))
+    return _shown(task)
+
+
+def mcp_task_list(values: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Return the tasks, or those of one status."""
+    wanted = values.get("status")
+    return {"tasks": [_shown(task) for task in _tasks(context) if wanted in (None, task[2])]}
+
+
+def mcp_task_update(values: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Change the status of a task and return it."""
+    found = _task(values["id"], context)
+    changed = (found[0], found[1], values["status"])
+    _keep(context, "tasks", tuple(changed if task == found else task for task in _tasks(context)))
+    return _shown(changed)
+
+
+def mcp_task_delete(values: dict[str, Any], context: Context) -> str:
+    """Remove a task."""
+    found = _task(values["id"], context)
+    _keep(context, "tasks", tuple(task for task in _tasks(context) if task != found))
+    return f"Task {found[0]} is deleted."
+
+
+def mcp_context_get(values: dict[str, Any], context: Context) -> str:
+    """Return a note."""
+    for scope, key, value in _notes(context):
+        if (scope, key) == (values["scope"], values["key"]):
+            return value
+    raise ToolError(f"There is no note {values['key']!r} in the scope {values['scope']!r}.")
+
+
+def mcp_context_set(values: dict[str, Any], context: Context) -> str:
+    """Write a note."""
+    place = (values["scope"], values["key"])
+    others = tuple(note for note in _notes(context) if note[:2] != place)
+    _keep(context, "notes", (*others, (*place, values["value"])))
+    return "Noted."
+
+
+def mcp_context_list(values: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Return the keys of the notes in a scope."""
+    return {"keys": [key for scope, key, _ in _notes(context) if scope == values["scope"]]}
+
+
+@define
+class Cache:
+    """Interim results with the time at which each is forgotten."""
+
+    clock: Callable[[], float]
+    kept: dict[str, tuple[float, str]] = field(factory=dict[str, tuple[float, str]])
+
+    def mcp_cache_get(self, values: dict[str, Any]) -> str:
+        """Return a result that is still kept."""
+        until, value = self.kept.get(values["key"], (0.0, ""))
+        if until <= self.clock():
+            self.kept.pop(values["key"], None)
+            raise ToolError(f"Nothing is kept as {values['key']!r}, or not any more.")
+        return value
+
+    def mcp_cache_set(self, values: dict[str, Any]) -> str:
+        """Keep a result, in place of one of the same key."""
+        self.kept.pop(values["key"], None)
+        while len(self.kept) >= CACHED:
+            del self.kept[next(iter(self.kept))]
+        self.kept[values["key"]] = (self.clock() + values["ttl_secs"], values["value"])
+        return f"Kept for {values['ttl_secs']} seconds."
+
+
+def _tasks(context: Context) -> tuple[Task, ...]:
+    tasks: tuple[Task, ...] = context.facts.get("tasks", ())
+    return tasks
+
+
+def _notes(context: Context) -> tuple[Note, ...]:
+    notes: tuple[Note, ...] = context.facts.get("notes", ())
+    return notes
+
+
+def _task(number: int, context: Context) -> Task:
+    found = next((task for task in _tasks(context) if task[0] == number), None)
+    if found is None:
+        raise ToolError(f"There is no task {number}.")
+    return found
+
+
+def _keep(context: Context, name: str, value: tuple[Any, ...]) -> None:
+    facts: Mapping[str, Any] = {**context.facts, name: value}
+    if len(json.dumps(facts)) > ROOM:
+        raise ToolError("There is no room for more tasks and notes in this session; delete or shorten some first.")
+    context.set_fact(name, value)
+
+
+def _shown(task: Task) -> dict[str, Any]:
+    return dict(zip(("id", "content", "status"), task, strict=True))
