@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from toolfold import ConfigError, Profile, ToolfoldError, ToolSet
 
-from .diagram import RENDERED, Diagram
+from .diagram import RENDERED, Diagram, snapshot_of
 from .page import page
 from .reachable import reachable
 from .recording import recording
 from .sequence import sequence
-from .statechart_view import statechart
+from .statechart_view import EXPORTS, statechart
 from .story import Story
 from .structure import structure
 from .transaction import region_chart, transaction_chart
@@ -77,6 +77,8 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
         return tree(source, width=width).encode()
     if form == "html":
         return page(source).encode()
+    if form in EXPORTS:
+        return EXPORTS[form](snapshot_of(source).catalog).encode()
     diagram = _diagram(view, source, limit)
     if form in RENDERED:
         return diagram.rendered(form)

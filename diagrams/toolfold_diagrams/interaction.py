@@ -26,10 +26,14 @@ from .story import (
     SessionOpened,
     Story,
 )
-from .text import plural
+from .text import ELLIPSIS, plural, printable
 
 TOLD_BY_HOOKS = "HookFailed"
 """The error whose text says no more than the hook that failed, which is in the picture."""
+
+
+STEPS = ("transition", "close", "start")
+"""What waits until the steps that came before in its session have ended."""
 
 
 class Role(Enum):
@@ -104,7 +108,7 @@ class Interaction:
         """Return what is drawn of a story."""
         teller = _Teller(story)
         for number, entry in enumerate(story.entries):
-            teller.tell(entry, followed_by=teller.next_of_request[number])
+            teller.tell(entry, teller.next_of_request[number], story.entries[number + 1 : number + 2])
         rows = teller.rows or [Note(teller.tools, "nothing happened")]
         return cls(_in_order(rows), (*rows, *teller.open_bars()))
 
@@ -144,7 +148,6 @@ class _Teller:
     rows: list[Row] = field(factory=list[Row])
     next_of_request: list[Entry | None] = field(init=False)
     _requests: dict[int, _Request] = field(factory=dict[int, _Request])
-    _busy: dict[str, int] = field(factory=dict[str, int])
 
     def __attrs_post_init__(self) -> None:
         later: dict[int, Entry] = {}
@@ -160,10 +163,11 @@ class _Teller:
     def tools(self) -> Lifeline:
         return Lifeline(Role.TOOLS, self.story.name)
 
-    def tell(self, entry: Entry, followed_by: Entry | None) -> None:
+    def tell(self, entry: Entry, followed_by: Entry | None, following: tuple[Entry, ...]) -> None:
+        """Add the rows of an entry; what it is followed by in its request, and at all, tells more of it."""
         match entry:
             case Asked():
-                self._asked(entry)
+                self._asked(entry, waits=bool(following) and followed_by is not following[0])
             case Planned():
                 self._planned(entry, isinstance(followed_by, HookBegan))
             case HookBegan():
@@ -198,9 +202,9 @@ class _Teller:
         return bars
 
     def _note(self, over: Lifeline, text: str, look: Look = Look.PLAIN) -> None:
-        self.rows.append(Note(over, text, look))
+        self.rows.append(Note(over, printable(text) or ELLIPSIS, look))
 
-    def _asked(self, entry: Asked) -> None:
+    def _asked(self, entry: Asked, *, waits: bool) -> None:
         by = self._requests.get(entry.by) if entry.by is not None else None
         tail = Lifeline(Role.CALLER, entry.session) if by is None else by.hook or by.head
         head = _session(entry.session)
@@ -209,22 +213,11 @@ class _Teller:
             Message(tail, head, _asked_for(entry), Look.CALL),
             Bar(head, _key(entry.request), begins=True),
         ]
-        busy = self._busy.get(entry.session)
-        if entry.what in ("transition", "close", "start") and busy is not None and busy not in self._above(entry):
+        if waits and entry.what in STEPS:  # a step whose turn it is goes on at once
             self._note(head, "waits for its turn")
-
-    def _above(self, entry: Asked) -> set[int]:
-        """Return the requests in whose course this one was made."""
-        above: set[int] = set()
-        by = entry.by
-        while by is not None and by in self._requests and by not in above:
-            above.add(by)
-            by = self._requests[by].asked.by
-        return above
 
     def _planned(self, entry: Planned, hooks_follow: bool) -> None:
         request = self._requests[entry.request]
-        self._busy[request.asked.session] = entry.request
         again = "planned again" if request.planned else "planned"
         request.planned = True
         if hooks_follow:
@@ -260,8 +253,6 @@ class _Teller:
 
     def _ended(self, entry: Ended) -> None:
         request = self._requests.pop(entry.request)
-        if self._busy.get(request.asked.session) == entry.request:
-            del self._busy[request.asked.session]
         if entry.error:
             told = request.rolled_back and entry.error == TOLD_BY_HOOKS
             said = _failure(entry.error, "" if told else entry.problem)

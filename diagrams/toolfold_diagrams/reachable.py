@@ -17,8 +17,7 @@ from toolfold.machine import Plan
 from .diagram import Diagram, Source, snapshot_of
 from .dot import Dot, Value
 from .palette import FONT, GROUND, INK, LINE, LOOKS
-from .structure import MERMAID_EDGES, MERMAID_TEXT
-from .text import mermaid_lines, wrapped
+from .text import drawable, mermaid_lines, wrapped
 
 EMPTY = "nothing active"
 MOST_LINES = 12
@@ -42,9 +41,8 @@ def reachable(source: Source, *, limit: int = 64) -> Diagram:
     snapshot = snapshot_of(source)
     graph = explore(snapshot.catalog, limit)
     here = graph.number(snapshot)
-    text = _mermaid(graph, here)
-    fits = len(list(_arrows(graph))) < MERMAID_EDGES and len(text) <= MERMAID_TEXT
-    return Diagram(f"{snapshot.catalog.name}: reachable states", _dot(graph, here), text if fits else None)
+    told = drawable(_mermaid(graph, here), 1 + len(list(_arrows(graph))))  # one says where it begins
+    return Diagram(f"{snapshot.catalog.name}: reachable states", _dot(graph, here), told)
 
 
 @frozen

@@ -29,7 +29,7 @@ def recording(source: ToolSet | Session) -> Generator[Recorder]:
         source: A tool set, with all of its sessions, or one session.
     """
     tools = source if isinstance(source, ToolSet) else source.tools
-    recorder = Recorder(tools.name, None if isinstance(source, ToolSet) else source.id)
+    recorder = Recorder(tools, None if isinstance(source, ToolSet) else source.id)
     detach = tools.trace(recorder.hear)
     try:
         yield recorder
@@ -39,9 +39,8 @@ def recording(source: ToolSet | Session) -> Generator[Recorder]:
 
 @define
 class _Step:
-    """The step that a session is at: of which request, whether hooks ran, and whether it was committed."""
+    """What became of a step so far: whether hooks ran, and whether it was committed."""
 
-    request: int
     hooks_ran: bool = False
     committed: bool = False
 
@@ -50,17 +49,18 @@ class Recorder:
     """Writes down what a tool set tells.
 
     Args:
-        name: The name of the story.
+        tools: The tool set.
         session: The only session to write about; `None` for all.
     """
 
-    def __init__(self, name: str, session: str | None = None) -> None:
-        self._name = name
+    def __init__(self, tools: ToolSet, session: str | None = None) -> None:
+        self._name = tools.name
+        self._observers = tools.observers
         self._only = session
         self._entries: list[Entry] = []
         self._asked = 0
         self._under_way: dict[int, int] = {}
-        self._steps: dict[str, _Step] = {}
+        self._steps: dict[int, _Step] = {}
 
     @property
     def story(self) -> Story:
@@ -127,10 +127,10 @@ class Recorder:
     ) -> None:
         match event:
             case observe.Planned():
-                self._steps[event.session] = _Step(request)
+                self._steps[request] = _Step()
                 self._add(told.Planned(request=request, entering=event.entering, leaving=event.leaving))
             case observe.HookBegan():
-                self._steps[event.session].hooks_ran = True
+                self._steps[request].hooks_ran = True
                 group, phase, undoes = event.group, event.phase, event.undoes
                 self._add(told.HookBegan(request=request, group=group, phase=phase, undoes=undoes))
             case observe.HookEnded():
@@ -142,20 +142,18 @@ class Recorder:
                 self._ended(request, event)
 
     def _committed(self, event: observe.Committed) -> None:
-        step = self._steps.get(event.session)
-        if step is not None:
-            step.committed = True
-            change = event.change
-            entered, left = change.activated, change.deactivated
-            failures = len(change.failures)
-            self._add(told.Committed(request=step.request, activated=entered, deactivated=left, failures=failures))
+        number = self._observers.request  # not by the session's name, which requests at once may share
+        request = self._under_way.get(number) if number is not None else None
+        if request is not None:
+            self._steps[request].committed = True
+            entered, left = event.change.activated, event.change.deactivated
+            failures = len(event.change.failures)
+            self._add(told.Committed(request=request, activated=entered, deactivated=left, failures=failures))
 
     def _ended(self, request: int, event: observe.Ended) -> None:
-        step = self._steps.get(event.session)
-        if step is not None and step.request == request:
-            del self._steps[event.session]
-            if step.hooks_ran and not step.committed:
-                self._add(told.RolledBack(request=request))
+        step = self._steps.pop(request, _Step())
+        if step.hooks_ran and not step.committed:
+            self._add(told.RolledBack(request=request))
         del self._under_way[event.number]
         error, problem = _said(event.error)
         self._add(told.Ended(request=request, error=error, problem=problem))

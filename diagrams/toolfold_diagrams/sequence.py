@@ -8,8 +8,7 @@ from .diagram import Diagram
 from .interaction import Bar, Interaction, Lifeline, Look, Message, Note
 from .sequence_layout import drawn
 from .story import Story
-from .structure import MERMAID_TEXT
-from .text import mermaid, mermaid_lines, printable, wrapped
+from .text import drawable, mermaid, mermaid_lines, printable, wrapped
 
 __all__ = ["Story", "sequence"]
 
@@ -25,9 +24,8 @@ def sequence(story: Story) -> Diagram:
     where a story is too long for what Mermaid draws.
     """
     interaction = Interaction.of(story)
-    text = _mermaid(interaction)
-    fits = len(text) <= MERMAID_TEXT
-    return Diagram(f"{printable(story.name)}: sequence", drawn(interaction, story.name), text if fits else None)
+    told = drawable(_mermaid(interaction))
+    return Diagram(f"{printable(story.name)}: sequence", drawn(interaction, story.name), told)
 
 
 def _mermaid(interaction: Interaction) -> str:

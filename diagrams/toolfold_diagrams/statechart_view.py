@@ -8,7 +8,8 @@ there; it is drawn faintly.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from attrs import frozen
 
@@ -20,7 +21,7 @@ from toolfold.statechart import INITIAL, STATES, Region, Statechart, Transition,
 from .diagram import Diagram, Source, snapshot_of
 from .dot import Dot, Value
 from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS
-from .text import identifier, mermaid, mermaid_lines, plural, printable, wrapped
+from .text import drawable, identifier, mermaid, mermaid_lines, plural, printable, wrapped
 
 LIMIT = 15
 LETTERS = 60
@@ -50,15 +51,18 @@ def statechart(source: Source, *, limit: int = LIMIT) -> Diagram:
             "draw the structure view, or raise the limit."
         )
     chart = Statechart.of(catalog)
-    exported = chart.limit is None
     view = _View(snapshot, chart)
-    return Diagram(
-        f"{catalog.name}: statechart",
-        _dot(view),
-        _mermaid(view),
-        scxml=to_scxml(chart) if exported else None,
-        xstate=json.dumps(to_xstate(chart), indent=2, ensure_ascii=False) + "\n" if exported else None,
-    )
+    told = drawable(_mermaid(view), sum(len(region.transitions) for region in chart.walk()))
+    exports = {name: export(chart) for name, export in EXPORTS.items()} if chart.limit is None else {}
+    return Diagram(f"{catalog.name}: statechart", _dot(view), told, **exports)
+
+
+def _xstate(source: Catalog | Statechart) -> str:
+    return json.dumps(to_xstate(source), indent=2, ensure_ascii=False) + "\n"
+
+
+EXPORTS: Mapping[str, Callable[[Catalog | Statechart], str]] = MappingProxyType({"scxml": to_scxml, "xstate": _xstate})
+"""What a catalog can be exported to, however many groups it has; each raises `ConfigError` if they are limited."""
 
 
 @frozen

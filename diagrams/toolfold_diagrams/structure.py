@@ -17,12 +17,10 @@ from .diagram import Diagram, Source, snapshot_of
 from .dot import Dot, Html
 from .outline import GUTTER, WIDE_GUTTER, WIDTH, Box, Row, bow, elbow, indent, knots, outline, tie
 from .palette import EXCLUSION, FAINT, FONT, GROUND, INK, LINE, LOOKS
-from .text import identifier, mermaid, mermaid_lines, plural, printable, wrapped, xml
+from .text import drawable, identifier, mermaid, mermaid_lines, plural, printable, wrapped, xml
 
 FEW = 60
 """Up to so many groups, boxes have whole descriptions; beyond it, a line of each, and none in Mermaid."""
-MERMAID_TEXT, MERMAID_EDGES = 50_000, 500
-"""What Mermaid draws at most, unless the page that it is on allows more."""
 MERMAID_LETTERS = 26
 """How many letters of a label Mermaid has room for on one line."""
 
@@ -50,9 +48,7 @@ def structure(source: Source) -> Diagram:
     is no Mermaid form of a catalog that is larger than what Mermaid draws.
     """
     facts = _Facts.of(snapshot_of(source))
-    text, edges = _mermaid(facts)
-    fits = edges <= MERMAID_EDGES and len(text) <= MERMAID_TEXT
-    return Diagram(f"{facts.catalog.name}: structure", _dot(facts), text if fits else None)
+    return Diagram(f"{facts.catalog.name}: structure", _dot(facts), drawable(*_mermaid(facts)))
 
 
 @frozen

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 
 ELLIPSIS = "…"
+MERMAID_TEXT, MERMAID_EDGES = 50_000, 500
 _KEPT = frozenset("\u200c\u200d")  # joiners, which scripts and emoji need, though they are format characters
 _FILLER = "\ue000"  # counts as the second half of a wide character; `printable` leaves none of these
 _WIDE = re.compile(
@@ -79,6 +80,11 @@ def mermaid(text: str) -> str:
     """
     parted = printable(text).replace("$$", "$\u200b$").replace("\\n", "\\\u200bn")
     return _MERMAID_SPECIAL.sub(lambda found: f"#{ord(found[0])};", parted)
+
+
+def drawable(text: str, edges: int = 0) -> str | None:
+    """Return a picture's text for Mermaid, or `None` if it is more than Mermaid draws where nobody allows more."""
+    return text if len(text) <= MERMAID_TEXT and edges <= MERMAID_EDGES else None
 
 
 def mermaid_lines(lines: Iterable[str]) -> str:

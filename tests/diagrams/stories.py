@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.core.support import Journal, desk, settle
+from tests.core.support import Hooks, Journal, desk, settle
 from toolfold import Context, HookContext, HookFailed, Session, ToolError, ToolfoldError, ToolSet, success_of
 from toolfold_diagrams import Story, recording
 
@@ -39,7 +39,7 @@ class Theatre:
             path = f"g{number}" if parent is None else f"{parent}.g{number}"
             paths.append(path)
             hooks = self.journal.of(path, rollback=random.choice([None, None, True, False]))
-            tools.register_group(path, **(hooks if random.random() < 0.9 else {}))
+            tools.register_group(path, **(hooks if random.random() < 0.9 else Hooks()))
             tools.register(f"{path}.t", lambda: "done")
         for _ in range(3):
             pair = random.sample(paths, 2)

@@ -248,7 +248,7 @@ def test_the_search_ends_at_the_limit_however_many_states_there_are(monkeypatch:
     with pytest.raises(ConfigError, match="at least 65 were found"):
         reachable(tools)
     assert len(plans) == 64
-    with pytest.raises(ConfigError, match="more than 0 .*at least 1 "):
+    with pytest.raises(ConfigError, match=r"more than 0 .*at least 1 "):
         reachable(tools, limit=0)
 
 

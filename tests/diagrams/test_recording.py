@@ -10,9 +10,10 @@ import pytest
 
 from tests.core.support import Journal, desk, opened
 from tests.diagrams.stories import Theatre, crossing, gates, recorded, switching
-from toolfold import ConfigError, ToolSet, Visibility
+from toolfold import ConfigError, HookFailed, Snapshot, ToolSet, Visibility
 from toolfold.observe import Committed
 from toolfold_diagrams import Story, recording
+from toolfold_diagrams.interaction import Interaction, Note
 from toolfold_diagrams.recording import Recorder
 from toolfold_diagrams.story import (
     Answered,
@@ -164,6 +165,28 @@ async def test_the_story_of_one_session_leaves_others_out() -> None:
     asked = [entry for entry in recorder.story.entries if isinstance(entry, Asked)]
     assert [(entry.request, entry.session) for entry in asked] == [(1, "one"), (2, "one")]
     assert lines_of(recorder.story) == ["+a", "-a"]
+
+
+@pytest.mark.spec("DIA-1", "SES-1")
+async def test_steps_at_once_in_sessions_of_one_name_are_told_apart() -> None:
+    journal = Journal()
+    tools = desk(journal)
+    one, two = (tools.request_session(Snapshot.of(tools.catalog)) for _ in range(2))
+    assert one.id == two.id
+    with recording(tools) as recorder:
+        parks = journal.park("+a"), journal.park("+b")
+        journal.fail("+a")
+        tasks = asyncio.ensure_future(one.activate("a")), asyncio.ensure_future(two.transition(["b", "c"]))
+        for park in parks:
+            await park.arrived.wait()
+        for park, task in zip(parks[::-1], tasks[::-1], strict=True):
+            park.release.set()
+            await asyncio.wait([task])
+    ends = [entry for entry in recorder.story.entries if isinstance(entry, Done | RolledBack | Ended)]
+    assert [(type(entry), entry.request) for entry in ends] == [(Done, 2), (Ended, 2), (RolledBack, 1), (Ended, 1)]
+    assert isinstance(tasks[0].exception(), HookFailed)
+    notes = [row.text for row in Interaction.of(recorder.story).rows if isinstance(row, Note)]
+    assert notes == ["planned: +a", "planned: +b +c", "committed: +b +c", "rolled back: nothing has changed"]
 
 
 async def test_what_was_under_way_when_the_recording_began_is_left_out() -> None:

@@ -322,6 +322,16 @@ def test_a_stored_story_of_anybody_does_no_harm() -> None:
     )
 
 
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("text", ["", "  ", "\u202e", "\ud800"])
+def test_texts_of_which_nothing_can_be_printed_leave_a_picture(text: str) -> None:
+    story = Story.load({"version": 1, "story": text, "entries": _hostile_entries(0, text)})
+    picture = sequence(story)
+    assert {*Drawn.of(picture.dot).nodes} >= {"head_0", "row_0"}
+    assert all(re.search(r"\S+ *$", line) for line in (picture.mermaid or "").splitlines())
+    assert "Note over tools_2: #8230;" in (picture.mermaid or "")
+
+
 def _hostile_entries(number: int, text: str) -> list[dict[str, Any]]:
     asked = {"entry": "Asked", "request": number, "session": text, "what": "transition", "activate": [text]}
     return [

@@ -104,6 +104,21 @@ def test_a_story_is_the_one_of_opening_groups_or_was_recorded_before(shop: Path,
     assert result.stderr.startswith("toolfold: ")
 
 
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("form", ["scxml", "xstate"])
+def test_an_export_has_no_limit_as_the_picture_has_one(form: str, shop: Path) -> None:
+    (shop / "many.py").write_text(
+        "from toolfold import ToolSet\n"
+        "tools = ToolSet('many')\n"
+        "for number in range(40):\n"
+        "    tools.register_group(f'g{number}')\n"
+    )
+    result = invoke("diagram", "many:tools", "--view", "statechart", "--format", form)
+    assert (result.exit_code, result.stdout.count("activate:g39")) == (0, 2)
+    refused = invoke("diagram", "many:tools", "--view", "statechart", "--format", "dot")
+    assert (refused.exit_code, "40 groups" in refused.stderr) == (1, True)
+
+
 @pytest.mark.spec("DIA-1", "ERR-2")
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
