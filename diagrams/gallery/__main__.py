@@ -98,8 +98,7 @@ def _active(tools: ToolSet, *groups: str) -> Snapshot:
 
 def texts(drawn: list[Picture]) -> dict[str, str]:
     """Return everything that is compared word by word, by file name."""
-    pages = {"automation_hub.html": page(automation_hub.build()), "gitlab.html": page(gitlab())}
-    return {**pages, **{name: text for picture in drawn for name, text in picture.texts.items()}}
+    return {"gitlab.html": page(gitlab()), **{name: text for each in drawn for name, text in each.texts.items()}}
 
 
 def stale(drawn: list[Picture]) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 ELLIPSIS = "…"
 MERMAID_TEXT, MERMAID_EDGES = 50_000, 500
 _KEPT = frozenset("\u200c\u200d")  # joiners, which scripts and emoji need, though they are format characters
-_FILLER = "\ue000"  # counts as the second half of a wide character; `printable` leaves none of these
+_FILLER = "\ue000"  # counts as the first half of a wide character; `printable` leaves none of these
 _WIDE = re.compile(
     "[WM@%\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\U0001f000-\U0003ffff]"
 )
@@ -36,7 +36,7 @@ def wrapped(text: str, width: int = 32, lines: int = 3) -> list[str]:
     Characters that are twice as wide as others, such as Chinese ones, count twice.
     """
     shown = printable(text)[: (width + 1) * (lines + 1)]
-    counted = _WIDE.sub(rf"\g<0>{_FILLER}", shown)
+    counted = _WIDE.sub(rf"{_FILLER}\g<0>", shown)
     if len(counted) <= width:
         return [shown] if shown else []
     found = textwrap.wrap(counted, width)

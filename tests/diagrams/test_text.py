@@ -64,6 +64,7 @@ def test_wrapped_text_keeps_to_its_lines_and_its_width_and_says_where_it_was_cut
 @pytest.mark.spec("DIA-1")
 def test_wide_characters_count_twice_and_a_word_without_an_end_is_parted() -> None:
     assert wrapped("数据库操作工具组", 8, 3) == ["数据库操", "作工具组"]
+    assert wrapped("0000000🀀", 4, 3) == ["0000", "000", "🀀"]
     assert wrapped("a" * 50, 10, 2) == ["aaaaaaaaaa", "aaaaaaaa …"]
     assert wrapped("one two three four five", 9, 2) == ["one two", "three …"]
     assert wrapped("  \n ", 9, 2) == []

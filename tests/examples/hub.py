@@ -10,17 +10,13 @@ from examples.automation_hub import build
 from tests.examples.callers import Answer, Caller
 from toolfold import ToolSet
 
+GROUPS = (
+    *("database", "database.maintenance", "database.read", "database.write"),
+    *("file_ops", "network", "plugins"),
+)
 CONTROLS = [
     f"{path}.{verb}"
-    for path in (
-        "database",
-        "database.maintenance",
-        "database.read",
-        "database.write",
-        "file_ops",
-        "network",
-        "plugins",
-    )
+    for path in GROUPS
     for verb in ("activate", "deactivate")
     if f"{path}.{verb}" != "database.maintenance.deactivate"
 ]

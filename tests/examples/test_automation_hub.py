@@ -18,22 +18,12 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.support import PATIENCE
 from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Answer, Connect, connected
-from tests.examples.hub import AT_FIRST, FILE_TOOLS, Hub, done, open_groups, opened, refused
+from tests.examples.hub import AT_FIRST, FILE_TOOLS, GROUPS, Hub, done, open_groups, opened, refused
 from toolfold import Session, ToolSet
 from toolfold_adapters.mcp import build_server
 
 TOLD = ["in process", "legacy"]
 """The ways in which a client is told that its list has changed; in the modern era lists do not change through calls."""
-
-
-@pytest.fixture(params=list(WAYS))
-def connect(request: pytest.FixtureRequest) -> Connect:
-    return WAYS[request.param]
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Hub:
-    return Hub.at(tmp_path)
 
 
 # Discovery
@@ -234,15 +224,7 @@ async def test_list_groups_and_root_is_not_one(hub: Hub, connect: Connect) -> No
     async with connect(hub.tools) as client:
         await opened(client, "file_ops")
         told: list[Mapping[str, Any]] = (await done(client, "list_capabilities")).structured["groups"]
-        assert [one["name"] for one in told] == [
-            "database",
-            "database.maintenance",
-            "database.read",
-            "database.write",
-            "file_ops",
-            "network",
-            "plugins",
-        ]
+        assert [one["name"] for one in told] == list(GROUPS)
         groups = {one["name"]: (one["description"], one["active"], one["tools"]) for one in told}
         assert groups["file_ops"] == ("Read and write the files of the workspace", True, 4)
         assert groups["network"] == ("Look at the files as web pages", False, 2)

@@ -30,16 +30,6 @@ from toolfold import HookFailed, ToolError, ToolSet
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=list(WAYS))
-def connect(request: pytest.FixtureRequest) -> Connect:
-    return WAYS[request.param]
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Hub:
-    return Hub.at(tmp_path)
-
-
 # Files and addresses
 
 

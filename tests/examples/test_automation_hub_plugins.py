@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import anyio
 import pytest
 
@@ -11,16 +9,6 @@ from tests.adapters.mcp.support import PATIENCE
 from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Connect, connected
 from tests.examples.hub import Hub, done, opened, plugin
 from toolfold_adapters.mcp import build_server
-
-
-@pytest.fixture(params=list(WAYS))
-def connect(request: pytest.FixtureRequest) -> Connect:
-    return WAYS[request.param]
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Hub:
-    return Hub.at(tmp_path)
 
 
 @pytest.mark.spec("REG-5", "REG-7", "NTF-3", "KIT-7")

@@ -37,16 +37,6 @@ from toolfold_adapters.mcp import build_server
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=list(WAYS))
-def connect(request: pytest.FixtureRequest) -> Connect:
-    return WAYS[request.param]
-
-
-@pytest.fixture
-def page() -> Telemetry:
-    return Telemetry()
-
-
 # The eight scenarios
 
 

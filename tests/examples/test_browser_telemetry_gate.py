@@ -16,17 +16,6 @@ from tests.examples.telemetry import ACTION, BODY, CONNECTION, ENTRY, ERROR, FRA
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
 
-
-@pytest.fixture(params=list(WAYS))
-def connect(request: pytest.FixtureRequest) -> Connect:
-    return WAYS[request.param]
-
-
-@pytest.fixture
-def page() -> Telemetry:
-    return Telemetry()
-
-
 # The gate
 
 

@@ -15,6 +15,7 @@ from tests.adapters.mcp.support import client_of, target_of
 from tests.adapters.mcp.test_disclosure import EXTENSION, contents_of
 from tests.adapters.mcp.test_handle_delivery import text_of, through
 from tests.adapters.mcp.test_principals import principals
+from tests.core.modes import Buffers
 from toolfold import Mode, Modes, ToolSet, View, Visibility
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.through import HANDLE_META
@@ -28,22 +29,6 @@ SCHEMA = {
     "properties": {"what": {"type": "string", "enum": list(NAMES)}},
     "required": ["what"],
 }
-
-
-class Buffers:
-    """An application state that counts how often it is read."""
-
-    def __init__(self, **held: int) -> None:
-        self.held = held
-        self.readings = 0
-
-    def read(self) -> dict[str, int]:
-        self.readings += 1
-        return dict(self.held)
-
-    def take(self) -> int:
-        taken, self.readings = self.readings, 0
-        return taken
 
 
 def filled(name: str) -> Mode:
