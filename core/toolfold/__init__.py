@@ -9,7 +9,7 @@ modes.py        composite tools and their modes        dispatch.py   calling
 schema.py       schemas and validation                 declare.py    decorators and class-based groups
 fields.py       schemas in three forms                 catalog_tool.py what there is to call, for the model
 prompts.py      the groups in a system prompt          persist.py   a session's state as JSON, and back
-toolset.py      `ToolSet`, the face of it all
+toolset.py      `ToolSet`, the face of it all     registration.py  what it is told
 statechart.py   the catalog as an explicit hierarchical machine, exported to transitions, SCXML, XState
 names.py, resources.py, observe.py, errors.py          names, URI templates, events, errors
 """

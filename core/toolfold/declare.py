@@ -23,7 +23,7 @@ from .names import snake_case
 from .visibility import Visibility
 
 if TYPE_CHECKING:
-    from .toolset import ToolSet
+    from .registration import Registration
 
 T = TypeVar("T", bound=Callable[..., Any])
 C = TypeVar("C", bound=type[Any])
@@ -125,7 +125,7 @@ def group(target: Any = None, /, **options: Any) -> Any:
     return mark if target is None else mark(target)
 
 
-def include(tools: ToolSet, declared: Any, parent: str | None, options: Mapping[str, Any]) -> None:
+def include(tools: Registration, declared: Any, parent: str | None, options: Mapping[str, Any]) -> None:
     """Register what `declared` declares, below the group `parent`; `options` override those of its tools."""
     if inspect.isclass(declared):
         raise InvalidDefinition(declared.__name__, "include an instance of the class, not the class")
@@ -144,7 +144,7 @@ def include(tools: ToolSet, declared: Any, parent: str | None, options: Mapping[
 class _Inclusion:
     """One call of `include`: what it says of everything, and which function has made what so far."""
 
-    tools: ToolSet
+    tools: Registration
     label: str
     options: Mapping[str, Any]
     made: dict[tuple[Kind, str], str] = field(factory=dict[tuple[Kind, str], str])
@@ -181,7 +181,7 @@ class _Inclusion:
         self.made[mark.kind, spec.name] = origin
 
 
-def _registered(tools: ToolSet, kind: Kind, name: str, member: Any, options: dict[str, Any]) -> Spec:
+def _registered(tools: Registration, kind: Kind, name: str, member: Any, options: dict[str, Any]) -> Spec:
     options = {"name": name, **options}
     match kind:
         case "tool":
@@ -207,7 +207,7 @@ def _defaults(declared: Any) -> dict[str, Any]:
     return resolved(said)
 
 
-def _register_group(tools: ToolSet, declared: Any, parent: str | None, edge: Mapping[str, Any]) -> str:
+def _register_group(tools: Registration, declared: Any, parent: str | None, edge: Mapping[str, Any]) -> str:
     kind = _kind(declared)
     options: dict[str, Any] = {**vars(kind).get(_GROUP, {}), **edge}
     name = options.pop("name", None) or snake_case(kind.__name__)
