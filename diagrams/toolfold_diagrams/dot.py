@@ -5,10 +5,11 @@ An attribute whose name is a keyword of Python has `_` after it: `class_`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from .text import dot_string
+from .palette import GROUND
+from .text import dot_string, xml
 
 
 class Html(str):
@@ -18,6 +19,12 @@ class Html(str):
 
 
 Value = str | int | float
+
+
+def chip(lines: Iterable[str]) -> Html:
+    """Return lines as a label with a light ground of its own: it can be read wherever the picture is put."""
+    table = f'<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="2" CELLSPACING="0" BGCOLOR="{GROUND}">'
+    return Html(f"{table}<TR><TD>{'<BR/>'.join(map(xml, lines))}</TD></TR></TABLE>")
 
 
 class Dot:

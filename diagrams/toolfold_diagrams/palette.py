@@ -21,6 +21,8 @@ LINE = "#7a838d"
 """Lines and texts on the bare ground: at least 3 : 1 against white and against #0d1117."""
 EXCLUSION = "#d55e00"
 REFUSED = "#d55e00"
+PAPER = "#ffffff"
+"""States in charts, which stand on GROUND where they are inside of one another."""
 GROUND = "#f6f8fa"
 """Boxes that say nothing about a state."""
 FONT = "Helvetica,Arial,sans-serif"
@@ -39,6 +41,6 @@ class Look:
 
 LOOKS = {
     State.ACTIVE: Look("#a5d6f2", "#0072b2", 2.5, False, "●"),
-    State.INACTIVE: Look("#ffffff", "#67707a", 1, False, "○"),
+    State.INACTIVE: Look(PAPER, "#67707a", 1, False, "○"),
     State.LOCKED: Look("#eceff2", "#7e8791", 1, True, "◌"),
 }

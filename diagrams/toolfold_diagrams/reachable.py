@@ -15,7 +15,7 @@ from toolfold import Catalog, ConfigError, Snapshot, State, Step, ToolfoldError,
 from toolfold.machine import Plan
 
 from .diagram import Diagram, Source, snapshot_of
-from .dot import Dot, Value
+from .dot import Dot, Value, chip
 from .palette import FONT, GROUND, INK, LINE, LOOKS
 from .text import drawable, mermaid_lines, wrapped
 
@@ -178,7 +178,7 @@ def _dot(graph: Graph, here: int | None) -> str:
     dot = Dot(graph.states[0].catalog.name, bgcolor="transparent", fontname=FONT, nodesep=0.35, ranksep=0.55)
     dot.default("node", shape="box", style="rounded,filled", fillcolor=GROUND, color=LINE, fontcolor=INK)
     dot.default("node", fontname=FONT, fontsize=11, margin="0.14,0.06")
-    dot.default("edge", color=LINE, fontcolor=LINE, fontname=FONT, fontsize=10, arrowsize=0.7)
+    dot.default("edge", color=LINE, fontcolor=INK, fontname=FONT, fontsize=10, arrowsize=0.7)
     dot.node("initial", "", shape="circle", style="filled", fillcolor=LINE, color=LINE, width=0.16, fixedsize="true")
     active = LOOKS[State.ACTIVE]
     for number, state in enumerate(graph.states):
@@ -188,11 +188,10 @@ def _dot(graph: Graph, here: int | None) -> str:
         dot.node(f"state_{number}", "\n".join(_marked(state, number == here)), **look)
     dot.edge("initial", "state_0")
     for arrow in _arrows(graph):
-        label = "\n".join(f" {line} " for line in arrow.lines)
         # Every edge leads from the state found first, however the arrow points: so ranks follow how many are active.
         upper, lower = sorted((arrow.tail, arrow.head))
         way = "both" if arrow.both_ways else "forward" if upper == arrow.tail else "back"
-        dot.edge(f"state_{upper}", f"state_{lower}", label=label, dir=way)
+        dot.edge(f"state_{upper}", f"state_{lower}", label=chip(arrow.lines), dir=way)
     return dot.text()
 
 

@@ -17,7 +17,7 @@ from toolfold import State
 
 from .dot import Dot, Html, Value
 from .interaction import Bar, Interaction, Lifeline, Look, Message, Note, Role
-from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS, REFUSED
+from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS, PAPER, REFUSED
 from .text import printable, wrapped, xml
 
 SIZE, LINE_HEIGHT, CHAR = 10, 12.5, 5.6
@@ -56,7 +56,7 @@ _NOTES: Mapping[Look, Mapping[str, Value]] = MappingProxyType(
     {
         Look.PLAIN: {"fillcolor": GROUND, "color": LINE, "style": "filled"},
         Look.DONE: {"fillcolor": _ACTIVE.fill, "color": _ACTIVE.border, "style": "filled", "penwidth": 1.5},
-        Look.FAILED: {"fillcolor": "#ffffff", "color": REFUSED, "style": "filled,dashed", "penwidth": 1.5},
+        Look.FAILED: {"fillcolor": PAPER, "color": REFUSED, "style": "filled,dashed", "penwidth": 1.5},
     }
 )
 
@@ -197,7 +197,7 @@ class _Layout:
         rightwards = self.columns[row.tail] < self.columns[row.head]
         left, right = (row.tail, row.head) if rightwards else (row.head, row.tail)
         start, end = self._side(left, right=True), self._side(right, right=False)
-        self._label(key, box, start + MARGIN, row.look)
+        self._label(key, box, start + MARGIN)
         self.y += box.height + 4
         self._point(f"{key}_left", start, self.y)
         self._point(f"{key}_right", end, self.y)
@@ -209,7 +209,7 @@ class _Layout:
         box = _text(row)
         end = self._side(row.head, right=True)
         height = max(box.height, LINE_HEIGHT)
-        self._label(key, box, end + LOOP + MARGIN / 2, row.look)
+        self._label(key, box, end + LOOP + MARGIN / 2)
         corners = [(start, self.y), (end + LOOP, self.y), (end + LOOP, self.y + height), (end, self.y + height)]
         for corner, (x, y) in enumerate(corners):
             self._point(f"{key}_{corner}", x, y)
@@ -241,14 +241,13 @@ class _Layout:
             return self.columns[line]
         return self.columns[line] + ((max(slots) + 1) * BAR / 2 if right else (min(slots) - 1) * BAR / 2)
 
-    def _label(self, key: str, box: _Box, left: float, look: Look) -> None:
+    def _label(self, key: str, box: _Box, left: float) -> None:
         if not box.lines:
             return
         cells = "".join(f'<TR><TD ALIGN="LEFT">{xml(line)}</TD></TR>' for line in box.lines)
-        table = f'<TABLE BORDER="0" CELLPADDING="0" CELLSPACING="0" WIDTH="{box.width:g}">{cells}</TABLE>'
-        color = _MESSAGES[look].color
-        middle = self.y + box.height / 2
-        self._box(key, Html(table), left + box.width / 2, middle, box.width, box.height, shape="plain", fontcolor=color)
+        head = f'<TABLE BORDER="0" CELLPADDING="0" CELLSPACING="0" BGCOLOR="{GROUND}" WIDTH="{box.width:g}">'
+        x, y = left + box.width / 2, self.y + box.height / 2
+        self._box(key, Html(f"{head}{cells}</TABLE>"), x, y, box.width, box.height, shape="plain")
 
     def _edge(self, tail: str, head: str, look: Look, **attributes: Value) -> None:
         style = _MESSAGES[look]

@@ -12,8 +12,8 @@ from toolfold.machine import TABLE, Effect, Event, Guard, Row
 from toolfold.transaction import STATES, TRANSITIONS
 
 from .diagram import Diagram
-from .dot import Dot, Html
-from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS
+from .dot import Dot, Html, chip
+from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS, PAPER
 from .text import identifier, mermaid, mermaid_lines, xml
 
 
@@ -61,12 +61,13 @@ def _transaction_dot() -> str:
         if not outer:
             _transaction_state(dot, states[0])
             continue
-        with dot.cluster(identifier("state", outer), _name(outer), style="rounded", color=LINE, fontcolor=LINE):
+        look = {"style": "rounded,filled", "fillcolor": GROUND, "color": LINE, "fontcolor": INK}
+        with dot.cluster(identifier("state", outer), _name(outer), **look):
             for state in states:
                 _transaction_state(dot, state)
     dot.edge("initial", identifier("state", STATES[0]))
     for trigger, source, target in TRANSITIONS:
-        dot.edge(identifier("state", source), identifier("state", target), label=f" {_event(trigger)} ")
+        dot.edge(identifier("state", source), identifier("state", target), label=chip([_event(trigger)]))
     return dot.text()
 
 
@@ -129,9 +130,9 @@ def _region_dot() -> str:
             style="rounded,filled,dashed" if look.dashed else "rounded,filled",
         )
     for initial, guard in _initial():
-        dot.edge("initial", identifier("state", initial.value), label=f" [{guard}] ")
+        dot.edge("initial", identifier("state", initial.value), label=chip([f"[{guard}]"]))
     for tail, head, label in _between():
-        dot.edge(identifier("state", tail.value), identifier("state", head.value), label=f" {label} ")
+        dot.edge(identifier("state", tail.value), identifier("state", head.value), label=chip([label]))
     return dot.text()
 
 
@@ -162,8 +163,8 @@ def _region_mermaid() -> str:
 def _chart(name: str, direction: str) -> Dot:
     """Return the beginning of a chart: how states and arrows look, and the dot that it begins at."""
     dot = Dot(name, bgcolor="transparent", fontname=FONT, fontsize=11, rankdir=direction, nodesep=0.4, ranksep=0.5)
-    dot.default("node", shape="box", style="rounded,filled", fillcolor=GROUND, color=LINE, fontcolor=INK)
+    dot.default("node", shape="box", style="rounded,filled", fillcolor=PAPER, color=LINE, fontcolor=INK)
     dot.default("node", fontname=FONT, fontsize=11, margin="0.14,0.06")
-    dot.default("edge", color=LINE, fontcolor=LINE, fontname=FONT, fontsize=10, arrowsize=0.7)
+    dot.default("edge", color=LINE, fontcolor=INK, fontname=FONT, fontsize=10, arrowsize=0.7)
     dot.node("initial", "", shape="circle", style="filled", fillcolor=LINE, color=LINE, width=0.16, fixedsize="true")
     return dot

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -197,6 +198,14 @@ def texts_of(svg: str) -> list[str]:
     assert not {"script", "foreignObject", "image"} & set(elements)
     assert not [key for each in root.iter() for key in each.attrib if key.startswith("on") or key.endswith("href")]
     return ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def label_of(drawn: Mapping[str, Any]) -> str:
+    """The text of a node's or edge's label, line by line, whether it is plain or in Graphviz's subset of HTML."""
+    text = str(drawn.get("label", ""))
+    if text.startswith("<"):
+        return html.unescape(re.sub(r"<[^>]+>", "", re.sub(r"<BR[^>]*>", "\n", text)))
+    return text.replace("\\n", "\n")
 
 
 def squeezed(text: str) -> str:

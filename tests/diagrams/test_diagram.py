@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import xml.etree.ElementTree as ET
 from itertools import combinations
@@ -9,9 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.diagrams.stories import switching
 from tests.diagrams.support import forest, needs_dot, somewhere
 from toolfold import ConfigError, State
-from toolfold_diagrams import Diagram, palette, statechart, structure
+from toolfold_diagrams import (
+    Diagram,
+    palette,
+    reachable,
+    region_chart,
+    sequence,
+    statechart,
+    structure,
+    transaction_chart,
+)
 from toolfold_diagrams.statechart_view import HERE
 
 TINY = Diagram("tiny", 'digraph { a [label="A"] }\n', "flowchart TD\n  a\n")
@@ -135,6 +146,15 @@ def test_texts_are_readable_on_every_ground_that_they_are_on() -> None:
     grounds = {palette.GROUND, HERE, *(look.fill for look in palette.LOOKS.values())}
     told = {(text, ground): contrast(text, ground) for text in (palette.INK, palette.FAINT) for ground in grounds}
     assert not {pair: ratio for pair, ratio in told.items() if ratio < 4.5}
+
+
+@pytest.mark.spec("DIA-1")
+async def test_no_text_stands_on_the_bare_ground_in_the_tone_of_lines() -> None:
+    tools = forest(6)
+    drawn = [structure(tools), statechart(tools), reachable(tools), transaction_chart(), region_chart()]
+    for picture in [*drawn, sequence(await switching())]:
+        colours = set(re.findall(r'(?:fontcolor="|<FONT [^>]*COLOR=")(#\w+)', picture.dot))
+        assert colours <= {palette.INK, palette.FAINT}
 
 
 @pytest.mark.spec("DIA-1")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.core.support import FAMILIES, World, desk, world
-from tests.diagrams.support import HOSTILE, Drawn, squeezed
+from tests.diagrams.support import HOSTILE, Drawn, label_of, squeezed
 from toolfold import ConfigError, Plan, Profile, Snapshot, Step, ToolSet, plan
 from toolfold_diagrams import reachable
 from toolfold_diagrams.reachable import Graph, Move, explore
@@ -109,7 +109,7 @@ def test_a_move_tells_what_leaves_because_of_it_and_why(family: str) -> None:
 
 
 def lines_of(node: Any) -> str:
-    return squeezed(str(node["label"]).replace("\\n", "\n"))
+    return squeezed(label_of(node))
 
 
 def drawn_moves(picture: Drawn) -> set[tuple[str, str, str]]:
@@ -119,7 +119,7 @@ def drawn_moves(picture: Drawn) -> set[tuple[str, str, str]]:
         if tail == "initial":
             continue
         upper, lower = lines_of(picture.nodes[tail]), lines_of(picture.nodes[head])
-        label, way = squeezed(str(edge["label"]).replace("\\n", "\n")), edge.get("dir", "forward")
+        label, way = squeezed(label_of(edge)), edge.get("dir", "forward")
         if way == "both":
             group = label.removeprefix("activate/deactivate")
             found |= {(upper, f"activate{group}", lower), (lower, f"deactivate{group}", upper)}

@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from tests.diagrams.support import Drawn, squeezed, texts_of
+from tests.diagrams.support import Drawn, label_of, squeezed, texts_of
 from toolfold.machine import TABLE, Effect, Event, Guard, Row, State
 from toolfold.transaction import COMMITTED, PLANNED, STATES, TRANSITIONS
 from toolfold_diagrams import Diagram, region_chart, transaction_chart
@@ -33,9 +33,7 @@ def mermaid_arrows(picture: Diagram) -> list[tuple[str, str, str]]:
 
 def dot_arrows(drawn: Drawn) -> list[tuple[str, str, str]]:
     """The same of a picture by Graphviz, sorted."""
-    arrows = [
-        (tail.replace("initial", "[*]"), head, str(edge.get("label", "")).strip()) for tail, head, edge in drawn.edges
-    ]
+    arrows = [(tail.replace("initial", "[*]"), head, label_of(edge)) for tail, head, edge in drawn.edges]
     return sorted(arrows)
 
 
