@@ -56,6 +56,7 @@ class Session:
     __slots__ = (
         "__weakref__",
         "_dropped",
+        "_lender",
         "_lent",
         "_listeners",
         "_profile",
@@ -79,6 +80,7 @@ class Session:
         self._dropped = tuple(start.kept(self._snapshot.catalog)[1]) if isinstance(start, Saved) else ()
         self._steps = Steps(tools.observers)
         self._lent: tuple[str, ...] = ()
+        self._lender: Session | None = None
         self._listeners: tuple[Listener, ...] = ()
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -112,15 +114,17 @@ class Session:
                 raise
         return self
 
-    def begin(self, snapshot: Snapshot | None = None) -> None:
+    def begin(self, snapshot: Snapshot | None = None, lender: Session | None = None) -> None:
         """Open the session at once, without hooks, in the state `snapshot`, or with no groups active.
 
-        The groups that are active in `snapshot` are lent: another session has set them up, and closes them.
+        The groups that are active in `snapshot` are lent: another session, the `lender`, has set up those that have
+        hooks, and closes them.
         """
         self._status = "open"
         if snapshot is not None:
             self._snapshot = snapshot.moved_to(self.catalog)
             self._lent = self._snapshot.active
+            self._lender = lender
 
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
@@ -161,6 +165,14 @@ class Session:
     def lent(self) -> tuple[str, ...]:
         """The groups that another session has set up and closes: their hooks don't run here."""
         return self._lent
+
+    def holder(self, path: str) -> Session:
+        """Return the session in which a group's hooks run: this one, or the one that lends the group.
+
+        What a hook keeps by `context.session`, a tool of the group finds by `context.session.holder(path)`, also where
+        a server opens the group for everybody (SPEC DEL-4, HOOK-1).
+        """
+        return self._lender if self._lender is not None and path in self._lent else self
 
     @property
     def is_open(self) -> bool:

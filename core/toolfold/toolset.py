@@ -176,14 +176,16 @@ class ToolSet(Registration):
         chosen = self.profile(saved.profile if profile is None else profile)
         return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, saved)
 
-    def request_session(self, snapshot: Snapshot, profile: Profile | None = None) -> Session:
+    def request_session(
+        self, snapshot: Snapshot, profile: Profile | None = None, lender: Session | None = None
+    ) -> Session:
         """Return an open session in the state `snapshot`, for one request of a protocol without sessions.
 
-        It belongs to no pool: it is neither counted nor ended. The groups that are active in `snapshot` are lent to it;
-        close it if it may have opened others.
+        It belongs to no pool: it is neither counted nor ended. The groups that are active in `snapshot` are lent to it,
+        by the `lender` where one has run their hooks; close it if it may have opened others.
         """
         session = Session(self, f"{self.name}-request", profile, ())
-        session.begin(snapshot)
+        session.begin(snapshot, lender)
         return session
 
     @property

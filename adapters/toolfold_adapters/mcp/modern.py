@@ -154,12 +154,12 @@ class HandleDelivery:
             )
             yield State(self._tools.request_session(snapshot, selection.profile), snapshot)
         else:
-            start = await self._starts.open(selection)
+            start, lender = await self._starts.open(selection)
             if handle is not None:
                 session = self._stored.get(handle, principal_of(ctx))
                 yield State(session, session.snapshot, handle)
                 return
-            state = State(self._tools.request_session(start, selection.profile), start)
+            state = State(self._tools.request_session(start, selection.profile, lender), start)
             try:
                 yield state
             finally:

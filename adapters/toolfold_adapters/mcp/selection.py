@@ -21,6 +21,7 @@ from toolfold import (
     ParentInactive,
     Profile,
     QuotaExceeded,
+    Session,
     Snapshot,
     Step,
     ToolfoldError,
@@ -85,8 +86,8 @@ class Starts:
         self._kept = kept
         self._opening = anyio.Lock()
 
-    async def open(self, selection: Selection) -> Snapshot:
-        """Return the snapshot that a selection begins in, once the hooks of its groups have run.
+    async def open(self, selection: Selection) -> tuple[Snapshot, Session | None]:
+        """Return the snapshot that a selection begins in, and the session that has run the hooks of its groups, if any.
 
         Raises:
             HookFailed: One of them failed; nothing is left open.
@@ -94,15 +95,16 @@ class Starts:
         """
         start = selection.start(self._tools)
         if not any(start.catalog.group(path).has_hooks for path in start.active):
-            return start
+            return start, None
         key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
         async with self._opening:
-            if self._kept.find(key) is None:
+            session = self._kept.find(key)
+            if session is None:
                 for gone in self._kept.surplus():  # the one whose time is over is among them: it closes before
                     await end(gone)
                 session = self._tools.open_session(selection.profile, start.active)
                 self._kept.keep(key, await session.start())
-        return start
+        return start, session
 
 
 def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:

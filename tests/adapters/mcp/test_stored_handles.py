@@ -22,11 +22,12 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import PATIENCE, client_of, over_http, stdio_desk, target_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
-from toolfold import Context, ProtocolError, ToolSet
+from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp import server as server_module
 from toolfold_adapters.mcp.handles import KeptSessions
 from toolfold_adapters.mcp.selection import Selection, Starts
+from toolfold_adapters.mcp.through import HANDLE_META
 
 pytestmark = pytest.mark.spec("DEL-3")
 
@@ -260,6 +261,35 @@ async def test_groups_that_requests_begin_with_are_set_up_once_for_all_and_torn_
         assert (await client.call_tool("ping", {})).is_error
 
 
+@pytest.mark.spec("DEL-4", "HOOK-1")
+@pytest.mark.parametrize("era", ["legacy", MODERN])
+async def test_a_tool_finds_what_a_hook_of_its_group_has_opened_also_where_the_group_is_open_for_everybody(
+    era: str,
+) -> None:
+    connections: dict[tuple[Session, str], str] = {}
+
+    def connect(context: HookContext) -> None:
+        connections[context.session, context.group] = f"to {context.group}"
+
+    def disconnect(context: HookContext) -> None:
+        del connections[context.session, context.group]
+
+    def ask(arguments: dict[str, str], context: Context) -> str:
+        group = arguments["of"]
+        return connections[context.session.holder(group), group]
+
+    tools = ToolSet("desk")
+    for path in ("shared", "own"):
+        tools.register_group(path, on_activate=connect, on_deactivate=disconnect)
+        tools.register("ask", ask, group=path, description="Ask.", input={"of": "string"})
+    async with client_of(build_server(tools, active=["shared"]), era) as (client, _):
+        assert text_of(await client.call_tool("shared.ask", {"of": "shared"})) == "to shared"
+        handle = ((await client.call_tool("own.activate", {})).meta or {}).get(HANDLE_META)
+        for path in ("own", "shared"):
+            assert text_of(await through(client, f"{path}.ask", {"of": path}, handle)) == f"to {path}"
+    assert not connections
+
+
 @pytest.mark.spec("DEL-4", "HOOK-9")
 async def test_what_a_selection_begins_with_is_closed_after_idling_before_it_is_set_up_again() -> None:
     journal, now = Journal(), [0.0]
@@ -271,7 +301,10 @@ async def test_what_a_selection_begins_with_is_closed_after_idling_before_it_is_
         (178, ["database on", "database off", "database on"]),
     ):
         now[0] = moment
-        assert (await starts.open(Selection(groups=("database",)))).active == ("database",)
+        start, lender = await starts.open(Selection(groups=("database",)))
+        assert start.active == ("database",)
+        assert lender is not None
+        assert lender.is_open
         assert journal == expected
 
 
