@@ -65,24 +65,24 @@ FORMATS = tuple(dict.fromkeys(form for _, forms, _ in VIEWS.values() for form in
 BINARY = ("png", "pdf")
 
 
-def _help_of_views() -> str:
-    return "\b\nViews:\n" + "\n".join(f"  {name:<12} {summary}" for name, (summary, _, _) in VIEWS.items())
+def _help() -> str:
+    told = [f"  {name:<12} {summary}" for name, (summary, _, _) in VIEWS.items()]
+    paragraphs = (
+        "Draw a TARGET: its groups, its states, or what happens as groups are opened.",
+        "On a terminal it prints a tree with the state of each group. The suffix of FILE says the format, or --format "
+        f"does: {', '.join(FORMATS)}. SVG, PNG and PDF are rendered by Graphviz.",
+        "\b\nViews:\n" + "\n".join(told),
+        'The view "sequence" opens the groups of --active one after the other, hooks and all, and draws what happened; '
+        "or TARGET is a .json file with a story that toolfold_diagrams.recording has recorded.",
+    )
+    return "\n\n".join(paragraphs)
 
 
 @click.command(
     "diagram",
     cls=TargetCommand,
     short_help="Draw groups, states and stories.",
-    help=f"""Draw a TARGET: its groups, its states, or what happens as groups are opened.
-
-    On a terminal it prints a tree with the state of each group. The suffix of FILE says the format, and --format does
-    where there is none: {", ".join(FORMATS)}. SVG, PNG and PDF are rendered by Graphviz.
-
-    {_help_of_views()}
-
-    The view "sequence" opens the groups of --active one after the other, hooks and all, and draws what happened;
-    or TARGET is a .json file with a story that was recorded by toolfold_diagrams.recording.
-    """,
+    help=_help(),
     epilog=examples(
         "toolfold diagram shop:tools                                a tree, on the terminal",
         "toolfold diagram shop:tools --active orders -o shop.svg",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.cli.support import PROGRAM, RAW, environment, invoke, run
-from toolfold_diagrams import drawing
+from toolfold import ToolSet
+from toolfold_diagrams import drawing, recording, sequence
 
 ORDERS = ("shop:tools", "--active", "orders")
 
@@ -92,16 +94,27 @@ def test_a_profile_shows_its_own_groups(shop: Path) -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_a_story_is_the_one_of_opening_groups_or_was_recorded_before(shop: Path, tmp_path: Path) -> None:
+def test_a_story_is_the_one_of_opening_groups(shop: Path) -> None:
     live = invoke("diagram", "shop:tools", "--view", "sequence", "--active", "orders,cellar", "--format", "mermaid")
     assert live.exit_code == 0
     assert live.stdout.startswith("sequenceDiagram\n")
     assert live.stdout.index("orders") < live.stdout.index("on_activate")
-    stored = tmp_path / "story.json"
-    stored.write_text('{"no": "story"}')
-    result = invoke("diagram", str(stored), "--view", "sequence")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("toolfold: ")
+
+
+@pytest.mark.spec("DIA-1")
+async def test_a_story_that_was_recorded_before_is_drawn_from_its_file(shop: Path) -> None:
+    tools = ToolSet("kept")
+    tools.register_group("g", on_activate=lambda: None)
+    with recording(tools) as recorder:
+        async with tools.open_session() as session:
+            await session.activate("g")
+    (shop / "story.json").write_text(json.dumps(recorder.story.dump()))
+    drawn = run("diagram", "story.json", "--view", "sequence", "--format", "dot", cwd=shop)
+    assert (drawn.returncode, drawn.stdout) == (0, sequence(recorder.story).dot)
+    (shop / "story.json").write_text('{"no": "story"}')
+    refused = run("diagram", "story.json", "--view", "sequence", cwd=shop)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("toolfold: ")
 
 
 @pytest.mark.spec("DIA-1")
