@@ -30,7 +30,7 @@ def build(
     which: Callable[[str], str | None] = shutil.which,
     folder: str | Path = ".",
     limits: Limits | None = None,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = time.time,
 ) -> ToolSet:
     """Return the tools whose programs are found; what is not says the description of its group.
 
@@ -38,7 +38,7 @@ def build(
         which: Finds a program by its name; asked once for each, and not again.
         folder: The working folder: programs start there, and the tools of file_ops stay in it.
         limits: What a program may take.
-        clock: Tells the time in seconds.
+        clock: Tells the time in seconds, alike in all processes that serve a session.
     """
     tools = ToolSet("modern-cli", control="expand_tools")
     at = Files(Path(folder).resolve())

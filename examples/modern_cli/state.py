@@ -1,6 +1,6 @@
-"""The tools of the group mcp: tasks and notes are facts of the session, so they last as long as it does (SPEC SES-5).
+"""The tools of the group mcp: what they keep are facts of the session, so it lasts as long as that does (SPEC SES-5).
 
-Interim results are in the memory of the server, for all sessions and for some time only.
+No session sees what another one keeps.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import define, field
+from attrs import frozen
 
 from toolfold import Context, ToolError
 
 ROOM = 2000
-"""How many characters of JSON the tasks and notes of a session may take: they travel with the session's handle."""
-
-CACHED = 1000
-"""How many interim results are kept; the oldest make room."""
+"""How many characters of JSON all that a session keeps may take: it travels with the session's handle."""
 
 CREDENTIALS = ("GH_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "KUBECONFIG", "REGISTRY_AUTH_FILE", "SSH_AUTH_SOCK")
 
 Task = tuple[int, str, str]
 Note = tuple[str, str, str]
+Result = tuple[str, float, str]
 
 
 def mcp_auth_check() -> dict[str, bool]:
@@ -81,28 +79,32 @@ def mcp_context_list(values: dict[str, Any], context: Context) -> dict[str, Any]
     return {"keys": [key for scope, key, _ in _notes(context) if scope == values["scope"]]}
 
 
-@define
+@frozen
 class Cache:
-    """Interim results with the time at which each is forgotten."""
+    """Interim results of a session, each with the time at which it is forgotten; the oldest make room for new ones."""
 
     clock: Callable[[], float]
-    kept: dict[str, tuple[float, str]] = field(factory=dict[str, tuple[float, str]])
 
-    def mcp_cache_get(self, values: dict[str, Any]) -> str:
+    def mcp_cache_get(self, values: dict[str, Any], context: Context) -> str:
         """Return a result that is still kept."""
-        until, value = self.kept.get(values["key"], (0.0, ""))
-        if until <= self.clock():
-            self.kept.pop(values["key"], None)
-            raise ToolError(f"Nothing is kept as {values['key']!r}, or not any more.")
-        return value
+        for key, _, value in self.kept(context):
+            if key == values["key"]:
+                return value
+        raise ToolError(f"Nothing is kept as {values['key']!r}, or not any more.")
 
-    def mcp_cache_set(self, values: dict[str, Any]) -> str:
+    def mcp_cache_set(self, values: dict[str, Any], context: Context) -> str:
         """Keep a result, in place of one of the same key."""
-        self.kept.pop(values["key"], None)
-        while len(self.kept) >= CACHED:
-            del self.kept[next(iter(self.kept))]
-        self.kept[values["key"]] = (self.clock() + values["ttl_secs"], values["value"])
+        others = [result for result in self.kept(context) if result[0] != values["key"]]
+        result = (values["key"], self.clock() + values["ttl_secs"], values["value"])
+        while others and not _fits(context, "cache", (*others, result)):
+            del others[0]
+        _keep(context, "cache", (*others, result))
         return f"Kept for {values['ttl_secs']} seconds."
+
+    def kept(self, context: Context) -> list[Result]:
+        """Return the results whose time is not over, the oldest first."""
+        results: tuple[Result, ...] = context.facts.get("cache", ())
+        return [result for result in results if result[1] > self.clock()]
 
 
 def _tasks(context: Context) -> tuple[Task, ...]:
@@ -122,10 +124,14 @@ def _task(number: int, context: Context) -> Task:
     return found
 
 
-def _keep(context: Context, name: str, value: tuple[Any, ...]) -> None:
+def _fits(context: Context, name: str, value: tuple[Any, ...]) -> bool:
     facts: Mapping[str, Any] = {**context.facts, name: value}
-    if len(json.dumps(facts)) > ROOM:
-        raise ToolError("There is no room for more tasks and notes in this session; delete or shorten some first.")
+    return len(json.dumps(facts)) <= ROOM
+
+
+def _keep(context: Context, name: str, value: tuple[Any, ...]) -> None:
+    if not _fits(context, name, value):
+        raise ToolError("There is no room for more in this session; delete or shorten some tasks and notes first.")
     context.set_fact(name, value)
 
 

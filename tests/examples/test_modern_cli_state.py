@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from examples.modern_cli import build
-from examples.modern_cli.state import CACHED, CREDENTIALS
+from examples.modern_cli.state import CREDENTIALS
 from tests.examples.callers import WAYS
 from toolfold import Session, ToolSet
 
@@ -217,20 +217,34 @@ async def test_there_is_a_limit_to_what_is_kept_and_reaching_it_loses_nothing(wa
         assert await caller.call("mcp_context_get", {"key": "b"}) == (False, "☃" * 320)
 
 
-@pytest.mark.spec("PRO-4")
-async def test_results_are_kept_for_a_while_and_not_too_many_of_them(folder: Path) -> None:
+@pytest.mark.spec("PRO-4", "SES-5")
+@pytest.mark.parametrize("way", WAYS)
+async def test_results_are_kept_for_a_while_for_the_session_that_kept_them_alone(folder: Path, way: str) -> None:
     now = [0.0]
     tools = build(which=lambda name: None, folder=folder, clock=lambda: now[0])
-    async with tools.open_session(active=["mcp"]) as session, tools.open_session(active=["mcp"]) as other:
-        await done(session, "mcp_cache_set", key="k", value="v", ttl_secs=10)
+    async with WAYS[way](tools) as caller, WAYS[way](tools) as other:
+        for one in (caller, other):
+            await one.call("expand_tools", {"group": "mcp"})
+        assert not (await caller.call("mcp_cache_set", {"key": "k", "value": "v", "ttl_secs": 10}))[0]
         now[0] = 9.0
-        assert await done(other, "mcp_cache_get", key="k") == "v"
+        assert await caller.call("mcp_cache_get", {"key": "k"}) == (False, "v")
+        failed, text = await other.call("mcp_cache_get", {"key": "k"})
+        assert failed
+        assert "Nothing is kept as 'k'" in text
         now[0] = 10.0
-        assert "Nothing is kept as 'k'" in await refused(session, "mcp_cache_get", key="k")
-        for number in range(CACHED + 1):
-            await done(session, "mcp_cache_set", key=str(number), value="v")
+        assert (await caller.call("mcp_cache_get", {"key": "k"}))[0]
+
+
+@pytest.mark.spec("PRO-4")
+async def test_the_oldest_results_make_room_and_one_that_is_too_long_costs_none(folder: Path) -> None:
+    async with tools_in(folder).open_session(active=["mcp"]) as session:
+        for number in range(20):
+            await done(session, "mcp_cache_set", key=str(number), value="v" * 100)
         await refused(session, "mcp_cache_get", key="0")
-        assert await done(session, "mcp_cache_get", key="1") == "v"
+        assert await done(session, "mcp_cache_get", key="19") == "v" * 100
+        assert await done(session, "mcp_cache_get", key="15") == "v" * 100
+        assert "no room" in await refused(session, "mcp_cache_set", key="long", value="v" * 2000)
+        assert await done(session, "mcp_cache_get", key="19") == "v" * 100
 
 
 @pytest.mark.spec("PRO-4")
