@@ -6,7 +6,9 @@ be served too: `toolfold serve examples.assistant:tools`.
 
 from __future__ import annotations
 
-from toolfold import ToolSet
+import json
+
+from toolfold import Context, ToolError, ToolSet
 
 from .calendar import Calendar
 from .mail import Mail
@@ -15,11 +17,19 @@ from .records import register_collections
 NOW = "2026-03-02T08:30"
 """The assistant's time, so that every run is the same."""
 
+ROOM = 2000
+"""How many characters of JSON a conversation may remember: they travel with its handle."""
+
+
+def remembered(context: Context) -> tuple[str, ...]:
+    """Return what was remembered in the conversation so far; it is a fact of its session (SPEC SES-5)."""
+    texts: tuple[str, ...] = context.facts.get("remembered", ())
+    return texts
+
 
 def build() -> ToolSet:
     """Return the tools, with data of their own."""
     tools = ToolSet("assistant", control="load_tool_group", on_hidden="hint")
-    remembered: list[str] = []
 
     @tools.tool()
     def get_current_time() -> str:
@@ -27,15 +37,18 @@ def build() -> ToolSet:
         return NOW
 
     @tools.tool()
-    def remember(text: str) -> str:
+    def remember(text: str, context: Context) -> str:
         """Remember something for later in the conversation."""
-        remembered.append(text)
+        kept = (*remembered(context), text)
+        if len(json.dumps(kept)) > ROOM:
+            raise ToolError("There is no room for that; remember something shorter.")
+        context.set_fact("remembered", kept)
         return "Noted."
 
     @tools.tool()
-    def recall(words: str = "") -> list[str]:
+    def recall(context: Context, words: str = "") -> list[str]:
         """Tell what was remembered and contains some words."""
-        return [text for text in remembered if words.lower() in text.lower()]
+        return [text for text in remembered(context) if words.lower() in text.lower()]
 
     tools.include(Mail())
     tools.include(Calendar())

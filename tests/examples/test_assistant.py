@@ -253,3 +253,27 @@ async def test_it_is_served_by_the_command_line(era: Literal["legacy", "auto"]) 
         assert not (await client.call("load_tool_group", {"group_name": "mail"}))[0]
         assert "mail_search" in await client.names()
         assert not (await client.call("mail_search", {"label": "unread"}))[0]
+
+
+@pytest.mark.spec("SES-5", "SES-1")
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_is_remembered_is_recalled_in_that_conversation_alone(way: str) -> None:
+    tools = build()
+    async with WAYS[way](tools) as client, WAYS[way](tools) as other:
+        failed, text = await client.call("remember", {"text": "Ada likes tea"})
+        assert (failed, text.splitlines()[0]) == (False, "Noted.")
+        failed, text = await client.call("recall", {"words": "TEA"})
+        assert (failed, "Ada likes tea" in text) == (False, True)
+        assert "Ada" not in (await other.call("recall", {}))[1]
+        assert (await client.call("remember", {"text": "x" * 3000}))[0]
+        assert "Ada likes tea" in (await client.call("recall", {}))[1]
+
+
+@pytest.mark.spec("PER-1", "GRP-6")
+async def test_what_is_remembered_goes_on_after_a_restart() -> None:
+    async with Conversation(build()) as conversation:
+        await conversation.execute([("remember", {"text": "Ada likes tea"})])
+        stored = conversation.dump()
+    async with Conversation.restore(build(), stored) as restored:
+        (result,) = await restored.execute([("recall", {})])
+        assert "Ada likes tea" in result.text
