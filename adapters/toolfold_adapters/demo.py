@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from toolfold import ToolError, ToolSet
+from toolfold import ToolError, ToolSet, WireNames
 
 from .tokens import approximate_tokens, cost
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mcp import Client
 
 OPENED = (
-    *("catalog.describe", "catalog.search", "catalog.similar"),
-    *("catalog.deactivate", "catalog.loans.activate"),
+    *("catalog__describe", "catalog__search", "catalog__similar"),
+    *("catalog__deactivate", "catalog__loans__activate"),
 )
 TITLES = ("A Field Guide to Mosses", "The Clockmaker's Atlas", "Tides and Timetables")
 
@@ -241,9 +241,9 @@ async def story(tell: Callable[[Told], None]) -> None:
 async def _first_list(desk: Desk, tools: ToolSet) -> Told:
     own = [spec for spec in tools.catalog.tools.values() if spec.control is None]
     names, _ = await desk.look()
-    desk.tokens[-1] = everything = cost(own)
+    desk.tokens[-1] = everything = cost(own, WireNames().to_wire)
     shown = sorted(names & {spec.name for spec in own})
-    openers = {name for name in names if name.endswith(".activate")}
+    openers = {name for name in names if name.endswith("__activate")}
     more = sorted(names - openers - {*shown})
     return await desk.tell(
         "A client connects and lists",
@@ -259,10 +259,10 @@ async def _first_list(desk: Desk, tools: ToolSet) -> Told:
 
 
 async def _hidden(desk: Desk) -> Told:
-    answered, text = await desk.call("catalog.search", words="atlas")
+    answered, text = await desk.call("catalog__search", words="atlas")
     return await desk.tell(
         "A tool of a closed group does not exist",
-        "tools/call catalog.search",
+        "tools/call catalog__search",
         [text],
         {"the call is refused with -32602": not answered and text.startswith("error -32602")},
         notices=0,
@@ -271,11 +271,11 @@ async def _hidden(desk: Desk) -> Told:
 
 async def _open(desk: Desk) -> Told:
     before, _ = await desk.look()
-    went_well, text = await desk.call("catalog.activate")
+    went_well, text = await desk.call("catalog__activate")
     new = (await desk.look())[0] - before
     return await desk.tell(
         "Opening a group",
-        "tools/call catalog.activate",
+        "tools/call catalog__activate",
         [text],
         {
             "the activator answers": went_well,
@@ -286,10 +286,10 @@ async def _open(desk: Desk) -> Told:
 
 
 async def _use(desk: Desk) -> Told:
-    went_well, text = await desk.call("catalog.search", words="atlas")
+    went_well, text = await desk.call("catalog__search", words="atlas")
     return await desk.tell(
         "Its tools work now",
-        'tools/call catalog.search {"words": "atlas"}',
+        'tools/call catalog__search {"words": "atlas"}',
         [text],
         {"the search finds the title": went_well and TITLES[1] in text},
         notices=0,
@@ -297,11 +297,11 @@ async def _use(desk: Desk) -> Told:
 
 
 async def _nested(desk: Desk) -> Told:
-    opened, text = await desk.call("catalog.loans.activate")
-    lent, answer = await desk.call("catalog.loans.lend", title=TITLES[1], member="Ada")
+    opened, text = await desk.call("catalog__loans__activate")
+    lent, answer = await desk.call("catalog__loans__lend", title=TITLES[1], member="Ada")
     return await desk.tell(
         "A group inside it opens the same way",
-        "tools/call catalog.loans.activate, then catalog.loans.lend",
+        "tools/call catalog__loans__activate, then catalog__loans__lend",
         [_first_line(text), answer],
         {"the inner group opens": opened, "its tool answers": lent and "Ada" in answer},
         notices=1,
@@ -309,21 +309,21 @@ async def _nested(desk: Desk) -> Told:
 
 
 async def _rollback(desk: Desk) -> Told:
-    opened, _ = await desk.call("stocktake.activate")
+    opened, _ = await desk.call("stocktake__activate")
     before, _ = await desk.look()
     desk.journal.clear()
-    went_well, text = await desk.call("vault.activate")
+    went_well, text = await desk.call("vault__activate")
     after, _ = await desk.look()
     hooks = list(desk.journal)
     return await desk.tell(
         "A hook fails, and what was done is undone",
-        "tools/call stocktake.activate, then vault.activate",
+        "tools/call stocktake__activate, then vault__activate",
         [text, "hooks: " + ", ".join(hooks)],
         {
             "the first group opens": opened,
             "the second is refused": not went_well,
             "the hook that had run is undone": hooks == ["shelves: opened", "vault: the lock jams", "shelves: closed"],
-            "the list is the one before": before == after and "stocktake.count" in after,
+            "the list is the one before": before == after and "stocktake__count" in after,
         },
         notices=1,
     )
@@ -331,16 +331,16 @@ async def _rollback(desk: Desk) -> Told:
 
 async def _exclusion(desk: Desk) -> Told:
     desk.journal.clear()
-    went_well, text = await desk.call("vault.activate")
+    went_well, text = await desk.call("vault__activate")
     names, _ = await desk.look()
     hooks = list(desk.journal)
     return await desk.tell(
         "The second try works, and closes the group that it excludes",
-        "tools/call vault.activate",
+        "tools/call vault__activate",
         [_first_line(text), "hooks: " + ", ".join(hooks)],
         {
-            "the group opens": went_well and "vault.hand_out" in names,
-            "the other one is closed": "stocktake.count" not in names,
+            "the group opens": went_well and "vault__hand_out" in names,
+            "the other one is closed": "stocktake__count" not in names,
             "both hooks ran once": hooks == ["shelves: opened", "vault: unlocked"],
         },
         notices=1,
@@ -349,13 +349,13 @@ async def _exclusion(desk: Desk) -> Told:
 
 async def _close(desk: Desk) -> Told:
     desk.journal.clear()
-    closed, text = await desk.call("catalog.deactivate")
-    closed_too, _ = await desk.call("vault.deactivate")
+    closed, text = await desk.call("catalog__deactivate")
+    closed_too, _ = await desk.call("vault__deactivate")
     hooks = list(desk.journal)
     _, tokens = await desk.look()
     return await desk.tell(
         "Closing takes everything inside along",
-        "tools/call catalog.deactivate, then vault.deactivate",
+        "tools/call catalog__deactivate, then vault__deactivate",
         [text, "hooks: " + ", ".join(hooks)],
         {
             "both close": closed and closed_too,

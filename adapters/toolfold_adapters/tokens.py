@@ -15,6 +15,7 @@ from attrs import frozen
 
 from toolfold import Spec, View
 from toolfold.listing import listed
+from toolfold.names import Spelling
 
 CHARACTERS_PER_TOKEN = 4
 
@@ -28,9 +29,9 @@ def approximate_tokens(value: Any) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def cost(specs: Iterable[Spec]) -> int:
-    """Return about how many tokens the definitions of `specs` are, as clients are shown them."""
-    return sum(approximate_tokens(dict(spec.definition)) for spec in specs)
+def cost(specs: Iterable[Spec], spell: Spelling = str) -> int:
+    """Return about how many tokens the definitions of tools are under the names that `spell` gives them."""
+    return sum(approximate_tokens({**spec.definition, "name": spell(spec.name)}) for spec in specs)
 
 
 @frozen(kw_only=True)
@@ -89,11 +90,12 @@ def saved_percent(before: int, after: int) -> float:
     return round(100 * (before - after) / before, 1) if before else 0.0
 
 
-def measure(view: View, extra: Iterable[Spec] = ()) -> Costs:
+def measure(view: View, extra: Iterable[Spec] = (), spell: Spelling = str) -> Costs:
     """Return what the tools cost that a session is given, beside what all tools of its catalog cost (SPEC GWY-5).
 
     Hidden tools count nowhere, since no list ever has them. Control tools count on one side only: without groups there
     would be none. A loader counts among the tools in no group, and so does what an adapter adds to a list, `extra`.
+    `spell` gives tools' names as clients know them.
     """
     catalog = view.snapshot.catalog
     before: dict[str | None, list[Spec]] = {None: [], **{group.path: [] for group in catalog.groups}}
@@ -110,8 +112,8 @@ def measure(view: View, extra: Iterable[Spec] = ()) -> Costs:
                 path=path,
                 tools=len(before[path]),
                 listed=len(after[path]),
-                before=cost(before[path]),
-                after=cost(after[path]),
+                before=cost(before[path], spell),
+                after=cost(after[path], spell),
             )
             for path in before
         )

@@ -17,6 +17,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from .catalog import Handler, Spec
 from .errors import InvalidArguments, InvalidDefinition, ProtocolError, ToolError
+from .names import Spelling
 from .schema import Arguments, Output, hints_of, signature_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolfold")
 
-Spelling = Callable[[str], str]
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 

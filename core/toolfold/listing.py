@@ -17,7 +17,7 @@ from .catalog import KINDS, Kind, Spec, bits
 from .errors import InvalidCursor
 from .machine import State, region
 from .modes import shown
-from .names import is_text
+from .names import Spelling, is_text
 from .snapshot import Snapshot
 from .visibility import View, available
 
@@ -93,7 +93,12 @@ def changes(before: View, after: View) -> frozenset[Kind]:
 
 
 def page_of(
-    view: View, kind: Kind, cursor: str | None = None, size: int | None = None, extra: tuple[Spec, ...] = ()
+    view: View,
+    kind: Kind,
+    cursor: str | None = None,
+    size: int | None = None,
+    extra: tuple[Spec, ...] = (),
+    spell: Spelling = str,
 ) -> Page:
     """Return one page of the list (SPEC LST-1, LST-2).
 
@@ -103,20 +108,23 @@ def page_of(
         cursor: Where the page before ended, or `None` for the first page.
         size: The greatest number of items in a page, or `None` for all.
         extra: What an adapter lists beside the catalog's own.
+        spell: Gives a tool's name as the client knows it: the name that the list is in order of.
 
     Raises:
         InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
     """
-    if cursor is None and size is None and not extra and not outlook(view, kind).undecided:
+    if kind != "tool":
+        spell = str
+    if cursor is None and size is None and not extra and spell is str and not outlook(view, kind).undecided:
         return outlook(view, kind).page
-    items = _sorted([*listed(view, kind), *extra]) if extra else listed(view, kind)
+    items = _in_order(view, kind, extra, spell)
     issuer = f"{view.snapshot.catalog.name}/{kind}"
     start = 0
     if cursor is not None:
-        start = bisect_right(items, _decode(cursor, issuer), key=lambda spec: spec.name)
+        start = bisect_right(items, _decode(cursor, issuer), key=lambda spec: spell(spec.name))
     if size is None or start + size >= len(items):
         return Page(items[start:])
-    return Page(items[start : start + size], _encode(items[start + size - 1].name, issuer))
+    return Page(items[start : start + size], _encode(spell(items[start + size - 1].name), issuer))
 
 
 def group_infos(snapshot: Snapshot) -> tuple[GroupInfo, ...]:
@@ -164,8 +172,22 @@ def _alike(one: Spec, other: Spec) -> bool:
     )
 
 
-def _sorted(specs: list[Spec]) -> tuple[Spec, ...]:
-    return tuple(sorted(specs, key=lambda spec: spec.name))
+def _in_order(view: View, kind: Kind, extra: tuple[Spec, ...], spell: Spelling) -> tuple[Spec, ...]:
+    """Return all that is listed, and `extra`, in order of spelled name; worked out once per snapshot if it can be."""
+    items = listed(view, kind)
+    if not extra and spell is str:
+        return items
+    if outlook(view, kind).undecided:
+        return _sorted([*items, *extra], spell)
+    memo, key = view.snapshot.memo, (kind, extra, spell)
+    if key not in memo:
+        memo[key] = _sorted([*items, *extra], spell)
+    ordered: tuple[Spec, ...] = memo[key]
+    return ordered
+
+
+def _sorted(specs: list[Spec], spell: Spelling = str) -> tuple[Spec, ...]:
+    return tuple(sorted(specs, key=lambda spec: spell(spec.name)))
 
 
 def _encode(name: str, issuer: str) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .errors import ConfigError, InvalidName, ToolNotFound
 
 SEPARATOR = "."
 MAX_SEGMENT = 64
 MAX_NAME = 128
+WIRE_SEPARATOR = "__"
+WIRE_LENGTH = 64
+"""What every known client accepts: names of 1 to 64 of A-Z a-z 0-9 _ - (SPEC NAM-6)."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ALPHABET = "use 1 to 64 of the characters A-Z a-z 0-9 _ -"
 
@@ -49,6 +52,10 @@ def split_name(name: str) -> tuple[str, str]:
     return group, base
 
 
+Spelling = Callable[[str], str]
+"""Gives a tool's name as a caller knows it."""
+
+
 def ancestors(path: str) -> list[str]:
     """Return the paths above `path`, topmost first."""
     segments = path.split(SEPARATOR)
@@ -73,7 +80,7 @@ class WireNames:
         max_length: How many characters a name on the wire may have.
     """
 
-    def __init__(self, separator: str = SEPARATOR, max_length: int = MAX_NAME) -> None:
+    def __init__(self, separator: str = WIRE_SEPARATOR, max_length: int = WIRE_LENGTH) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,8}", separator):
             raise ConfigError(f"{separator!r} can't separate names on the wire: use 1 to 8 of A-Z a-z 0-9 _ - .")
         self.separator = separator

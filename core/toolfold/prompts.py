@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .control import line_of
-from .dispatch import Spelling
-from .names import SEPARATOR
+from .names import SEPARATOR, Spelling
 
 if TYPE_CHECKING:
     from .session import Session

@@ -16,7 +16,7 @@ import anyio
 
 from . import dispatch
 from .catalog import Catalog, Kind, Profile, Spec
-from .dispatch import Context, Progress, Spelling, ToolResult, no_progress
+from .dispatch import Context, Progress, ToolResult, no_progress
 from .errors import (
     HookFailed,
     InvalidDefinition,
@@ -27,7 +27,7 @@ from .errors import (
 from .listing import GroupInfo, Page, changes, group_infos, listed, page_of
 from .machine import Plan, Step, everything_left, plan
 from .modes import narrowed
-from .names import is_text
+from .names import Spelling, is_text
 from .observe import (
     Change,
     Committed,
@@ -240,11 +240,14 @@ class Session:
         """Return a page of the tools that are listed now (SPEC LST-1, LST-2); raises `InvalidCursor`."""
         return self.list("tool", cursor)
 
-    def list(self, kind: Kind, cursor: str | None = None, extra: tuple[Spec, ...] = ()) -> Page:
-        """Return a page of what is listed of a kind, and of `extra` beside it; see `list_tools` (SPEC REG-9)."""
+    def list(self, kind: Kind, cursor: str | None = None, extra: tuple[Spec, ...] = (), spell: Spelling = str) -> Page:
+        """Return a page of what is listed of a kind, and of `extra` beside it; see `list_tools` (SPEC REG-9).
+
+        `spell` gives the names that the list is in order of.
+        """
         self._check_open()
         self._tools.pool.touch(self)
-        return page_of(self.view(), kind, cursor, self._tools.page_size, extra)
+        return page_of(self.view(), kind, cursor, self._tools.page_size, extra, spell)
 
     def listed_names(self) -> tuple[str, ...]:
         """Return the names of all tools that are listed now."""

@@ -118,7 +118,11 @@ class Fixture:
         self._under_way = 0
         self._add_own(self._tools.present)
         self.server: Server[Any] = build_server(
-            cast(ToolSet, self._tools), call_tool=CALL_TOOL, legacy_call_tool=call_tool
+            cast(ToolSet, self._tools),
+            separator=".",
+            max_name_length=128,
+            call_tool=CALL_TOOL,
+            legacy_call_tool=call_tool,
         )
         self.server.middleware.append(self._count)
 

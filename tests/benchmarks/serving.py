@@ -74,13 +74,13 @@ async def _calls(samples: int) -> list[Row]:
 async def _compare(client: Client, samples: int) -> list[Row]:
     """Call the root tool directly and through, and a group's tool through, turn by turn."""
     await client.list_tools()  # a client lists by itself when it calls what it hasn't seen listed
-    opened = await client.call_tool("g0.activate", {})
+    opened = await client.call_tool("g0__activate", {})
     handle = (opened.meta or {}).get("dev.toolfold/handle")
     under: dict[str, Any] = {"arguments": ARGUMENTS} if handle is None else {"arguments": ARGUMENTS, "handle": handle}
     calls: list[tuple[str, dict[str, Any]]] = [
         ("echo", ARGUMENTS),
         ("call_tool", {"name": "echo", **under}),
-        ("call_tool", {"name": "g0.echo", **under}),
+        ("call_tool", {"name": "g0__echo", **under}),
     ]
     expected = [types.TextContent(text=json.dumps(ARGUMENTS))]
     times: list[list[float]] = [[] for _ in calls]
@@ -206,7 +206,7 @@ async def _sessions(url: str, which: Which, number: int) -> list[str]:
 
     async def work(first: int) -> None:
         for index in range(first, number, AT_ONCE):
-            tool = f"g{index % GROUPS}.activate" if which == "toolfold" else "echo"
+            tool = f"g{index % GROUPS}__activate" if which == "toolfold" else "echo"
             arguments = {} if which == "toolfold" else ARGUMENTS
             try:
                 await _session(http, f"{url}/mcp", tool, arguments)

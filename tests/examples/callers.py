@@ -8,8 +8,8 @@ from mcp import Client
 from mcp.client import IncomingMessage
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.support import build_server
 from toolfold import Session, ToolNotFound, ToolSet
-from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.through import HANDLE_META
 
 CHANGED = "notifications/tools/list_changed"

@@ -16,11 +16,10 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.support import PATIENCE
+from tests.adapters.mcp.support import PATIENCE, build_server
 from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Answer, Connect, connected
 from tests.examples.hub import AT_FIRST, FILE_TOOLS, GROUPS, Hub, done, open_groups, opened, refused
 from toolfold import Session, ToolSet
-from toolfold_adapters.mcp import build_server
 
 TOLD = ["in process", "legacy"]
 """The ways in which a client is told that its list has changed; in the modern era lists do not change through calls."""

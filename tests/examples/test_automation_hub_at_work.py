@@ -290,7 +290,7 @@ def test_inspecting_it_shows_groups_in_groups_their_tools_and_the_exclusion() ->
 @pytest.mark.spec("DEL-10", "HOOK-9")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 async def test_it_is_served_by_the_command_line(era: Any) -> None:
-    command = [*PROGRAM[1:], "serve", "examples.automation_hub:tools"]
+    command = [*PROGRAM[1:], "serve", "examples.automation_hub:tools", "--separator", "."]
     environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
     server = StdioServerParameters(command=PROGRAM[0], args=command, cwd=ROOT, env=environment)
     async with connected(server, era) as client:

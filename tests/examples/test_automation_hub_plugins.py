@@ -5,10 +5,9 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from tests.adapters.mcp.support import PATIENCE
+from tests.adapters.mcp.support import PATIENCE, build_server
 from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Connect, connected
 from tests.examples.hub import Hub, done, opened, plugin
-from toolfold_adapters.mcp import build_server
 
 
 @pytest.mark.spec("REG-5", "REG-7", "NTF-3", "KIT-7")

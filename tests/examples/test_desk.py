@@ -7,7 +7,7 @@ from pathlib import Path
 from mcp import Client
 
 from examples.desk import tools
-from toolfold_adapters.mcp import build_server
+from tests.adapters.mcp.support import build_server
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,10 +14,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from examples.toolkit import build
-from tests.adapters.mcp.support import PATIENCE, client_of, names_of, target_of
+from tests.adapters.mcp.support import PATIENCE, build_server, client_of, names_of, target_of
 from tests.examples.callers import UNKNOWN, WAYS, connected, in_process
 from toolfold import ToolSet
-from toolfold_adapters.mcp import build_server
 
 ROOT = Path(__file__).parents[2]
 MODERN = "2026-07-28"

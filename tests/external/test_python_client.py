@@ -11,9 +11,8 @@ from mcp import Client, MCPError
 from mcp_types import INVALID_PARAMS
 
 from tests.adapters.mcp.desk import make_desk
-from tests.adapters.mcp.support import client_of, names_of
+from tests.adapters.mcp.support import build_server, client_of, names_of
 from tests.external.support import DESK, definitions, served
-from toolfold_adapters.mcp import build_server
 
 TRANSPORTS = ["memory", "stdio", "http"]
 MODERN = "2026-07-28"

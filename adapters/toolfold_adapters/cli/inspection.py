@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from toolfold import GroupInfo, Snapshot, Spec, Step, ToolSet, View, plan
+from toolfold import GroupInfo, Snapshot, Spec, Step, ToolSet, View, WireNames, plan
 from toolfold.listing import group_infos, listed
 
 from ..targets import GatewayOptions, Target, open_target
@@ -136,8 +136,12 @@ def costs_over_mcp(view: View) -> tuple[Costs, int | None]:
     if not view.snapshot.catalog.groups:
         costs = measure(view)
         return costs, costs.after
-    costs = measure(view, [CallThrough(CALL_TOOL, with_handle=False).spec])
-    shown = [with_handle(spec.definition) if spec.control else dict(spec.definition) for spec in listed(view, "tool")]
+    spell = WireNames().to_wire
+    costs = measure(view, [CallThrough(CALL_TOOL, with_handle=False).spec], spell)
+    shown = [
+        {**(with_handle(spec.definition) if spec.control else spec.definition), "name": spell(spec.name)}
+        for spec in listed(view, "tool")
+    ]
     shown.append(dict(CallThrough(CALL_TOOL, with_handle=True).spec.definition))
     return costs, sum(map(approximate_tokens, shown))
 

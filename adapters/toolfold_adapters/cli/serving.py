@@ -9,6 +9,7 @@ import click
 from attrs import frozen
 
 from toolfold import ToolSet
+from toolfold.names import WIRE_SEPARATOR
 
 from ..targets import GatewayOptions, Opened, Target, open_target
 from .inspection import costs_over_mcp, print_profiles, view_at_start
@@ -54,7 +55,9 @@ class Serving:
 @click.option("--profile", metavar="NAME", help="The profile that clients are served under.")
 @click.option("--active", metavar="GROUPS", default="", callback=paths, help="Groups to begin with, by commas.")
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and end.")
-@click.option("--separator", default=".", show_default=True, help="Stands for the dot in names that clients see.")
+@click.option(
+    "--separator", default=WIRE_SEPARATOR, show_default=True, help="Stands for the dot in names that clients see."
+)
 @click.pass_context
 def serve_target(ctx: click.Context, /, targets: tuple[str, ...], list_profiles: bool, **said: Any) -> None:
     """Serve a TARGET's tools to MCP clients, in groups that open and close.

@@ -253,7 +253,7 @@ class Conversation:
 
     def tokens(self) -> Tokens:
         """Return about what the tools of the next turn cost, section of the prompt included, and all tools (AGT-4)."""
-        costs = measure(self._view())
+        costs = measure(self._view(), spell=self._speller.spell)
         section = prompt_section(self._session, spell=self._speller.spell)
         return Tokens(costs.after + approximate_tokens(section), costs.before)
 

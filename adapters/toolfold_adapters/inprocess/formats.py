@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from toolfold import ConfigError, Spec
-from toolfold.dispatch import Spelling
+from toolfold.names import Spelling
 
 Format = Literal["anthropic", "openai", "openai_responses"]
 Definition = dict[str, Any]

@@ -14,7 +14,7 @@ from attrs import frozen
 from pydantic_core import to_jsonable_python
 
 from toolfold import Catalog, Snapshot, Step, ToolfoldError, plan
-from toolfold.dispatch import Spelling
+from toolfold.names import Spelling
 from toolfold.schema import table
 
 

@@ -107,7 +107,7 @@ class Disclosure:
         """Return a page of what is in no group."""
         catalog = self._start(ctx).catalog.ungrouped
         view = self._tools.view_of(Snapshot.of(catalog))
-        return self._renderer.page(page_of(view, kind, cursor, self._tools.page_size), kind)
+        return self._renderer.page(page_of(view, kind, cursor, self._tools.page_size, spell=self._wire.to_wire), kind)
 
     def groups(self, ctx: Any) -> dict[str, Any]:
         """Return the groups at root; those inside of others are found by `group`."""

@@ -79,7 +79,7 @@ class SessionDelivery:
         """Return a page of what the session lists."""
         async with self._request(server, ctx) as session:
             extra = (self._through.spec,) if self._through and kind == "tool" and session.catalog.groups else ()
-            return self._renderer.page(session.list(kind, cursor, extra), kind)
+            return self._renderer.page(session.list(kind, cursor, extra, self._wire.to_wire), kind)
 
     async def call(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers in the session."""

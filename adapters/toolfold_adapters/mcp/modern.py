@@ -92,7 +92,7 @@ class HandleDelivery:
         except STALE as error:
             raise _stale(error) from error
         extra = (self._through.spec,) if kind == "tool" and snapshot.catalog.groups else ()
-        page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra)
+        page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra, self._wire.to_wire)
         shown = self._renderer.page(page, kind)
         own = handle is not None or by_header(ctx.request) or snapshot.catalog.shelves[kind].changing
         return {**shown, "cacheScope": "private"} if own else shown

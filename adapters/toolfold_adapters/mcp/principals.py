@@ -111,7 +111,10 @@ class PrincipalDelivery:
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of the caller's list."""
         session = await self._session(ctx)
-        return {**self._renderer.page(session.list(kind, cursor), kind), "cacheScope": "private"}
+        return {
+            **self._renderer.page(session.list(kind, cursor, spell=self._wire.to_wire), kind),
+            "cacheScope": "private",
+        }
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers in the caller's session."""

@@ -17,6 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolfold import ConfigError, Profile, ToolNotFound, ToolSet, WireNames, __version__
 from toolfold.catalog import Kind
+from toolfold.names import WIRE_LENGTH, WIRE_SEPARATOR
 from toolfold.observe import Event, ListsAnnounced
 
 from .disclose import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams, declares, require
@@ -57,7 +58,8 @@ def build_server(
     tools: ToolSet,
     *,
     delivery: Delivery = "auto",
-    separator: str = ".",
+    separator: str = WIRE_SEPARATOR,
+    max_name_length: int = WIRE_LENGTH,
     profile: str | Profile | None = None,
     active: Iterable[str] = (),
     instructions: str | None = None,
@@ -80,7 +82,9 @@ def build_server(
         tools: What to deliver. Its name is the server's.
         delivery: `"auto"`: by the era of each request. `"principal"`: the same, but modern lists follow the
             authenticated caller (SPEC DEL-6).
-        separator: What stands for the dot in names on the wire (SPEC NAM-6).
+        separator: What stands for the dot in names on the wire (SPEC NAM-6). Several clients refuse dots; `"."` gives
+            the names of the catalog.
+        max_name_length: How many characters a tool's name may have on the wire; several clients refuse more than 64.
         profile: The profile that sessions are opened under (SPEC PRO-1).
         active: More groups that sessions begin with.
         instructions: What the server tells clients about itself; how groups are opened is added.
@@ -99,7 +103,7 @@ def build_server(
     """
     if delivery not in get_args(Delivery):
         raise ConfigError(f'There is no delivery {delivery!r}; use "auto" or "principal".')
-    wire = WireNames(separator)
+    wire = WireNames(separator, max_name_length)
     built = Selection(tools.profile(profile), tuple(active))
     built.start(tools)
     kept = KeptSessions(handle_lifetime, max_handles, time.monotonic)

@@ -16,7 +16,7 @@ from attrs import evolve
 
 from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, LeftOut, Operation, Setup, TargetFailed
 
-from .description import Call, Described, Description, infer, is_control, load
+from .description import Call, Described, Description, catalog_name, infer, is_control, load
 from .link import Link
 from .protocol import BEYOND_MODERN, wire_capabilities
 from .replies import Reply
@@ -27,7 +27,8 @@ MOST_GROUPS: Final = 12
 
 CALL_TOOL: Final = "call_tool"
 NO_GROUPS: Final = (
-    "no tool on its list is named like GROUP.activate, so its groups are not known: describe them in a file"
+    "no tool on its list is named like GROUP__activate or GROUP.activate, so its groups are not known: describe them "
+    "in a file"
 )
 NOT_MADE: Final = "the server was not made for the kit"
 
@@ -189,7 +190,7 @@ class AsIsDriver(McpDriver):
         tools = [name for name in names if name in self._described.labels]
         labels = [self._label(name) for name in tools]
         ordered = sorted(labels) if tools == sorted(tools) else labels
-        controls = tuple(name for name in names if self._is_control(name)) if self._inferred else None
+        controls = tuple(catalog_name(name) for name in names if self._is_control(name)) if self._inferred else None
         return Answer(tools=tuple(ordered), controls=controls)
 
     def _names(self, session: Session) -> Sequence[str]:

@@ -16,7 +16,7 @@ A description is data, from a TOML file::
     [[exclusion]]
     groups = ["sandbox", "live"]
 
-or what can be told from a list of tools: names that end in `.activate` and `.deactivate`.
+or what can be told from a list of tools: names that end in `activate` and `deactivate` after a dot or `__`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from typing import Any, cast
 
 from attrs import field, frozen
 
-from toolfold import Catalog, ToolSet
+from toolfold import Catalog, ToolSet, WireNames
+from toolfold.names import WIRE_SEPARATOR
 from toolfold.visibility import Always
 from toolfold.visibility import Group as InGroup
 from toolfold_specs.driver import Group, Setup, Tool
 
 GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate"})
 CALL_KEYS = frozenset({"tool", "arguments"})
+SEPARATORS = (".", WIRE_SEPARATOR)
+"""What may stand between the segments of a tool's name; a group's path always has dots."""
 
 
 class DescriptionError(Exception):
@@ -50,7 +53,8 @@ class Call:
 
     def renamed(self, path: str, other: str) -> Call | None:
         """Return the same for another group, by its path in the tool's name or an argument; None if there is none."""
-        for shown, put in ((path, other), (path.replace(".", "_"), other.replace(".", "_"))):
+        for separator in (*SEPARATORS, "_"):
+            shown, put = path.replace(".", separator), other.replace(".", separator)
             if shown in self.tool:
                 return Call(self.tool.replace(shown, put), self.arguments)
             if shown in self.arguments.values():
@@ -98,7 +102,7 @@ class Description:
             for tool in group.tools:
                 owners.setdefault(tool, []).append(group.path)
         single = {tool: paths[0] for tool, paths in owners.items() if len(paths) == 1}
-        return {tool: f"{path}.{tool.removeprefix(f'{path}.')}" for tool, path in single.items()}
+        return {tool: f"{path}.{_base(tool, path)}" for tool, path in single.items()}
 
 
 def load(path: Path) -> Description:
@@ -117,18 +121,21 @@ def load(path: Path) -> Description:
         raise DescriptionError(f"{path}: {error}") from error
 
 
-def described(tools: ToolSet) -> Description | None:
+def described(tools: ToolSet, separator: str = WIRE_SEPARATOR) -> Description | None:
     """Return what a tool set says of itself: the groups that clients can open, their plain tools, and the exclusions.
+
+    `separator` stands for the dot in the names that clients see.
 
     None if the number of active groups is limited, which a description can't say.
     """
     catalog = tools.catalog
     if catalog.max_active is not None:
         return None
-    calls = _calls(catalog)
+    names = WireNames(separator)
+    calls = _calls(catalog, names)
     groups: dict[str, Described] = {}
     for group in catalog.groups:
-        path, plain = group.path, _plain_tools(catalog, group.path)
+        path, plain = group.path, _plain_tools(catalog, group.path, names)
         opened, parent = calls.get(("activate", path)), group.path.rpartition(".")[0]
         if opened is not None and plain and (not parent or parent in groups):
             groups[path] = Described(path, plain, opened, calls.get(("deactivate", path)))
@@ -138,7 +145,7 @@ def described(tools: ToolSet) -> Description | None:
     return Description(tuple(groups.values()), excluded, relevant_controls=relevant)
 
 
-def _calls(catalog: Catalog) -> dict[tuple[str, str], Call]:
+def _calls(catalog: Catalog, names: WireNames) -> dict[tuple[str, str], Call]:
     """Return the calls that open and close groups, by verb and path."""
     calls: dict[tuple[str, str], Call] = {}
     for spec in catalog.tools.values():
@@ -146,19 +153,20 @@ def _calls(catalog: Catalog) -> dict[tuple[str, str], Call]:
             continue
         role, path = spec.control
         if role != "load":
-            calls[role, path] = Call(spec.name)
+            calls[role, path] = Call(names.to_wire(spec.name))
             continue
         argument = next(iter(spec.input_schema["properties"]))
         for group in catalog.groups:
             if group.controls:
-                calls["activate", group.path] = Call(spec.name, {argument: group.path})
+                calls["activate", group.path] = Call(names.to_wire(spec.name), {argument: group.path})
     return calls
 
 
-def _plain_tools(catalog: Catalog, path: str) -> tuple[str, ...]:
+def _plain_tools(catalog: Catalog, path: str, names: WireNames) -> tuple[str, ...]:
     """Return the tools that are listed while their group is active, and depend on nothing else."""
     own = [spec for spec in catalog.tools.values() if spec.group == path and spec.control is None]
-    return tuple(spec.name for spec in own if spec.rule == InGroup(path) and not spec.hidden and spec.modes is None)
+    plain = (spec for spec in own if spec.rule == InGroup(path) and not spec.hidden and spec.modes is None)
+    return tuple(names.to_wire(spec.name) for spec in plain)
 
 
 def parse(data: Mapping[str, Any]) -> Description:
@@ -192,20 +200,41 @@ def parse(data: Mapping[str, Any]) -> Description:
 
 def is_control(name: str) -> bool:
     """Return whether a name looks like that of a control tool."""
-    return name.endswith((".activate", ".deactivate"))
+    return _controlled(name) is not None
+
+
+def catalog_name(name: str) -> str:
+    """Return the name of a control tool with dots, as it has in a catalog; any other name as it is."""
+    found = _controlled(name)
+    return name if found is None else f"{found[1]}.{found[0]}"
+
+
+def _controlled(name: str) -> tuple[str, str] | None:
+    """Return the verb and the group's path in a control tool's name; None for any other name."""
+    for separator in SEPARATORS:
+        group, _, verb = name.rpartition(separator)
+        if group and verb in ("activate", "deactivate"):
+            return verb, group.replace(separator, ".")
+    return None
+
+
+def _base(tool: str, path: str) -> str:
+    """Return the name of a tool without the path of its group, if it begins with that."""
+    for separator in SEPARATORS:
+        prefix = path.replace(".", separator) + separator
+        if tool.startswith(prefix):
+            return tool.removeprefix(prefix)
+    return tool
 
 
 def infer(names: Iterable[str]) -> Description:
     """Return what the names of tools tell: groups by names like `files.edit.activate`; tools remain to be found."""
-    names = set(names)
-    paths = sorted((name.removesuffix(".activate") for name in names if name.endswith(".activate")), key=_canonical)
+    calls = {found: Call(name) for name in sorted(names) if (found := _controlled(name)) is not None}
+    paths = sorted((path for verb, path in calls if verb == "activate"), key=_canonical)
     kept = [path for path in paths if "." not in path or path.rpartition(".")[0] in paths]
-    return Description(tuple(_inferred(path, names) for path in kept))
-
-
-def _inferred(path: str, names: set[str]) -> Described:
-    deactivator = f"{path}.deactivate"
-    return Described(path, (), Call(f"{path}.activate"), Call(deactivator) if deactivator in names else None)
+    return Description(
+        tuple(Described(path, (), calls["activate", path], calls.get(("deactivate", path))) for path in kept)
+    )
 
 
 def _canonical(path: str) -> list[str]:

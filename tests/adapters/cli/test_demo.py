@@ -27,7 +27,7 @@ def test_it_ends_with_0_without_a_terminal_or_colours(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
     assert done.stdout.count("✓") == 8
-    assert "error -32602: Unknown tool: catalog.search" in done.stdout
+    assert "error -32602: Unknown tool: catalog__search" in done.stdout
     assert "All 8 steps went as they should." in done.stdout
 
 

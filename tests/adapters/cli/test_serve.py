@@ -74,8 +74,8 @@ async def test_a_tool_set_is_served_over_stdio_in_either_era(shop: Path, mode: L
         async with Client(server("serve", "shop:tools", "--profile", "till", cwd=shop), mode=mode) as client:
             assert client.server_info is not None
             assert client.server_info.name == "shop"
-            assert "orders.place" in {tool.name for tool in (await client.list_tools()).tools}
-            result = await client.call_tool("orders.place", {"item": "tea", "count": 2})
+            assert "orders__place" in {tool.name for tool in (await client.list_tools()).tools}
+            result = await client.call_tool("orders__place", {"item": "tea", "count": 2})
             assert getattr(result.content[0], "text", "") == "2 of tea"
 
 
@@ -84,7 +84,7 @@ def test_standard_output_carries_the_protocol_alone_whatever_is_printed(shop: Pa
     (shop / "loud.py").write_text("import os\nprint('imported')\nos.system('echo a child')\nfrom shop import tools\n")
     with started("serve", "loud:tools", "--active", "orders", cwd=shop) as process:
         greet(process)
-        call = {"method": "tools/call", "params": {"name": "orders.place", "arguments": {"item": "tea"}}}
+        call = {"method": "tools/call", "params": {"name": "orders__place", "arguments": {"item": "tea"}}}
         assert ask(process, call)["result"]["content"] == [{"type": "text", "text": "1 of tea"}]
         status, out, err = hang_up(process)
         assert (status, out) == (0, "")
@@ -125,10 +125,10 @@ def test_a_target_that_cannot_be_opened_ends_with_1_and_nothing_on_standard_outp
 
 
 def test_a_separator_is_put_into_names(shop: Path) -> None:
-    with started("serve", "shop:tools", "--separator", "__", cwd=shop) as process:
+    with started("serve", "shop:tools", "--separator", "-.-", cwd=shop) as process:
         greet(process)
         names = {tool["name"] for tool in ask(process, {"method": "tools/list"})["result"]["tools"]}
-        assert {"orders__activate", "hours"} <= names
+        assert {"orders-.-activate", "hours"} <= names
         assert hang_up(process)[0] == 0
 
 
@@ -162,7 +162,7 @@ def test_a_command_is_served_and_a_signal_leaves_no_child(shop: Path) -> None:
     with started("serve", "--", *RAW, "words", "pid", cwd=shop) as process:
         greet(process)
         names = {tool["name"] for tool in ask(process, {"method": "tools/list"})["result"]["tools"]}
-        assert {"issue.activate", "search"} <= names
+        assert {"issue__activate", "search"} <= names
         status, _, err = end(process, signal.SIGINT)
         assert status == 130
         assert "Traceback" not in err

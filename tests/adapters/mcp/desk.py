@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -74,4 +75,4 @@ def make_desk(events: list[str] | None = None, log: Path | None = None, **settin
 
 
 if __name__ == "__main__":
-    anyio.run(serve, make_desk(log=Path(sys.argv[1]) if len(sys.argv) > 1 else None))
+    anyio.run(partial(serve, make_desk(log=Path(sys.argv[1]) if len(sys.argv) > 1 else None), separator="."))

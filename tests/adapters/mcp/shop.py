@@ -115,10 +115,10 @@ async def shop_over(transport: str, **options: Any) -> AsyncGenerator[Any]:
 async def _main(transport: str, options: str = "{}") -> None:
     """Serve; over HTTP the URL is printed once it is ready."""
     if transport == "stdio":
-        await serve(make_shop(), **json.loads(options))
+        await serve(make_shop(), separator=".", **json.loads(options))
     else:
         ready = functools.partial(print, flush=True)
-        await serve(make_shop(), transport="http", port=0, on_ready=ready, **json.loads(options))
+        await serve(make_shop(), transport="http", port=0, on_ready=ready, separator=".", **json.loads(options))
 
 
 if __name__ == "__main__":

@@ -11,15 +11,25 @@ from typing import Any
 
 import anyio
 import httpx2
+from anyio.abc import TaskGroup
 from mcp import Client, StdioServerParameters
 from mcp.client import IncomingMessage
+from mcp.server import Server
 
 from toolfold import ToolSet
-from toolfold_adapters.mcp import build_server, serve
+from toolfold_adapters import mcp
 
 DESK = Path(__file__).with_name("desk.py")
 CHANGED = "notifications/tools/list_changed"
 PATIENCE = 10
+
+
+def build_server(tools: ToolSet, **options: Any) -> Server[TaskGroup]:
+    """Return the server of `toolfold_adapters.mcp`, with the catalog's names on the wire unless said otherwise.
+
+    Tests about state then have one name for each tool.
+    """
+    return mcp.build_server(tools, **{"separator": ".", **options})
 
 
 class Listener:
@@ -57,7 +67,7 @@ async def over_http(tools: ToolSet, **options: Any) -> AsyncGenerator[str]:
     send, receive = anyio.create_memory_object_stream[str](1)
 
     async def run() -> None:
-        await serve(tools, transport="http", port=0, on_ready=send.send_nowait, **options)
+        await mcp.serve(tools, transport="http", port=0, on_ready=send.send_nowait, **{"separator": ".", **options})
 
     with send, receive:
         async with anyio.create_task_group() as tasks:

@@ -9,10 +9,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
-from tests.adapters.mcp.support import client_of, names_of
+from tests.adapters.mcp.support import build_server, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through, told
 from toolfold import ConfigError, ToolSet
-from toolfold_adapters.mcp import build_server
 
 ERAS = ("legacy", MODERN)
 OBJECT = {"type": "object"}

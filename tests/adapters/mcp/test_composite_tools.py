@@ -11,13 +11,12 @@ from mcp import Client
 from mcp.client import advertise
 from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.support import client_of, target_of
+from tests.adapters.mcp.support import build_server, client_of, target_of
 from tests.adapters.mcp.test_disclosure import EXTENSION, contents_of
 from tests.adapters.mcp.test_handle_delivery import text_of, through
 from tests.adapters.mcp.test_principals import principals
 from tests.core.modes import Buffers
 from toolfold import Mode, Modes, ToolSet, View, Visibility
-from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.through import HANDLE_META
 
 ERAS = ("legacy", "auto")

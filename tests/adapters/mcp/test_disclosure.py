@@ -15,11 +15,18 @@ from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
-from tests.adapters.mcp.support import PATIENCE, client_of, modern_body, modern_headers, names_of, over_http
+from tests.adapters.mcp.support import (
+    PATIENCE,
+    build_server,
+    client_of,
+    modern_body,
+    modern_headers,
+    names_of,
+    over_http,
+)
 from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, listed_under, opened, text_of, told
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ProtocolError, ToolError, ToolSet, Visibility
-from toolfold_adapters.mcp import build_server
 
 EXTENSION = "io.modelcontextprotocol/groups"
 DECLARED = [advertise(EXTENSION, {})]

@@ -8,9 +8,9 @@ from mcp.client import advertise
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop
+from tests.adapters.mcp.support import build_server
 from tests.adapters.mcp.test_handle_delivery import MODERN
 from toolfold import Profile, ToolSet
-from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("DEL-5")
 

@@ -13,10 +13,10 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.support import build_server
 from tests.core.document_c import CORE, GROUPED, GROUPS, assistant, listed_with
 from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Caller, Connect, connected, in_process
 from toolfold import Profile, ToolSet
-from toolfold_adapters.mcp import build_server
 
 Era = Literal["legacy", "auto"]
 ERAS = ("legacy", "auto")

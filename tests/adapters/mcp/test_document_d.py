@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.support import build_server
 from tests.core.document_d import (
     ARITIES,
     CATEGORIES,
@@ -40,7 +41,6 @@ from toolfold import (
     ToolSet,
     tool,
 )
-from toolfold_adapters.mcp import build_server
 
 Era = Literal["legacy", "auto"]
 

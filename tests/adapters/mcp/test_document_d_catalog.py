@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.adapters.mcp.support import build_server
 from tests.core.document_d import ARGUMENTS, SECTIONS, WRONG_ARGUMENTS, names, shop
 from tests.examples.callers import WAYS, Caller, connected
-from toolfold_adapters.mcp import build_server
 
 Era = Literal["legacy", "auto"]
 

@@ -13,9 +13,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
-from tests.adapters.mcp.support import PATIENCE, client_of, names_of, target_of
+from tests.adapters.mcp.support import PATIENCE, build_server, client_of, names_of, target_of
 from toolfold import Context, ToolSet
-from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp import server as server_module
 from toolfold_adapters.mcp.through import HANDLE_META
 

@@ -9,9 +9,9 @@ import httpx2
 import pytest
 
 from tests.adapters.mcp.desk import make_desk
-from tests.adapters.mcp.support import RawLegacy, modern_body, modern_headers, over_http
+from tests.adapters.mcp.support import RawLegacy, build_server, modern_body, modern_headers, over_http
 from toolfold import ConfigError
-from toolfold_adapters.mcp import build_server, serve
+from toolfold_adapters.mcp import serve
 from toolfold_adapters.mcp.serve import security_settings
 
 pytestmark = pytest.mark.spec("DEL-10")
@@ -77,7 +77,7 @@ async def test_wrong_settings_are_named() -> None:
     with pytest.raises(ConfigError, match="carrier pigeon"):
         await serve(make_desk(), transport="carrier pigeon")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="delivery 'psychic'"):
-        build_server(make_desk(), delivery="psychic")  # type: ignore[arg-type]
+        build_server(make_desk(), delivery="psychic")
     with pytest.raises(ConfigError, match="no profile 'nobody'"):
         build_server(make_desk(), profile="nobody")
 

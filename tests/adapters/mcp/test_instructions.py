@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.adapters.mcp.shop import make_shop
-from tests.adapters.mcp.support import client_of
+from tests.adapters.mcp.support import build_server, client_of
 from toolfold import Loader, ToolSet
-from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.instructions import SHOWN
 
 GROUPS = """Groups:

@@ -11,10 +11,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.manifests import BAD_ENTRIES, BAD_FILES, META, but_one, entry, load, write
-from tests.adapters.mcp.support import client_of, names_of, target_of
+from tests.adapters.mcp.support import build_server, client_of, names_of, target_of
 from tests.examples.callers import connected
 from toolfold import ToolSet
-from toolfold_adapters.mcp import build_server
 
 MODERN = "2026-07-28"
 

@@ -12,6 +12,7 @@ from mcp import Client
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import (
     PATIENCE,
+    build_server,
     client_of,
     modern_body,
     modern_headers,
@@ -21,7 +22,6 @@ from tests.adapters.mcp.support import (
     target_of,
 )
 from toolfold import Context, Profile, ToolSet, Visibility
-from toolfold_adapters.mcp import build_server
 
 MODERN = "2026-07-28"
 TRANSPORTS = ("memory", "stdio", "http")

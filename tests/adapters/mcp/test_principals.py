@@ -22,11 +22,19 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop, shop_over
-from tests.adapters.mcp.support import CHANGED, PATIENCE, Listener, client_of, modern_body, modern_headers, names_of
+from tests.adapters.mcp.support import (
+    CHANGED,
+    PATIENCE,
+    Listener,
+    build_server,
+    client_of,
+    modern_body,
+    modern_headers,
+    names_of,
+)
 from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, text_of, told
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import ToolSet
-from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp import server as server_module
 
 PROMPTS = "notifications/prompts/list_changed"

@@ -12,10 +12,9 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
-from tests.adapters.mcp.support import client_of, modern_body, modern_headers, names_of, over_http
+from tests.adapters.mcp.support import build_server, client_of, modern_body, modern_headers, names_of, over_http
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through, told
 from toolfold import ConfigError, ExclusionConflict, Profile, ToolSet
-from toolfold_adapters.mcp import build_server
 
 ERAS = ("legacy", MODERN)
 STOCK = ["stock.count", "stock.fail", "stock.reject"]

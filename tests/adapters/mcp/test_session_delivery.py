@@ -16,6 +16,7 @@ from tests.adapters.mcp.support import (
     PATIENCE,
     Listener,
     RawLegacy,
+    build_server,
     client_of,
     names_of,
     over_http,
@@ -23,7 +24,6 @@ from tests.adapters.mcp.support import (
     target_of,
 )
 from toolfold import Context, ToolSet
-from toolfold_adapters.mcp import build_server
 
 TRANSPORTS = ("memory", "stdio", "http")
 

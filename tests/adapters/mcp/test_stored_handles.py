@@ -20,10 +20,9 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
-from tests.adapters.mcp.support import PATIENCE, client_of, over_http, stdio_desk, target_of
+from tests.adapters.mcp.support import PATIENCE, build_server, client_of, over_http, stdio_desk, target_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
 from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
-from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp import server as server_module
 from toolfold_adapters.mcp.handles import KeptSessions
 from toolfold_adapters.mcp.selection import Selection, Starts

@@ -13,10 +13,10 @@ from mcp.client import advertise
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
-from tests.adapters.mcp.support import names_of, over_http
+from tests.adapters.mcp.support import build_server, names_of, over_http
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, text_of
 from tests.adapters.mcp.test_stored_handles import callers_of
-from toolfold_adapters.mcp import FollowingClient, build_server
+from toolfold_adapters.mcp import FollowingClient
 
 ERAS = ("legacy", MODERN)
 TRANSPORTS = ("memory", "stdio", "http")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import anyio
@@ -12,9 +13,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.desk import make_desk
-from tests.adapters.mcp.support import client_of, names_of, target_of
+from tests.adapters.mcp.support import build_server, client_of, names_of, target_of
 from toolfold import ConfigError, Context, InputRequired, ProtocolError, ToolfoldError, ToolResult, ToolSet, Visibility
-from toolfold_adapters.mcp import build_server
+from toolfold_adapters import mcp
 from toolfold_adapters.mcp.through import HANDLE_META
 
 ERAS = ("legacy", "2026-07-28")
@@ -309,3 +310,41 @@ async def test_a_handler_that_needs_input_asks_for_it_where_the_era_has_a_way(er
                 assert asked.model_dump(by_alias=True)["resultType"] == "input_required"
                 assert asked.model_dump(by_alias=True)["requestState"] == "s1"
                 assert HANDLE_META not in (asked.meta or {})
+
+
+@pytest.mark.spec("NAM-6")
+async def test_a_server_gives_names_that_every_known_client_accepts_unless_told_otherwise() -> None:
+    tools = make_desk()
+    async with client_of(mcp.build_server(tools), "legacy") as (client, _):
+        names = await names_of(client)
+        assert "database__activate" in names
+        assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in names)
+    async with client_of(mcp.build_server(tools, separator="."), "legacy") as (client, _):
+        assert "database.activate" in await names_of(client)
+
+
+@pytest.mark.spec("NAM-6")
+def test_a_name_that_is_too_long_for_known_clients_is_an_error_when_the_server_is_built() -> None:
+    tools = ToolSet("long")
+    tools.register_group("g" * 40)
+    tools.register("t" * 30, lambda: None, group="g" * 40)
+    with pytest.raises(ConfigError, match=r"72 characters; this wire allows 64"):
+        mcp.build_server(tools)
+    mcp.build_server(tools, max_name_length=128)
+
+
+@pytest.mark.spec("LST-1", "LST-2", "NAM-6")
+@pytest.mark.parametrize("era", ERAS)
+async def test_lists_are_in_order_of_the_names_on_the_wire(era: str) -> None:
+    tools = ToolSet("order", page_size=2)
+    tools.register_group("api")
+    for name, group in (("list", "api"), ("apiZ", None), ("api2", None), ("api_x", None)):
+        tools.register(name, lambda: None, group=group, visibility=Visibility.always())
+    async with client_of(mcp.build_server(tools), era) as (client, _):
+        names, cursor = list[str](), None
+        while names == [] or cursor is not None:
+            page = await client.list_tools(cursor=cursor)
+            names += [tool.name for tool in page.tools]
+            cursor = page.next_cursor
+        assert names == sorted(names)
+        assert {"api__list", "api2", "apiZ", "api_x"} <= set(names)
