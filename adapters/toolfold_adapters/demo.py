@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from toolfold import ToolError, ToolSet, WireNames
+from toolfold.extras import extras_named
 
 from .tokens import approximate_tokens, cost
 
@@ -219,9 +220,10 @@ class Desk:
 
 async def story(tell: Callable[[Told], None]) -> None:
     """Tell the steps of the story as they happen, each checked against what it should come to."""
-    from mcp import Client
+    with extras_named():
+        from mcp import Client
 
-    from .mcp import build_server
+        from .mcp import build_server
 
     journal: list[str] = []
     notices: list[str] = []

@@ -11,7 +11,8 @@ fields.py       schemas in three forms                 catalog_tool.py what ther
 prompts.py      the groups in a system prompt          persist.py   a session's state as JSON, and back
 toolset.py      `ToolSet`, the face of it all     registration.py  what it is told
 statechart.py   the catalog as an explicit hierarchical machine, exported to transitions, SCXML, XState
-names.py, resources.py, observe.py, errors.py          names, URI templates, events, errors
+names.py, resources.py, observe.py          names, URI templates, events
+errors.py, extras.py                        errors, and packages that are not installed
 """
 
 from .catalog import Catalog, GroupSpec, Profile, Spec
@@ -32,6 +33,7 @@ from .errors import (
     InvalidDefinition,
     InvalidName,
     ManifestError,
+    MissingExtra,
     ParentInactive,
     ProtocolError,
     QuotaExceeded,
@@ -77,6 +79,7 @@ __all__ = [
     "Loader",
     "LoaderTexts",
     "ManifestError",
+    "MissingExtra",
     "Mode",
     "Modes",
     "Page",

@@ -23,6 +23,7 @@ __all__ = [
     "InvalidDefinition",
     "InvalidName",
     "ManifestError",
+    "MissingExtra",
     "ParentInactive",
     "ProtocolError",
     "QuotaExceeded",
@@ -192,6 +193,14 @@ class ManifestError(ToolfoldError):
 
 class ConfigError(ToolfoldError):
     """A setting, a configuration file or a combination of them is wrong."""
+
+
+class MissingExtra(ToolfoldError, ModuleNotFoundError):
+    """A package that an extra of the distribution brings is not installed."""
+
+    def __init__(self, name: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f'{name!r} is not installed. Install it with: pip install "toolfold[{extra}]"', name=name)
 
 
 class IllegalEvent(ToolfoldError):

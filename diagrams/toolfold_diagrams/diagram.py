@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from toolfold import Catalog, ConfigError, Session, Snapshot, ToolSet
+from toolfold.extras import extras_named
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -62,6 +63,7 @@ class Diagram:
 
         Raises:
             ConfigError: The picture has no such form, there is no such folder, or Graphviz is missing or fails.
+            MissingExtra: The Python package of Graphviz is missing.
         """
         target = Path(path)
         suffix = target.suffix.lower()
@@ -83,11 +85,10 @@ class Diagram:
 
         Raises:
             ConfigError: Graphviz is missing or fails.
+            MissingExtra: Its Python package is missing.
         """
-        try:
+        with extras_named():
             import graphviz  # pyright: ignore[reportMissingTypeStubs]
-        except ModuleNotFoundError as error:
-            raise ConfigError(f'{INSTALL} And its Python package: pip install "toolfold[diagrams]".') from error
         try:
             content = bytes(graphviz.Source(self.dot).pipe(form, quiet=True))
         except graphviz.ExecutableNotFound as error:

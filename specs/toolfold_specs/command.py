@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolfold import MissingExtra
+from toolfold.extras import extras_named
+
 if TYPE_CHECKING:
     from .kit import Factory
     from .report import Report
@@ -23,7 +26,6 @@ SMOKE_LAYERS = ("exhaustive",)
 SMOKE = 674
 """How many operations the systems of up to three groups take; the layer begins with the smallest."""
 _COMMAND = "toolfold.conform.command"
-EXTRAS = frozenset({"click", "hypothesis", "mcp", "mcp_types", "rich"})
 BOTH = "both"
 
 
@@ -308,7 +310,8 @@ def _console() -> Any:
 def _in_words(with_traceback: bool) -> Generator[None]:
     """Turn what keeps the kit from running into `CannotRun`."""
     try:
-        yield
+        with extras_named():
+            yield
     except (click.ClickException, click.exceptions.Exit):
         raise
     except BrokenPipeError:
@@ -338,13 +341,10 @@ def _debugging() -> bool:
 def _said(error: Exception) -> str:
     from .driver import TargetFailed
     from .expected import ExpectationError
-    from .layers import MissingPackage
     from .replay import ReplayError
     from .targets import TargetError
 
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in EXTRAS:
-        return f'The package {error.name!r} is not installed. Install it with: pip install "toolfold[all]"'
-    if isinstance(error, TargetFailed | ExpectationError | MissingPackage | ReplayError | TargetError):
+    if isinstance(error, MissingExtra | TargetFailed | ExpectationError | ReplayError | TargetError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

@@ -16,15 +16,18 @@ from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
-import uvicorn
-from mcp.server import Server
-from mcp.server.stdio import stdio_server
 
 from toolfold import Context, HookContext, ToolError, ToolfoldError, ToolSet, Visibility
+from toolfold.extras import extras_named
 from toolfold_adapters.mcp import build_server
 
 from .driver import Setup, Tool
 from .drivers.protocol import CLAIMED, CONFIGURE, FACT, OBSERVE, PREFIX, RELEASE, SCRIPT
+
+with extras_named():
+    import uvicorn
+    from mcp.server import Server
+    from mcp.server.stdio import stdio_server
 
 CALL_TOOL = "call_tool"
 HOST = "127.0.0.1"

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from toolfold.extras import extras_named
+
 from .render.story import plain
 from .trial import Progress
 
@@ -20,8 +22,9 @@ def shown_progress(clock: Callable[[], float] = time.monotonic) -> Generator[Pro
     if not sys.stderr.isatty():
         yield _Lines(clock).tell
         return
-    from rich.console import Console
-    from rich.text import Text
+    with extras_named():
+        from rich.console import Console
+        from rich.text import Text
 
     with Console(stderr=True, highlight=False).status(Text("starting")) as status:
         yield lambda text: status.update(Text(plain(text)))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.diagrams.stories import switching
 from tests.diagrams.support import forest, needs_dot, somewhere
-from toolfold import ConfigError, State
+from toolfold import ConfigError, MissingExtra, State
 from toolfold_diagrams import (
     Diagram,
     palette,
@@ -111,7 +111,7 @@ def test_without_graphviz_the_error_says_what_to_install(
 @pytest.mark.spec("DIA-1")
 def test_without_its_python_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "graphviz", None)
-    with pytest.raises(ConfigError, match=r'pip install "toolfold\[diagrams\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install "toolfold\[diagrams\]"'):
         TINY.rendered("svg")
 
 

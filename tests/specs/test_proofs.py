@@ -297,7 +297,7 @@ def test_without_z3_the_command_says_what_to_install(
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "z3", None)
     assert command.main([]) == 2
-    assert "pip install 'toolfold[conformance]'" in capsys.readouterr().err
+    assert 'pip install "toolfold[conformance]"' in capsys.readouterr().err
 
 
 def test_with_z3_the_command_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,30 +13,19 @@ from __future__ import annotations
 
 import sys
 
+from toolfold import MissingExtra
+from toolfold.extras import extras_named
+
 INTERRUPTED = 130
-EXTRAS = frozenset({"click", "mcp", "mcp_types", "rich", "starlette", "uvicorn"})
 
 
 def main() -> None:
     """Run the program `toolfold` with the arguments of this process, and end with its status."""
     try:
-        from .app import program
-
+        with extras_named():
+            from .app import program
         program(prog_name="toolfold")
-    except ModuleNotFoundError as error:
-        if not is_extra(error):
-            raise
-        sys.exit(f"toolfold: {missing_extra(error)}")
+    except MissingExtra as error:
+        sys.exit(f"toolfold: {error}")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-
-
-def is_extra(error: ModuleNotFoundError) -> bool:
-    """Return whether what is missing comes with an extra of this distribution."""
-    return (error.name or "").partition(".")[0] in EXTRAS
-
-
-def missing_extra(error: ModuleNotFoundError) -> str:
-    """Return what to do about a missing extra."""
-    missing = (error.name or "").partition(".")[0]
-    return f'The package {missing!r} is not installed, which this needs. Install it with: pip install "toolfold[all]"'

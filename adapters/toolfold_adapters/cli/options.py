@@ -15,9 +15,9 @@ import anyio
 import click
 
 from toolfold import ConfigError, ToolfoldError
+from toolfold.extras import extras_named
 
 from ..targets import GatewayOptions, Target, parse_target
-from . import is_extra, missing_extra
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -140,7 +140,8 @@ def run(job: Callable[[], Any]) -> Any:
 def failing() -> Generator[None]:
     """Turn errors from within into `Failed`, in words, and with a traceback only if one was asked for."""
     try:
-        yield
+        with extras_named():
+            yield
     except click.ClickException:
         raise
     except Exception as error:
@@ -192,8 +193,6 @@ def _leaves(error: Exception) -> Iterator[Exception]:
 
 
 def _in_words(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError) and is_extra(error):
-        return missing_extra(error)
     if isinstance(error, ToolfoldError):
         return str(error)
     hint = "" if traceback_wanted() else " Use --traceback to see where."

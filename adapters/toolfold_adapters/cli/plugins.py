@@ -11,7 +11,9 @@ from typing import NoReturn
 
 import click
 
-from . import is_extra, missing_extra
+from toolfold import MissingExtra
+from toolfold.extras import extras_named
+
 from .options import Failed, traceback_wanted
 
 GROUP = "toolfold.commands"
@@ -28,9 +30,12 @@ def plugin_command(name: str) -> click.Command | None:
     if entry is None:
         return None
     try:
-        command = entry.load()
+        with extras_named():
+            command = entry.load()
+    except MissingExtra as error:
+        return _absent(entry, str(error), error)
     except ModuleNotFoundError as error:
-        return _absent(entry, missing_extra(error) if is_extra(error) else f"{_whose(entry)}: {error}.", error)
+        return _absent(entry, f"{_whose(entry)}: {error}.", error)
     except Exception as error:
         return _absent(entry, f"{_whose(entry)}: {type(error).__name__}: {error}", error)
     if not isinstance(command, click.Command):

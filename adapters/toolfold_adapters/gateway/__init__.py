@@ -6,12 +6,15 @@ grouping.py  groups from names, or by patterns           naming.py    names that
 config.py    the TOML file
 """
 
-from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig, load_config
-from .gateway import Gateway, open_gateway
-from .grouping import by_pattern, by_prefix
-from .naming import allowed_names
-from .offer import Report
-from .upstream import Upstream, UpstreamError
+from toolfold.extras import extras_named
+
+with extras_named():
+    from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig, load_config
+    from .gateway import Gateway, open_gateway
+    from .grouping import by_pattern, by_prefix
+    from .naming import allowed_names
+    from .offer import Report
+    from .upstream import Upstream, UpstreamError
 
 __all__ = [
     "Gateway",

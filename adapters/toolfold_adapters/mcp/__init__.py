@@ -9,8 +9,11 @@
 about, and asks the core.
 """
 
-from .following import FollowingClient
-from .serve import serve
-from .server import build_server
+from toolfold.extras import extras_named
+
+with extras_named():
+    from .following import FollowingClient
+    from .serve import serve
+    from .server import build_server
 
 __all__ = ["FollowingClient", "build_server", "serve"]

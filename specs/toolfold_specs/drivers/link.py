@@ -18,18 +18,21 @@ from typing import Any, Literal, Self, TypeAlias, cast
 
 import anyio
 import anyio.lowlevel
-import mcp_types as types
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp import Client, MCPError
-from mcp.client import advertise
-from mcp.client.streamable_http import streamable_http_client
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
+from toolfold.extras import extras_named
 from toolfold_specs.driver import TargetFailed
 
 from .process import Child, Command
 from .replies import Pending, Reply, TargetNotStarted, WireError
+
+with extras_named():
+    import mcp_types as types
+    from mcp import Client, MCPError
+    from mcp.client import advertise
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 __all__ = ["Command", "Connection", "Era", "Link", "Pending", "Reply", "TargetNotStarted", "WireError"]
 

@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import IO, Any
 
 import anyio
-import mcp_types as types
 from anyio.abc import ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from attrs import field, frozen
-from mcp.shared.message import SessionMessage
+
+from toolfold.extras import extras_named
+
+with extras_named():
+    import mcp_types as types
+    from mcp.shared.message import SessionMessage
 
 PATIENCE = 2.0
 """Seconds for a server to end by itself once its stdin is closed, and again once it is told to."""

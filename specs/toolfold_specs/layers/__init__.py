@@ -12,19 +12,13 @@ from importlib import import_module
 
 from ..checks import LAYERS, Check
 
-INSTALL = 'pip install "toolfold[conformance]"'
-
-
-class MissingPackage(Exception):
-    """A package that a layer needs is not installed; the message names the command that installs it."""
-
 
 def all_checks(layers: Iterable[str] | None = None) -> tuple[Check, ...]:
     """Return the checks of some layers, or of all, in the order in which they run.
 
     Raises:
         ValueError: There is no such layer.
-        MissingPackage: A package is missing that a layer needs.
+        MissingExtra: A package is missing that a layer needs.
     """
     chosen = LAYERS if layers is None else tuple(layers)
     if unknown := [name for name in chosen if name not in LAYERS]:
@@ -33,14 +27,5 @@ def all_checks(layers: Iterable[str] | None = None) -> tuple[Check, ...]:
 
 
 def _checks(layer: str) -> tuple[Check, ...]:
-    name = f"{__name__}.{layer}"
-    try:
-        checks: tuple[Check, ...] = import_module(name).CHECKS
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing == "toolfold_specs":
-            raise
-        raise MissingPackage(
-            f"The layer {layer!r} needs the package {missing!r}, which is not installed. Install it with: {INSTALL}"
-        ) from error
+    checks: tuple[Check, ...] = import_module(f"{__name__}.{layer}").CHECKS
     return checks

@@ -11,15 +11,18 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from toolfold.extras import extras_named
 
 from ..checks import Check
 from ..driver import MAIN, PHASES, Group, Operation, Setup, Tool
 from ..oracle import NEXT
 from ..reference import Parents, legal_exclusion
 from ..trial import Case, Trial
+
+with extras_named():
+    from hypothesis import HealthCheck, Phase, seed, settings
+    from hypothesis import strategies as st
+    from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 OPERATIONS, DEEP_OPERATIONS = 3000, 30000
 """How many operations are performed, usually and with `deep`."""

@@ -19,11 +19,10 @@ from typing import Any, Literal, TypeAlias, cast
 
 from attrs import frozen
 
-try:
+from toolfold.extras import extras_named
+
+with extras_named():
     z3: Any = import_module("z3")
-except ModuleNotFoundError as error:
-    message = "The proofs need z3. Install it: pip install 'toolfold[conformance]', or pip install z3-solver."
-    raise ModuleNotFoundError(message, name=error.name) from error
 
 Term: TypeAlias = Any  # a group
 Formula: TypeAlias = Any

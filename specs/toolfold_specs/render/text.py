@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from io import StringIO
 
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
+from toolfold.extras import extras_named
 
 from ..report import Report, Row, Verdict, Violation
 from .story import also_found_by, ended_badly, found_by, particulars, plain, steps, summary, title, violated, why
+
+with extras_named():
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+    from rich.text import Text
 
 WIDTH = 120
 COLOURS = {

@@ -91,7 +91,7 @@ def test_a_command_that_needs_an_extra_names_the_command_that_installs_it(
     (Path(sys.path[0]) / "bakery_commands.py").write_text("import mcp", encoding="utf-8")
     result = invoke("bake")
     assert result.exit_code == 1
-    assert 'Install it with: pip install "toolfold[all]"' in result.stderr
+    assert 'Install it with: pip install "toolfold[mcp]"' in result.stderr
 
 
 def test_a_traceback_is_shown_where_one_is_asked_for(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:

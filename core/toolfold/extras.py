@@ -1,0 +1,50 @@
+"""What the extras of the distribution bring, and the error that is raised where one is missing.
+
+A package that needs an extra imports it within `extras_named()`, so that whoever imports that package first is told
+what to install.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from .errors import MissingExtra
+
+EXTRAS: Mapping[str, str] = MappingProxyType(
+    {
+        "click": "cli",
+        "graphviz": "diagrams",
+        "hypothesis": "conformance",
+        "itsdangerous": "mcp",
+        "mcp": "mcp",
+        "mcp_types": "mcp",
+        "rich": "cli",
+        "starlette": "mcp",
+        "uvicorn": "mcp",
+        "z3": "conformance",
+    }
+)
+"""The extra that brings a package, by the name under which the package is imported."""
+
+
+@contextmanager
+def extras_named() -> Generator[None]:
+    """Turn the failed import of a package that an extra brings into an error that names the extra.
+
+    Raises:
+        MissingExtra: Such a package is not installed; the failed import is the cause.
+    """
+    try:
+        yield
+    except MissingExtra:
+        raise
+    except ModuleNotFoundError as error:
+        name = error.name or ""
+        package = name.partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        is_old = sys.modules.get(package) is not None  # it is there, and lacks a module that later versions have
+        raise MissingExtra(name if is_old else package, EXTRAS[package]) from error

@@ -1,0 +1,105 @@
+"""What the base install says where a package of an extra is needed."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import toolfold
+import toolfold_adapters
+import toolfold_diagrams
+import toolfold_specs
+from toolfold import MissingExtra, ToolfoldError
+from toolfold.extras import EXTRAS, extras_named
+
+PACKAGES = (toolfold, toolfold_adapters, toolfold_diagrams, toolfold_specs)
+SECONDS = 60
+BASE_INSTALL = f"""
+import sys
+sys.path[:0] = {[str(Path(package.__file__ or "").parents[1]) for package in PACKAGES]!r}
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {sorted(EXTRAS)!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+"""
+
+
+def on_the_base_install(code: str) -> subprocess.CompletedProcess[str]:
+    """Run a program where nothing is installed that an extra brings."""
+    return subprocess.run(
+        [sys.executable, "-c", BASE_INSTALL + code], capture_output=True, encoding="utf-8", timeout=SECONDS, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "package", "extra"),
+    [
+        ("import toolfold_adapters.mcp", "mcp", "mcp"),
+        ("import toolfold_adapters.mcp.handles", "mcp", "mcp"),
+        ("import toolfold_adapters.gateway", "mcp_types", "mcp"),
+        ("import anyio; from toolfold_adapters.demo import story; anyio.run(story, print)", "mcp", "mcp"),
+        ("import toolfold_diagrams as d; d.transaction_chart().rendered('svg')", "graphviz", "diagrams"),
+        ("from toolfold_specs import Driver, check; check(Driver)", "hypothesis", "conformance"),
+        ("import toolfold_specs.proofs.theorems", "z3", "conformance"),
+        ("import toolfold_specs.drivers.link", "mcp_types", "mcp"),
+        ("import toolfold_specs.fixture_server", "mcp", "mcp"),
+        ("import toolfold_specs.render.text", "rich", "cli"),
+    ],
+)
+def test_whatever_needs_an_extra_first_names_it_and_the_command_that_installs_it(
+    code: str, package: str, extra: str
+) -> None:
+    done = on_the_base_install(code)
+    assert done.stderr.splitlines()[-1] == (
+        f"toolfold.errors.MissingExtra: '{package}' is not installed. "
+        f'Install it with: pip install "toolfold[{extra}]"'
+    )
+
+
+def test_the_command_line_says_it_in_a_line() -> None:
+    done = on_the_base_install("from toolfold_adapters.cli import main; main()")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "toolfold: 'click' is not installed. Install it with: pip install \"toolfold[cli]\"\n"
+
+
+def test_what_is_said_to_need_no_extra_needs_none() -> None:
+    done = on_the_base_install(
+        "import toolfold, toolfold_adapters.inprocess, toolfold_adapters.manifests, toolfold_adapters.tokens\n"
+        "import toolfold_adapters.targets, toolfold_specs, toolfold_diagrams\n"
+        "print(toolfold_diagrams.transaction_chart().dot[:7])"
+    )
+    assert (done.stdout, done.stderr) == ("digraph\n", "")
+
+
+@pytest.mark.spec("ERR-1", "ERR-2")
+def test_the_error_is_one_of_the_library_and_of_imports() -> None:
+    error = MissingExtra("mcp.server", "mcp")
+    assert isinstance(error, ToolfoldError)
+    assert isinstance(error, ModuleNotFoundError)
+    assert (error.name, error.extra) == ("mcp.server", "mcp")
+
+
+def test_an_old_package_that_lacks_a_module_is_told_apart_from_a_missing_one() -> None:
+    with pytest.raises(MissingExtra, match=r"^'rich.no_such_module' is not installed"), extras_named():
+        import_module("rich.no_such_module")
+
+
+def test_every_package_of_an_extra_is_known_with_that_extra() -> None:
+    """`mcp_types` comes with `mcp`, and z3 is imported by another name than it is installed by."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    brought = {
+        re.split(r"[<>=\[]", requirement)[0]: extra
+        for extra, requirements in project["optional-dependencies"].items()
+        if extra not in ("all", "dev")
+        for requirement in requirements
+    }
+    del brought["toolfold"]
+    brought["z3"] = brought.pop("z3-solver")
+    assert {**brought, "mcp_types": brought["mcp"]} == EXTRAS
