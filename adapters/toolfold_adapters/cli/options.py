@@ -72,6 +72,12 @@ def target_options(function: F) -> F:
         [
             click.argument("targets", nargs=-1, metavar="[TARGET]"),
             click.option(
+                "--app-dir",
+                type=click.Path(path_type=Path, file_okay=False, exists=True),
+                metavar="DIR",
+                help="The folder whose modules are found; the current one unless given.",
+            ),
+            click.option(
                 "--groups",
                 type=click.Path(path_type=Path, dir_okay=False),
                 metavar="FILE",
@@ -114,7 +120,9 @@ def paths(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
     return tuple(path.strip() for path in value.split(",") if path.strip())
 
 
-def chosen(ctx: click.Context, targets: tuple[str, ...], **said: Any) -> tuple[Target, GatewayOptions]:
+def chosen(
+    ctx: click.Context, targets: tuple[str, ...], *, app_dir: Path | None, **said: Any
+) -> tuple[Target, GatewayOptions]:
     """Return what a command works on, or raise `click.UsageError`."""
     command = ctx.meta.get(_COMMAND, ())
     if len(targets) > 1:
@@ -125,7 +133,7 @@ def chosen(ctx: click.Context, targets: tuple[str, ...], **said: Any) -> tuple[T
         )
     options = GatewayOptions(**said)
     try:
-        return parse_target(targets[0] if targets else None, command, options), options
+        return parse_target(targets[0] if targets else None, command, options, app_dir=app_dir), options
     except ConfigError as error:
         raise click.UsageError(str(error), ctx) from error
 

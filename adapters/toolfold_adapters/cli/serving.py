@@ -62,7 +62,8 @@ class Serving:
 def serve_target(ctx: click.Context, /, targets: tuple[str, ...], list_profiles: bool, **said: Any) -> None:
     """Serve a TARGET's tools to MCP clients, in groups that open and close.
 
-    TARGET is module:attribute, a .toml file, or the URL of an MCP server; after -- comes the command that starts one.
+    TARGET is module:attribute, path/to/file.py:attribute, a .toml file, or the URL of an MCP server; after -- comes the
+    command that starts one.
     Over stdio, standard output carries the protocol alone; a summary and warnings go to standard error.
     """
     serving = Serving(**{name: said.pop(name) for name in Serving.__annotations__})

@@ -11,7 +11,7 @@ from toolfold import ConfigError
 from toolfold_adapters.targets import GatewayOptions, open_target, parse_target
 
 FORMS = (
-    "module:attribute (such as shop:tools), a .toml file, the URL of an MCP server, "
+    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml file, the URL of an MCP server, "
     "or, after --, the command that starts one."
 )
 
@@ -128,7 +128,7 @@ async def test_a_module_alone_is_told_with_its_tool_sets(shop: Path) -> None:
 
 async def test_an_attribute_of_another_type_is_told_with_the_tool_sets(shop: Path) -> None:
     assert (await refused("shop:NUMBER")).startswith(
-        "shop:NUMBER is a int, and neither a ToolSet nor a function that makes one. In 'shop' there is shop:tools"
+        "shop:NUMBER is of type int, and neither a ToolSet nor a function that makes one. In 'shop' there is shop:tools"
     )
 
 
@@ -145,7 +145,7 @@ async def test_a_function_that_needs_arguments_is_told(shop: Path) -> None:
 
 
 async def test_a_function_that_makes_something_else_is_told(shop: Path) -> None:
-    assert (await refused("shop:wrong")).startswith("shop:wrong made a int, and not a ToolSet.")
+    assert (await refused("shop:wrong")).startswith("shop:wrong returned a value of type int, and not a ToolSet.")
 
 
 async def test_a_function_that_raises_is_named_with_the_place(shop: Path) -> None:
@@ -165,7 +165,7 @@ async def test_target_and_command_together_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["shop tools", "a:b:c", "./server.py", "shop:", "3:4"])
+@pytest.mark.parametrize("text", ["shop tools", "a:b:c", "./server", "shop:", "3:4", "server.py:", "server.py:3"])
 async def test_what_is_no_target_is_refused_with_the_forms(text: str) -> None:
     assert await refused(text) == f"{text!r} is not a TARGET. It is {FORMS}"
 
