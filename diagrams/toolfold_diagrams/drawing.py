@@ -69,10 +69,12 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
         width: The greatest number of characters in a line of a tree.
 
     Raises:
-        ConfigError: The view has no such format, there is too much to draw, or Graphviz is missing.
+        ConfigError: The view has no such format or no limit, there is too much to draw, or Graphviz is missing.
     """
     if view not in _VIEWS or form not in _VIEWS[view][1]:
         raise ConfigError(f"There is no view {view!r} in the format {form!r}.")
+    if limit is not None and (view not in _LIMITED or form in EXPORTS):
+        raise ConfigError(f"The view {view!r} as {form} has no limit; leave it out.")
     if form == "tree":
         return tree(source, width=width).encode()
     if form == "html":

@@ -94,7 +94,11 @@ def _help() -> str:
     ),
 )
 @target_options
-@click.option("--view", type=click.Choice(list(VIEWS)), help=f"What to draw; {next(iter(VIEWS))} unless given.")
+@click.option(
+    "--view",
+    type=click.Choice(list(VIEWS)),
+    help="What to draw; unless given, the first of these that can be had in the format.",
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), help="How to write it.")
 @click.option("--profile", metavar="NAME", help="Look at it under this profile.")
 @click.option("--active", metavar="GROUPS", default="", callback=paths, help="Groups that are open, by commas.")
@@ -118,13 +122,17 @@ def diagram(
     **said: Any,
 ) -> None:
     """Draw a target."""
-    view = view or next(iter(VIEWS))
-    form = _form(ctx, view, form, output)
+    asked = form or (drawing().form_of(output.suffix.lower()) if output else None)
+    view = view or _view_for(asked)
+    form = _form(ctx, view, asked, output)
     drawn_from = VIEWS[view][2]
     source: Any = None
-    if drawn_from == "story" and len(targets) == 1 and Path(targets[0]).suffix == ".json":
-        with failing():
-            source = drawing().load(Path(targets[0]).read_text(encoding="utf-8"))
+    stored = drawn_from == "story" and len(targets) == 1 and Path(targets[0]).suffix == ".json"
+    if stored or drawn_from == "nothing":
+        what = "A stored story" if stored else f"The view {view!r}"
+        _refuse(ctx, what, {"TARGET": () if stored else targets, "--profile": profile, "--active": active})
+    if stored:
+        source = _stored(Path(targets[0]))
     elif drawn_from != "nothing":
         target, options = chosen(ctx, targets, **said)
         source = run(partial(_source, target, options, profile, active, drawn_from == "story"))
@@ -132,10 +140,36 @@ def diagram(
         _write(drawing().draw(view, form, source, limit=limit, width=_width(output)), form, output)
 
 
-def _form(ctx: click.Context, view: str, asked: str | None, output: Path | None) -> str:
-    """Return the format to write: the one asked for, that of the file, or what suits a terminal or a pipe."""
+def _view_for(form: str | None) -> str:
+    """Return the usual view, or, where it can't be had in a format, the first one that can."""
+    usual = next(iter(VIEWS))
+    return next((view for view, (_, forms, _) in VIEWS.items() if form in forms), usual)
+
+
+def _refuse(ctx: click.Context, what: str, given: Mapping[str, object]) -> None:
+    """Raise `click.UsageError` if something is given that a picture does not depend on."""
+    for name, value in given.items():
+        if value:
+            raise click.UsageError(f"{what} does not depend on {name}: leave it out.", ctx)
+
+
+def _stored(path: Path) -> Any:
+    """Return the story in a file."""
+    with failing():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} can't be read: {_reason(error)}.") from error
+        return drawing().load(text)
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or type(error).__name__
+
+
+def _form(ctx: click.Context, view: str, form: str | None, output: Path | None) -> str:
+    """Return the format to write: the one asked for, or what suits a terminal or a pipe."""
     forms = VIEWS[view][1]
-    form = asked or (drawing().form_of(output.suffix.lower()) if output else None)
     if form is None and output is not None:
         raise click.UsageError(
             f"{output.name!r} does not say the format: use --format, one of {', '.join(forms)}.", ctx
@@ -143,7 +177,11 @@ def _form(ctx: click.Context, view: str, asked: str | None, output: Path | None)
     if form is None:
         form = "tree" if "tree" in forms and sys.stdout.isatty() else "dot"
     if form not in forms:
-        raise click.UsageError(f"The view {view!r} can't be had as {form}; it can be as {', '.join(forms)}.", ctx)
+        others = ", ".join(repr(name) for name, (_, theirs, _) in VIEWS.items() if form in theirs)
+        raise click.UsageError(
+            f"The view {view!r} can't be had as {form}; it can be as {', '.join(forms)}. As {form} there is: {others}.",
+            ctx,
+        )
     if form in BINARY and output is None and sys.stdout.isatty():
         raise click.UsageError(f"A terminal can't show {form}: write it to a file, with -o FILE.{form}.", ctx)
     return form
@@ -168,5 +206,8 @@ def _write(picture: bytes, form: str, output: Path | None) -> None:
     if output is None:
         click.echo(picture, nl=False)
         return
-    output.write_bytes(picture)
+    try:
+        output.write_bytes(picture)
+    except OSError as error:
+        raise ConfigError(f"{output} can't be written: {_reason(error)}.") from error
     click.echo(f"Wrote {output} ({form}).", err=True)

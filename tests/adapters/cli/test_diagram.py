@@ -94,6 +94,16 @@ def test_a_profile_shows_its_own_groups(shop: Path) -> None:
 
 
 @pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("form", ["scxml", "xstate"])
+def test_a_format_that_one_view_has_needs_no_view(form: str, shop: Path, tmp_path: Path) -> None:
+    named = invoke("diagram", *ORDERS, "--view", "statechart", "--format", form)
+    assert invoke("diagram", *ORDERS, "--format", form).stdout == named.stdout
+    file = tmp_path / {"scxml": "shop.scxml", "xstate": "shop.json"}[form]
+    assert invoke("diagram", *ORDERS, "-o", str(file)).exit_code == 0
+    assert file.read_text(encoding="utf-8") == named.stdout
+
+
+@pytest.mark.spec("DIA-1")
 def test_a_story_is_the_one_of_opening_groups(shop: Path) -> None:
     live = invoke("diagram", "shop:tools", "--view", "sequence", "--active", "orders,cellar", "--format", "mermaid")
     assert live.exit_code == 0
@@ -137,7 +147,8 @@ def test_an_export_has_no_limit_as_the_picture_has_one(form: str, shop: Path) ->
     ("arguments", "status", "words"),
     [
         (["shop:tools", "-o", "shop.jpeg"], 2, "'shop.jpeg' does not say the format"),
-        (["shop:tools", "--format", "scxml"], 2, "'structure' can't be had as scxml"),
+        (["shop:tools", "--view", "structure", "--format", "scxml"], 2, "'structure' can't be had as scxml"),
+        (["shop:tools", "--view", "structure", "--format", "scxml"], 2, "As scxml there is: 'statechart'."),
         (["shop:tools", "--view", "statechart", "-o", "a.html"], 2, "can't be had as html"),
         (["shop:tools", "--view", "nonsense"], 2, "'nonsense' is not one of 'structure'"),
         ([], 2, "There is no TARGET"),
@@ -145,8 +156,12 @@ def test_an_export_has_no_limit_as_the_picture_has_one(form: str, shop: Path) ->
         (["shop:tools", "--view", "sequence", "--active", "nope", "--format", "dot"], 1, "There is no group 'nope'"),
         (["shop:tools", "--profile", "nope", "--format", "dot"], 1, "no profile 'nope'"),
         (["shop:tools", "--view", "reachable", "--limit", "2", "--format", "dot"], 1, "limit"),
-        (["shop:tools", "-o", "nowhere/shop.dot"], 1, "nowhere"),
-        (["missing.json", "--view", "sequence", "--format", "dot"], 1, "missing.json"),
+        (["shop:tools", "-o", "nowhere/x.dot"], 1, "nowhere/x.dot can't be written: No such file or directory.\n"),
+        (["shop:tools", "--limit", "3", "--format", "dot"], 1, "The view 'structure' as dot has no limit"),
+        (["missing.json", "--view", "sequence"], 1, "missing.json can't be read: No such file or directory.\n"),
+        (["x.json", "--view", "sequence", "--active", "a"], 2, "A stored story does not depend on --active"),
+        (["shop:tools", "--view", "region"], 2, "The view 'region' does not depend on TARGET"),
+        (["--view", "region", "--active", "orders"], 2, "The view 'region' does not depend on --active"),
     ],
 )
 def test_what_can_not_be_drawn_is_refused_in_words(arguments: list[str], status: int, words: str, shop: Path) -> None:
