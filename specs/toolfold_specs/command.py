@@ -104,13 +104,13 @@ _file = click.Path(path_type=Path, dir_okay=False)
 def conform(ctx: click.Context, /, target: str | None, **said: Any) -> None:
     """Check a TARGET against the specification, clause by clause.
 
-    TARGET is module:attribute (a Driver of the kit, a function that makes one, or a ToolSet), a .toml file, or the URL
-    of an MCP server; after -- comes the command that starts one. What is not said of --era and --transport is tried,
-    and left out if the target does not have it. The status is 0 if every MUST that applies holds, 1 if one is violated,
-    2 if nothing could be checked.
+    TARGET is module:attribute or path/to/file.py:attribute (a Driver of the kit, a function that makes one, or a
+    ToolSet), a .toml file, or the URL of an MCP server; after -- comes the command that starts one. What is not said of
+    --era and --transport is tried, and left out if the target does not have it. The status is 0 if every MUST that
+    applies holds, 1 if one is violated, 2 if nothing could be checked.
     """
     with _in_words(said.pop("with_traceback")):
-        layers = _layers(said.pop("layers"))
+        layers = _layers(ctx, said.pop("layers"))
         as_json, checks, clauses = said["as_json"], said.pop("list_checks"), said.pop("list_clauses")
         if checks:
             _list_checks(layers, as_json)
@@ -133,8 +133,15 @@ def _chosen(ctx: click.Context, text: str | None) -> Target:
     return Target(text, command)
 
 
-def _layers(names: str | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
+def _layers(ctx: click.Context, names: str | None) -> tuple[str, ...] | None:
+    from .checks import LAYERS
+
+    if names is None:
+        return None
+    chosen = tuple(name.strip() for name in names.split(",") if name.strip())
+    if unknown := [name for name in chosen if name not in LAYERS]:
+        raise click.UsageError(f"There is no layer {unknown[0]!r}; there are {', '.join(LAYERS)}.", ctx)
+    return chosen
 
 
 def _conform(

@@ -35,8 +35,8 @@ OWN = "toolfold_specs.drivers.toolfold"
 """Where the driver of Toolfold's own core is."""
 
 FORMS = (
-    "module:attribute (a Driver, a function that makes one, or a ToolSet), a .toml file (the configuration of a "
-    "gateway), the URL of an MCP server, or, after --, the command that starts one"
+    "module:attribute or path/to/file.py:attribute (a Driver, a function that makes one, or a ToolSet), a .toml file "
+    "(the configuration of a gateway), the URL of an MCP server, or, after --, the command that starts one"
 )
 
 
@@ -121,7 +121,7 @@ def _transports(target: Target) -> tuple[Transport, ...]:
 
 
 def _found(text: str) -> Factory | ToolSet | None:
-    """Return what makes drivers at `module:attribute`, or a tool set, to be served; None if that is to be awaited."""
+    """Return what makes drivers at a place, or a tool set, to be served; None if that is to be awaited."""
     value = _attribute(text)
     if isinstance(value, ToolSet):
         return value
@@ -129,6 +129,10 @@ def _found(text: str) -> Factory | ToolSet | None:
         raise TargetError(f"{text} is of type {type(value).__name__}; a TARGET is {FORMS}.")
     if isinstance(value, type) and issubclass(value, Driver):
         return value
+    try:
+        inspect.signature(value).bind()
+    except TypeError as error:
+        raise TargetError(f"{text} can't be called without arguments: {error}.") from error
     made: object = value()
     if inspect.iscoroutine(made):  # a tool set's, then: the server awaits it
         made.close()
@@ -142,20 +146,25 @@ def _found(text: str) -> Factory | ToolSet | None:
 
 
 def _attribute(text: str) -> Any:
-    name, colon, path = text.partition(":")
-    if not colon or not all(part.isidentifier() for part in (*name.split("."), *path.split("."))):
+    source, colon, path = text.rpartition(":")
+    is_file = source.lower().endswith(".py")
+    names = [*(() if is_file else source.split(".")), *path.split(".")]
+    if not colon or not all(name.isidentifier() for name in names):
         raise TargetError(f"{text!r} is no TARGET, which is {FORMS}.")
-    folder = str(Path.cwd())
-    if sys.path[:1] != [folder]:
-        sys.path.insert(0, folder)
+    folders = [str(Path.cwd())]
+    if is_file:
+        folders.insert(0, str(Path(source).absolute().parent))
+    sys.path[:] = [*folders, *(folder for folder in sys.path if folder not in folders)]
     importlib.invalidate_caches()
+    if is_file and not Path(source).is_file():
+        raise TargetError(f"There is no file {source}.")
     try:
-        value: Any = importlib.import_module(name)
+        value: Any = importlib.import_module(Path(source).stem if is_file else source)
     except ModuleNotFoundError as error:
         raise TargetError(f"{text} can't be found: {error}. A TARGET is {FORMS}.") from error
     for part in path.split("."):
         if not hasattr(value, part):
-            raise TargetError(f"{text} does not exist: there is no {part!r} in {getattr(value, '__name__', name)}.")
+            raise TargetError(f"{text} does not exist: there is no {part!r} in {getattr(value, '__name__', source)}.")
         value = getattr(value, part)
     return value
 

@@ -46,6 +46,9 @@ def faulty():
 def wrong():
     return 5
 
+def needs(key):
+    return TinyDriver()
+
 class FaultyDriver(TinyDriver):
     def activate(self, group, session="main"):
         raise KeyError(group)
@@ -101,6 +104,7 @@ def vectors(*arguments: str) -> Result:
     ("target", "status", "said"),
     [
         ("systems:TinyDriver", 0, "It conforms: "),
+        ("./systems.py:TinyDriver", 0, "It conforms: "),
         ("systems:driver", 0, "It conforms: "),
         ("systems:BrokenDriver", 1, "VIOLATED  INV-2 (MUST)"),
         ("systems:DyingDriver", 1, "THE TARGET FAILED  in process\n  It ended with status 3."),
@@ -128,7 +132,10 @@ def test_the_status_says_whether_it_conforms_does_not_or_could_not_be_checked(
         (("systems:number",), "systems:number is of type int"),
         (("systems:wrong",), "made a value of type int, and neither a Driver nor a ToolSet"),
         (("systems:faulty",), "RuntimeError: the till is locked (systems.py, line 10). Use --traceback"),
-        (("systems:TinyDriver", "--layers", "vector"), "there is no layer 'vector'"),
+        (("systems:TinyDriver", "--layers", "vector"), "There is no layer 'vector'; there are exhaustive, "),
+        (("nowhere.py:x",), "There is no file nowhere.py."),
+        (("systems.py",), "'systems.py' is no TARGET"),
+        (("systems:needs",), "systems:needs can't be called without arguments: missing a required argument: 'key'."),
         (("systems:TinyDriver", "--transport", "http"), "is reached in-process, and not http"),
         (("https://example.org/mcp", "--transport", "stdio"), "is reached http, and not stdio"),
         (("--transport", "http", "--", "npx"), "is reached stdio, and not http"),

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from toolfold import GroupInfo, Snapshot, Spec, Step, ToolSet, View, WireNames, plan
 from toolfold.listing import group_infos, listed
+from toolfold.visibility import Always
 
 from ..targets import GatewayOptions, Target, open_target
 from ..tokens import Costs, GroupCost, approximate_tokens, measure
@@ -61,7 +62,7 @@ def inspect_target(
     if as_json:
         show_json(_report(view))
     else:
-        _print(view, with_tools)
+        _print(view, with_tools, target)
 
 
 @click.command(
@@ -152,7 +153,7 @@ async def _view(target: Target, options: GatewayOptions, profile: str | None, ac
             return view_at_start(opened.tools, profile, active)
 
 
-def _print(view: View, with_tools: bool) -> None:
+def _print(view: View, with_tools: bool, target: Target) -> None:
     costs, without_session = costs_over_mcp(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
     shown = {spec.name for spec in listed(view, "tool")}
@@ -173,7 +174,7 @@ def _print(view: View, with_tools: bool) -> None:
         *("total", "", f"{costs.tools:,}", f"{costs.listed:,}", about(costs.before), about(costs.after)), style="bold"
     )
     show(rows)
-    show(_verdict(view, costs))
+    show(_verdict(view, costs, target))
     if without_session not in (None, costs.after):
         show(f"Clients without sessions (MCP 2026-07-28) are given {about(without_session or 0)}.")
     for members in view.snapshot.catalog.exclusions:
@@ -185,14 +186,27 @@ def _cells(cost: GroupCost, info: GroupInfo | None) -> tuple[str, ...]:
     return state, f"{cost.tools:,}", f"{cost.listed:,}", about(cost.before), about(cost.after)
 
 
-def _verdict(view: View, costs: Costs) -> str:
+def _verdict(view: View, costs: Costs, target: Target) -> str:
     when = f"with {', '.join(view.active)} open" if view.active else "at first"
     if costs.after <= costs.before:
         return f"\n{costs.saved:g}% of the tokens are saved {when}."
     return (
         f"\nThe list costs {-costs.saved:g}% more {when} than all tools would: their definitions are shorter than the "
-        'control tools. Larger groups, --control load_tool_group, or control_visibility="relevant" cost less.'
+        f"control tools. What costs less: {' or '.join(_cheaper(view, target))}."
     )
+
+
+def _cheaper(view: View, target: Target) -> list[str]:
+    """Return what would make the list shorter, as it is said where the tools come from."""
+    ways = ["larger groups"]
+    of_groups = [spec for spec in view.snapshot.catalog.tools.values() if spec.control and spec.group is not None]
+    if of_groups:
+        ways.append("--control load_tool_group" if target.is_gateway else 'ToolSet(..., control="load_tool_group")')
+    if any(spec.rule == Always() for spec in of_groups):
+        ways.append(
+            "--control-visibility relevant" if target.is_gateway else 'ToolSet(..., control_visibility="relevant")'
+        )
+    return ways
 
 
 def _modes(view: View, spec: Spec) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from attrs import frozen
+from click.core import ParameterSource
 
 from toolfold import ToolSet
 from toolfold.names import WIRE_SEPARATOR
@@ -16,6 +17,8 @@ from .inspection import costs_over_mcp, print_profiles, view_at_start
 from .options import TargetCommand, chosen, examples, paths, run, target_options
 from .output import about, counted
 from .signals import Ending, ended_by_signals, input_ended_by_signals, output_reserved
+
+OF_HTTP = ("host", "port", "path", "allow_host", "allow_origin")
 
 
 @frozen(kw_only=True)
@@ -67,6 +70,7 @@ def serve_target(ctx: click.Context, /, targets: tuple[str, ...], list_profiles:
     Over stdio, standard output carries the protocol alone; a summary and warnings go to standard error.
     """
     serving = Serving(**{name: said.pop(name) for name in Serving.__annotations__})
+    _check_http(ctx, serving)
     target, options = chosen(ctx, targets, **said)
     if list_profiles:
         print_profiles(target, options, as_json=False)
@@ -74,6 +78,13 @@ def serve_target(ctx: click.Context, /, targets: tuple[str, ...], list_profiles:
     with ended_by_signals() as ending:
         run(partial(_serve, target, options, serving, ending))
     ending.check()
+
+
+def _check_http(ctx: click.Context, serving: Serving) -> None:
+    """Raise `click.UsageError` if an option of HTTP is given and stdio is served."""
+    given = [name for name in OF_HTTP if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    if given and not serving.http:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} is for HTTP: add --http, or leave it out.", ctx)
 
 
 async def _serve(target: Target, options: GatewayOptions, serving: Serving, ending: Ending) -> None:

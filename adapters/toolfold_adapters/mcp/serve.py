@@ -62,6 +62,8 @@ async def serve(
         return
     if transport != "http":
         raise ConfigError(f'There is no transport {transport!r}; use "stdio" or "http".')
+    if not path.startswith("/"):
+        raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")
     security = security_settings(host, allowed_hosts, allowed_origins)
     await _serve_http(server, host, port, path, security, max_request_bytes, on_ready)
 

@@ -113,7 +113,9 @@ def load(path: Path) -> Description:
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise DescriptionError(f"{path} can't be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DescriptionError(f"{path} can't be read: {error}") from error
     try:
         return parse(data)

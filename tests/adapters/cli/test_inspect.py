@@ -110,6 +110,32 @@ def test_a_list_that_costs_more_than_all_tools_is_told(shop: Path) -> None:
     assert "The list costs " in invoke("inspect", "shop:tools").stdout
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            "",
+            'larger groups or ToolSet(..., control="load_tool_group") or '
+            'ToolSet(..., control_visibility="relevant").\n',
+        ),
+        ("control_visibility='relevant'", 'larger groups or ToolSet(..., control="load_tool_group").\n'),
+        ("control='load_tool_group'", "larger groups.\n"),
+    ],
+)
+def test_what_costs_less_is_advised_where_it_is_not_so_already(shop: Path, options: str, said: str) -> None:
+    (shop / "few.py").write_text(
+        f"from toolfold import ToolSet\ntools = ToolSet('few', {options})\ntools.register_group('g')\n"
+        "tools.register('one', print, group='g', input_schema={'type': 'object'})\n"
+    )
+    assert f"What costs less: {said}" in invoke("inspect", "few:tools").stdout
+
+
+def test_the_advice_for_a_gateway_is_an_option_of_the_command_line(shop: Path) -> None:
+    done = run("inspect", "--control-visibility", "always", "--", *RAW, "words", cwd=shop)
+    advice = "What costs less: larger groups or --control load_tool_group or --control-visibility relevant.\n"
+    assert advice in done.stdout
+
+
 def test_a_list_that_costs_less_is_told(shop: Path) -> None:
     result = invoke("inspect", "toolfold_adapters.demo:library_desk")
     assert "% of the tokens are saved at first." in result.stdout

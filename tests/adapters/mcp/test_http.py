@@ -76,6 +76,8 @@ async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
 async def test_wrong_settings_are_named() -> None:
     with pytest.raises(ConfigError, match="carrier pigeon"):
         await serve(make_desk(), transport="carrier pigeon")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"must start with /, as in '/mcp'; it is 'mcp'\."):
+        await serve(make_desk(), transport="http", path="mcp")
     with pytest.raises(ConfigError, match="delivery 'psychic'"):
         build_server(make_desk(), delivery="psychic")
     with pytest.raises(ConfigError, match="no profile 'nobody'"):
