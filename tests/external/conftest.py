@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from inspect import iscoroutinefunction
@@ -33,6 +34,12 @@ def browser(chromium: str) -> Iterator[Browser]:
     """A browser, started once."""
     with started(chromium) as browser:
         yield browser
+
+
+@pytest.fixture(scope="session")
+def bat() -> str:
+    """The path of the program bat; without it a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
+    return shutil.which("bat") or shutil.which("batcat") or _skip("bat is not installed: apt-get install bat")
 
 
 def _skip(lacking: str) -> NoReturn:

@@ -177,6 +177,11 @@ def test_a_description_that_is_wrong_is_refused_with_its_place(write: Write, tex
     assert said in str(refused.value)
 
 
+def test_a_description_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(DescriptionError, match=r"nowhere\.toml can't be read: No such file or directory\.$"):
+        load(tmp_path / "nowhere.toml")
+
+
 @pytest.mark.spec("CNF-1")
 def test_a_tool_set_says_itself_how_its_groups_are_opened() -> None:
     tools = ToolSet("shop", control="load_tool_group", on_hidden="hint")

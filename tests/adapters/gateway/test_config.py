@@ -148,6 +148,8 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
         ("exclusions = [['a', 'b']]\n[groups.a]", "exclusions: There is no group 'b'."),
         ("exclusions = [['a']]\n[groups.a]", "exclusions: An exclusion set needs two or more"),
         ("[profiles.p]\nactive = ['b']\n[groups.a]", "[profiles.p]: There is no group 'b'."),
+        ("[profiles.p]\navailable = ['b']\n[groups.a]", "[profiles.p]: There is no group 'b'."),
+        ("[profiles.p]\nactive = ['*']\n[groups.a]", "[profiles.p]: There is no group '*'."),
         ("[profiles.p]\nactiv = ['a']", "[profiles.p], activ: is not known here"),
     ],
 )
