@@ -4,9 +4,9 @@ A file that holds an array is a group, named after the file (`web.search.json` i
 element is a tool. A first element with `"_meta": true` may give the group's `display_name` and `description`. A file
 that holds one object is one tool of no group.
 
-A tool has a `name`, a `description`, and the JSON Schema of its arguments as `parameters` or `inputSchema`; it may have
-`title`, `outputSchema`, `annotations`, `icons`, `category`, `tags`, `hidden`, and a `function`: another name to find
-its handler by. What else it has is left alone.
+A tool has a `name`, a `description`, and the JSON Schema of its arguments as `parameters` or `inputSchema`, without
+which it takes none; it may have `title`, `outputSchema`, `annotations`, `icons`, `category`, `tags`, `hidden`, and a
+`function`: another name to find its handler by. What else it has is left alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attrs import field, frozen
 
 from toolfold import GroupSpec, InvalidDefinition, ManifestError, Spec, ToolfoldError, ToolSet
 from toolfold.names import canonical_key, split_name
-from toolfold.schema import check_text, table
+from toolfold.schema import NO_ARGUMENTS, check_text, table
 
 Find = Callable[[str], Callable[..., Any] | None]
 Handlers = Mapping[str, Callable[..., Any]] | Find
@@ -214,9 +214,8 @@ def _tool(entry: object) -> tuple[str, object, dict[str, Any]]:
     name = told.get("name")
     if not isinstance(name, str):
         raise _Unusable("it has no name" if name is None else "its name must be a text")
-    schema = told.get("parameters", told.get("inputSchema"))
-    if schema is None:
-        raise _Unusable("it has no schema: give its arguments as parameters or inputSchema")
+    schemas = (told.get("parameters"), told.get("inputSchema"))
+    schema = next((given for given in schemas if given is not None), NO_ARGUMENTS)
     if not isinstance(told.get("hidden", False), bool):
         raise _Unusable("its hidden must be true or false")
     for key in ("icons", "tags"):

@@ -47,7 +47,6 @@ BAD_ENTRIES: Mapping[str, tuple[Any, str, str]] = {
     "name that is no text": (entry(5), "entry 2", "name must be a text"),
     "invalid name": (entry("b c"), "entry 2 (b c)", "not a valid name"),
     "dotted name": (entry("other.b"), "entry 2 (other.b)", "its group must agree"),
-    "no schema": ({"name": "b"}, "entry 2 (b)", "no schema"),
     "invalid schema": (entry("b", parameters={"type": "objekt"}), "entry 2 (b)", "not valid JSON Schema"),
     "schema of something else": (entry("b", parameters={"type": "array"}), "entry 2 (b)", 'root type "object"'),
     "schema that is none": (entry("b", parameters=[]), "entry 2 (b)", "must be a JSON object"),
@@ -72,7 +71,7 @@ BAD_FILES: Mapping[str, tuple[Any, str, str]] = {
     "a number without end": ("[" + "9" * 5_000 + "]", "file", "beyond all bounds"),
     "a text": ('"tools"', "file", "must hold an array"),
     "an object that is no tool": ({"tools": []}, "file", "must hold an array"),
-    "a tool without schema": ({"name": "core"}, "file", "no schema"),
+    "a tool with a schema of something else": (entry("core", parameters=[]), "file", "must be a JSON object"),
     "an empty array": ([], "group", "no tools"),
     "a group of nothing but meta": ([META], "group", "no tools"),
 }

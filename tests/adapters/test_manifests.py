@@ -92,6 +92,27 @@ async def test_a_file_with_one_object_is_a_core_tool_and_folders_and_files_are_r
     assert (await tools.call_tool("read_file", {"query": "x"})).text == "read_file: {'query': 'x'}"
 
 
+@pytest.mark.spec("GRP-1")
+@pytest.mark.parametrize("more", [{}, {"parameters": None}, {"inputSchema": None}], ids=["absent", "null", "null too"])
+async def test_an_entry_without_parameters_is_a_tool_without_arguments(tmp_path: Path, more: dict[str, Any]) -> None:
+    write(tmp_path, mail=[{"name": "count_mail", **more}], clock={"name": "clock", **more})
+    tools, report = load(tmp_path, {"count_mail": lambda: "7", "clock": lambda arguments: f"noon {arguments}"})
+    assert report.ok
+    closed = {"type": "object", "properties": {}, "additionalProperties": False}
+    assert [spec.input_schema for spec in report.tools] == [closed, closed]
+    async with tools.open_session(active=["mail"]) as session:
+        assert (await session.call("count_mail")).text == "7"
+        assert (await session.call("clock", {})).text == "noon {}"
+        assert (await session.call("clock", {"zone": "UTC"})).is_error
+
+
+@pytest.mark.spec("GRP-1")
+def test_null_parameters_leave_the_input_schema(tmp_path: Path) -> None:
+    write(tmp_path, clock={"name": "clock", "parameters": None, "inputSchema": SCHEMA})
+    [spec] = load(tmp_path)[1].tools
+    assert spec.input_schema == SCHEMA
+
+
 @pytest.mark.spec("GRP-1", "NAM-5")
 def test_tools_can_be_qualified_by_their_group_and_groups_nested_by_their_files(tmp_path: Path) -> None:
     write(tmp_path, **{"web.search": [entry("find")], "web": [entry("fetch")]})
@@ -237,7 +258,7 @@ def test_a_meta_element_that_says_something_wrong_costs_the_group_nothing_else(t
 
 @pytest.mark.spec("GRP-2", "REG-1")
 def test_a_group_without_a_single_good_tool_leaves_nothing_behind(tmp_path: Path) -> None:
-    write(tmp_path, group=[META, {"name": "a"}, 5])
+    write(tmp_path, group=[META, {"name": "a", "parameters": []}, 5])
     tools, report = load(tmp_path)
     assert [where for _, where, _ in errors(report)] == ["entry 2 (a)", "entry 3", "group"]
     assert (report.groups, report.tools, contents(tools)) == ((), (), {})

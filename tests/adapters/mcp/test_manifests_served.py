@@ -20,7 +20,7 @@ MODERN = "2026-07-28"
 
 def from_manifests(folder: Path) -> ToolSet:
     write(folder, exec=entry("exec"), pdf=[entry("pdf_info"), entry("pdf_pages")])
-    write(folder, google_gmail=[META, entry("gmail_search"), {"name": "broken"}], broken="[")
+    write(folder, google_gmail=[META, entry("gmail_search"), {"name": "broken", "parameters": []}], broken="[")
     tools, report = load(folder)
     assert [error.position for error in report.errors] == ["line 1, column 2", "entry 3 (broken)"]
     return tools
