@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -130,7 +130,7 @@ def _found(text: str) -> Factory | ToolSet | None:
     if isinstance(value, type) and issubclass(value, Driver):
         return value
     try:
-        inspect.signature(value).bind()
+        inspect.signature(cast("Callable[[], object]", value)).bind()
     except TypeError as error:
         raise TargetError(f"{text} can't be called without arguments: {error}.") from error
     made: object = value()

@@ -101,7 +101,7 @@ def _help() -> str:
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), help="How to write it.")
 @click.option("--profile", metavar="NAME", help="Look at it under this profile.")
-@click.option("--active", metavar="GROUPS", default="", callback=paths, help="Groups that are open, by commas.")
+@click.option("--active", metavar="GROUPS", multiple=True, callback=paths, help="Groups that are open, by commas.")
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="The greatest number of groups or states to draw."
 )

@@ -37,7 +37,11 @@ CALL_TOOL = "call_tool"
 @target_options
 @click.option("--profile", metavar="NAME", help="Look at it under this profile.")
 @click.option(
-    "--active", metavar="GROUPS", default="", callback=paths, help="Groups to open first, by commas; hooks do not run."
+    "--active",
+    metavar="GROUPS",
+    multiple=True,
+    callback=paths,
+    help="Groups to open first, by commas; hooks do not run.",
 )
 @click.option("--tools", "with_tools", is_flag=True, help="Name the tools, and mark those that are listed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

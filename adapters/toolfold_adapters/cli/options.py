@@ -115,9 +115,9 @@ def target_options(function: F) -> F:
     return function
 
 
-def paths(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
-    """Return the group paths in an option's value, which are separated by commas."""
-    return tuple(path.strip() for path in value.split(",") if path.strip())
+def paths(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the group paths in an option's values, each of which may have several, separated by commas."""
+    return tuple(path.strip() for value in values for path in value.split(",") if path.strip())
 
 
 def chosen(

@@ -56,7 +56,7 @@ class Serving:
 @click.option("--allow-host", multiple=True, metavar="NAME:PORT", help="A Host header to accept; PORT may be *.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="An Origin header to accept.")
 @click.option("--profile", metavar="NAME", help="The profile that clients are served under.")
-@click.option("--active", metavar="GROUPS", default="", callback=paths, help="Groups to begin with, by commas.")
+@click.option("--active", metavar="GROUPS", multiple=True, callback=paths, help="Groups to begin with, by commas.")
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and end.")
 @click.option(
     "--separator", default=WIRE_SEPARATOR, show_default=True, help="Stands for the dot in names that clients see."

@@ -79,6 +79,8 @@ def test_groups_can_be_opened_first_and_no_hook_runs(shop: Path) -> None:
     assert "  * orders.place\n" in result.stdout
     assert "  - cellar.count\n" in result.stdout
     assert "with orders, orders.returns open" in result.stdout
+    again = invoke("inspect", "shop:tools", "--active", "orders", "--active", "orders.returns", "--tools")
+    assert again.stdout == result.stdout
     done = run("inspect", "shop:tools", "--active", "cellar", cwd=shop)
     assert done.returncode == 0
     assert "the cellar is lit" not in done.stdout + done.stderr
