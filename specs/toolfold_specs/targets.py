@@ -133,7 +133,8 @@ def _found(text: str) -> Factory | ToolSet | None:
         inspect.signature(cast("Callable[[], object]", value)).bind()
     except TypeError as error:
         raise TargetError(f"{text} can't be called without arguments: {error}.") from error
-    made: object = value()
+    with _not_ending(text):
+        made: object = value()
     if inspect.iscoroutine(made):  # a tool set's, then: the server awaits it
         made.close()
         return None
@@ -158,15 +159,30 @@ def _attribute(text: str) -> Any:
     importlib.invalidate_caches()
     if is_file and not Path(source).is_file():
         raise TargetError(f"There is no file {source}.")
+    name = Path(source).stem if is_file else source
     try:
-        value: Any = importlib.import_module(Path(source).stem if is_file else source)
+        with _not_ending(text):
+            value: Any = importlib.import_module(name)
     except ModuleNotFoundError as error:
+        if name != error.name and not name.startswith(f"{error.name}."):
+            raise TargetError(f"{text} needs {error.name!r}, which is not installed.") from error
         raise TargetError(f"{text} can't be found: {error}. A TARGET is {FORMS}.") from error
     for part in path.split("."):
         if not hasattr(value, part):
             raise TargetError(f"{text} does not exist: there is no {part!r} in {getattr(value, '__name__', source)}.")
         value = getattr(value, part)
     return value
+
+
+@contextmanager
+def _not_ending(text: str) -> Generator[None]:
+    """Turn an end of the program, whose status would be taken for a verdict, into `TargetError`."""
+    try:
+        yield
+    except SystemExit as error:
+        raise TargetError(
+            f'{text} ends the program (status {error.code}); put what it runs under if __name__ == "__main__".'
+        ) from error
 
 
 # -- over MCP ---------------------------------------------------------------------------------------------------------

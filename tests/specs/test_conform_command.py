@@ -49,6 +49,9 @@ def wrong():
 def needs(key):
     return TinyDriver()
 
+def ending():
+    raise SystemExit(0)
+
 class FaultyDriver(TinyDriver):
     def activate(self, group, session="main"):
         raise KeyError(group)
@@ -80,9 +83,11 @@ async def make_later() -> ToolSet:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The current folder, with `systems.py` and `goods.py` in it."""
+    """The current folder, with `systems.py`, `goods.py` and two that can't be imported in it."""
     (tmp_path / "systems.py").write_text(SYSTEMS, encoding="utf-8")
     (tmp_path / "goods.py").write_text(GOODS, encoding="utf-8")
+    (tmp_path / "ending.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
+    (tmp_path / "needy.py").write_text("import no_such_package\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -127,6 +132,9 @@ def test_the_status_says_whether_it_conforms_does_not_or_could_not_be_checked(
         (("--",), "Nothing follows --"),
         (("systems",), "'systems' is no TARGET"),
         (("no-module:x",), "'no-module:x' is no TARGET"),
+        (("ending:x",), "ending:x ends the program (status 0)"),
+        (("systems:ending",), "systems:ending ends the program (status 0)"),
+        (("needy.py:x",), "needy.py:x needs 'no_such_package', which is not installed."),
         (("nowhere:x",), "nowhere:x can't be found: No module named 'nowhere'"),
         (("systems:nothing",), "there is no 'nothing' in systems"),
         (("systems:number",), "systems:number is of type int"),
