@@ -23,7 +23,7 @@ from toolfold import ToolSet
 from . import files, state
 from .files import Files
 from .offer import Program, groups, profiles
-from .programs import Limits, Place, environment
+from .programs import Limits, Place, environment, outside
 
 
 def build(
@@ -42,15 +42,17 @@ def build(
     """
     tools = ToolSet("modern-cli", control="expand_tools")
     at = Files(Path(folder).resolve())
-    find = cache(lambda name: runnable(which(name)))
+    find = cache(lambda name: runnable(which(name), at.folder))
     here = in_process(at, state.Cache(clock))
     for path, group in groups().items():
-        place = Place(folder=at.folder, environment=environment(group.environment), limits=limits or Limits())
+        variables = environment(at.folder, group.environment)
+        place = Place(folder=at.folder, environment=variables, limits=limits or Limits())
+        git = find("git") if group.runs_git else None
         found: dict[str, Callable[..., Any]] = {}
         for name, tool in group.tools.items():
             program = next(filter(None, map(find, tool.program)), None)
             if program is not None:
-                found[name] = Program(program, tool, place, at)
+                found[name] = Program(program, tool, place, at, git)
             elif not tool.program:
                 found[name] = here[name]
         tools.register_group(path, group.described(found), title=group.title)
@@ -63,9 +65,11 @@ def build(
     return tools
 
 
-def runnable(program: str | None) -> str | None:
-    """Return a program, unless there is none, or Windows would give its arguments to a shell."""
-    return None if program is None or program.lower().endswith((".bat", ".cmd")) else program
+def runnable(program: str | None, folder: Path) -> str | None:
+    """Return a program, unless there is none, or a caller could have written it, or Windows would start a shell."""
+    if program is None or program.lower().endswith((".bat", ".cmd")):
+        return None
+    return program if outside(program, folder) else None
 
 
 def in_process(at: Files, cache: state.Cache) -> Mapping[str, Callable[..., Any]]:

@@ -1,4 +1,4 @@
-"""The tools of the group file_ops, and those that need no program: in this process, within the working folder."""
+"""Which paths may be used; and the tools that need no program, those of the group file_ops and some others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import platform
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,26 @@ LONGEST = 1_000_000
 
 @frozen
 class Files:
-    """Text files of one folder; nothing outside of it can be named, by `..` or by a symbolic link."""
+    """What is in one folder; nothing outside of it can be named, by `..` or by a symbolic link.
+
+    A repository's own files in `.git` can't be named either: git runs programs that it finds named there.
+    """
 
     folder: Path
 
-    def at(self, path: str) -> Path:
-        """Return where a path leads, or raise `ToolError` if that is not in the folder."""
+    def within(self, path: str) -> Path:
+        """Return where a path leads, or raise `ToolError` if it may not be used."""
         with _failing(path):
             found = (self.folder / path).resolve()
         if not found.is_relative_to(self.folder):
             raise ToolError(f"{path!r} is not in the working folder, {self.folder}.")
+        if ".git" in (part.casefold() for part in found.relative_to(self.folder).parts):
+            raise ToolError(f"{path!r} is one of git's own files, which only git may use.")
+        return found
+
+    def at(self, path: str) -> Path:
+        """Return the file that a path leads to, be it there already or not, or raise `ToolError`."""
+        found = self.within(path)
         if found.exists() and not found.is_file():
             raise ToolError(f"{path!r} is not a file.")
         return found
@@ -38,10 +49,13 @@ class Files:
         """Return some lines of a file, and what follows if that is not all."""
         first, count = values["offset"] - 1, values["limit"]
         with _failing(values["path"]), self.at(values["path"]).open(encoding="utf-8", newline="") as file:
-            text = "".join(islice(file, first, first + count))
-            more = next(file, None) is not None
-        if len(text) > LONGEST:
-            raise ToolError(f"These lines have more than {LONGEST:,} characters; read fewer.")
+            lines = iter(partial(file.readline, LONGEST + 1), "")  # never more in memory, however long a line is
+            text = ""
+            for line in islice(lines, first, first + count):
+                text += line
+                if len(text) > LONGEST:
+                    raise ToolError(f"These lines have more than {LONGEST:,} characters; read fewer.")
+            more = next(lines, None) is not None
         return f"{text}\n[More lines follow; go on with offset {first + count + 1}.]" if more else text
 
     def file_write(self, values: dict[str, Any]) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
-from toolfold import Profile, ToolResult
+from toolfold import Profile, ToolError, ToolResult
 
+from . import repositories
 from .arguments import Element, filled, mentioned
 from .files import Files
 from .programs import Place, run
@@ -27,9 +28,9 @@ class ToolData(_Data):
     """A tool: what it is to the model, and which program it runs, in which way.
 
     `program` is its name, or several names of which one is enough; without any, the tool is done in this process.
-    `stdin` is the parameter that the program reads, `seconds` the one that is its time limit, and `inside` are those
-    that must be paths within the working folder. `says` tells statuses that are no errors, and what each means where
-    the program prints nothing.
+    `stdin` is the parameter that the program reads (an array is a line for each item), `seconds` the one that is its
+    time limit, and `inside` are those that must be paths within the working folder. `says` tells statuses that are no
+    errors, and what each means where the program prints nothing.
     """
 
     description: str
@@ -56,11 +57,16 @@ class ToolData(_Data):
 
 
 class GroupData(_Data):
-    """A group: its tools, and the variables that its programs are given beside the usual ones."""
+    """A group: its tools, and what holds for its programs.
+
+    `environment` names the variables that they are given beside the usual ones. `runs_git` says that they are git, or
+    run it: in the repository that the parameter `path` names, or in the working folder.
+    """
 
     title: str
     description: str
     environment: tuple[str, ...] = ()
+    runs_git: bool = False
     tools: dict[str, ToolData]
 
     def described(self, found: Container[str]) -> str:
@@ -78,26 +84,54 @@ class GroupData(_Data):
 
 @frozen
 class Program:
-    """The handler of a tool that runs a program."""
+    """The handler of a tool that runs a program; `git` is what looks at a repository before it is used, if any does."""
 
     path: str
     tool: ToolData
     place: Place
     files: Files
+    git: str | None = None
 
     async def __call__(self, values: dict[str, Any]) -> ToolResult:
         """Run the program and return what it printed; it is an error if it failed or had to be stopped."""
         tool = self.tool
-        values = {**values, **{name: str(self.files.at(values[name])) for name in tool.inside}}
-        given = values.get(tool.stdin) if tool.stdin else None
-        text = "\n".join(given) if isinstance(given, list) else given
+        for path in (path for name in tool.inside for path in _several(values.get(name))):
+            self.files.within(path)
+        arguments, text = filled(tool.arguments, values), self._input(values)
+        if self.git is not None:
+            await self._check_repository(self.git, values.get("path", "."))
         place = self.place.within(values.get(tool.seconds) if tool.seconds else None)
-        ended = await run(self.path, filled(tool.arguments, values), place, text)
+        ended = await run(self.path, arguments, place, text)
         printed = "\n".join(part.rstrip("\n") for part in (ended.output, ended.errors) if part)
         if ended.stopped or ended.status not in (0, *tool.says):
             failed = f"{Path(self.path).name} failed: {ended.how}."
             return ToolResult.of_text(f"{failed}\n{printed}" if printed else failed, is_error=True)
         return ToolResult.of_text(printed or tool.says.get(ended.status, "Done; nothing was printed."))
+
+    def _input(self, values: Mapping[str, Any]) -> str | None:
+        """Return what the program reads, or `None`."""
+        given = values.get(self.tool.stdin) if self.tool.stdin else None
+        if not isinstance(given, list):
+            return given
+        if any("\n" in line for line in given):
+            raise ToolError(f"No item of {self.tool.stdin} may have a line break in it; each is a line.")
+        return "\n".join(given)
+
+    async def _check_repository(self, git: str, path: str) -> None:
+        """Raise `ToolError` if a repository may make git run other programs."""
+        listed = await run(git, ["-C", path, *repositories.LISTING], self.place)
+        if listed.stopped or listed.status:
+            raise ToolError(f"git can't tell what is configured in {path!r}: {listed.how}.")
+        if names := repositories.doubtful(listed.output):
+            raise ToolError(
+                f"The repository's configuration sets {', '.join(names)}, which may make git run programs or write "
+                "elsewhere, so git is not run in it. Somebody who trusts these settings can use git there directly."
+            )
+
+
+def _several(value: str | list[str] | None) -> list[str]:
+    """Return the values of a parameter that may be an array, or absent."""
+    return [] if value is None else [value] if isinstance(value, str) else value
 
 
 def groups() -> dict[str, GroupData]:

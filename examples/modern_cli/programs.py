@@ -21,6 +21,8 @@ from attrs import define, evolve, field, frozen
 
 from toolfold import ToolError
 
+from . import repositories
+
 GRACE = 2.0
 """Seconds that a program has to end by itself before it is killed."""
 
@@ -28,7 +30,7 @@ KEPT = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
     *("SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA"),
 )
-SET = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "GH_PROMPT_DISABLED": "1"}
+SET = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GH_PROMPT_DISABLED": "1", "MLRRC": "__none__"}
 
 
 @frozen(kw_only=True)
@@ -74,9 +76,22 @@ class Ended:
             return f"it was ended by the signal {-self.status}"
 
 
-def environment(also: Iterable[str] = ()) -> dict[str, str]:
-    """Return the environment that programs are given: the little that any needs, and the variables named in `also`."""
-    return {**{name: os.environ[name] for name in (*KEPT, *also) if name in os.environ}, **SET}
+def environment(folder: Path, also: Iterable[str] = ()) -> dict[str, str]:
+    """Return the environment that programs in a folder are given: the little that any needs, and no secrets.
+
+    Args:
+        folder: The working folder; programs that a program starts are not looked for there.
+        also: The names of more variables of this process to pass on.
+    """
+    kept = {name: os.environ[name] for name in (*KEPT, *also) if name in os.environ}
+    path = [one for one in kept.get("PATH", "").split(os.pathsep) if Path(one).is_absolute() and outside(one, folder)]
+    return {**kept, **SET, **repositories.variables(folder), "PATH": os.pathsep.join(path)}
+
+
+def outside(path: str, folder: Path) -> bool:
+    """Tell whether a path, and what it leads to, is not in a folder, where a caller could write it."""
+    found = Path(path).absolute()
+    return not (found.is_relative_to(folder) or found.resolve().is_relative_to(folder))
 
 
 async def run(program: str, arguments: list[str], place: Place, text: str | None = None) -> Ended:
