@@ -20,7 +20,7 @@ from typing import Any
 
 from toolfold import ToolSet
 
-from . import files, state
+from . import files, repositories, state
 from .files import Files
 from .offer import Program, groups, profiles
 from .programs import Limits, Place, environment, outside
@@ -45,7 +45,7 @@ def build(
     find = cache(lambda name: runnable(which(name), at.folder))
     here = in_process(at, state.Cache(clock))
     for path, group in groups().items():
-        variables = environment(at.folder, group.environment)
+        variables = {**environment(at.folder, group.environment), **repositories.variables(at.folder)}
         place = Place(folder=at.folder, environment=variables, limits=limits or Limits())
         git = find("git") if group.runs_git else None
         found: dict[str, Callable[..., Any]] = {}

@@ -95,11 +95,11 @@ class Program:
     async def __call__(self, values: dict[str, Any]) -> ToolResult:
         """Run the program and return what it printed; it is an error if it failed or had to be stopped."""
         tool = self.tool
-        for path in (path for name in tool.inside for path in _several(values.get(name))):
+        for path in (path for name in tool.inside for path in _each(values.get(name))):
             self.files.within(path)
         arguments, text = filled(tool.arguments, values), self._input(values)
         if self.git is not None:
-            await self._check_repository(self.git, values.get("path", "."))
+            await repositories.check(self.git, values.get("path", "."), self.place)
         place = self.place.within(values.get(tool.seconds) if tool.seconds else None)
         ended = await run(self.path, arguments, place, text)
         printed = "\n".join(part.rstrip("\n") for part in (ended.output, ended.errors) if part)
@@ -117,19 +117,8 @@ class Program:
             raise ToolError(f"No item of {self.tool.stdin} may have a line break in it; each is a line.")
         return "\n".join(given)
 
-    async def _check_repository(self, git: str, path: str) -> None:
-        """Raise `ToolError` if a repository may make git run other programs."""
-        listed = await run(git, ["-C", path, *repositories.LISTING], self.place)
-        if listed.stopped or listed.status:
-            raise ToolError(f"git can't tell what is configured in {path!r}: {listed.how}.")
-        if names := repositories.doubtful(listed.output):
-            raise ToolError(
-                f"The repository's configuration sets {', '.join(names)}, which may make git run programs or write "
-                "elsewhere, so git is not run in it. Somebody who trusts these settings can use git there directly."
-            )
 
-
-def _several(value: str | list[str] | None) -> list[str]:
+def _each(value: str | list[str] | None) -> list[str]:
     """Return the values of a parameter that may be an array, or absent."""
     return [] if value is None else [value] if isinstance(value, str) else value
 

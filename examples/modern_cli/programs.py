@@ -21,8 +21,6 @@ from attrs import define, evolve, field, frozen
 
 from toolfold import ToolError
 
-from . import repositories
-
 GRACE = 2.0
 """Seconds that a program has to end by itself before it is killed."""
 
@@ -85,7 +83,7 @@ def environment(folder: Path, also: Iterable[str] = ()) -> dict[str, str]:
     """
     kept = {name: os.environ[name] for name in (*KEPT, *also) if name in os.environ}
     path = [one for one in kept.get("PATH", "").split(os.pathsep) if Path(one).is_absolute() and outside(one, folder)]
-    return {**kept, **SET, **repositories.variables(folder), "PATH": os.pathsep.join(path)}
+    return {**kept, **SET, "PATH": os.pathsep.join(path)}
 
 
 def outside(path: str, folder: Path) -> bool:

@@ -1,6 +1,6 @@
 """Git where callers may write, and in repositories of others: it runs none of the programs that these name.
 
-A repository can make git run programs in three ways. Hooks, and what watches files, are turned off by variables that
+A repository can make git run programs in two ways. Hooks, and what watches files, are turned off by variables that
 every git sees, also one that another program starts. What a configuration names (filters, drivers, a program for
 signatures, other repositories) can't all be turned off, since some of it has names that anybody can invent; so git is
 not run at all in a repository whose configuration says more than the harmless things listed here. And no tool but git
@@ -10,12 +10,22 @@ writes into `.git`, as `files.py` says, so that nobody changes the configuration
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from attrs import evolve
+
+from toolfold import ToolError
+
+from .programs import Ended, Place, run
 
 OVERRULED = {
     "core.fsmonitor": "false",
     "core.hookspath": os.devnull,
+    "diff.autorefreshindex": "false",
+    "gc.auto": "0",  # nothing goes on in the background
+    "maintenance.auto": "false",
     "safe.barerepository": "explicit",  # a folder that only looks like a repository, without .git, is none
     "submodule.recurse": "false",
 }
@@ -24,17 +34,23 @@ HARMLESS = (
     *("core.repositoryformatversion", "core.bare", "core.filemode", "core.ignorecase", "core.precomposeunicode"),
     *("core.symlinks", "core.autocrlf", "core.eol", "core.safecrlf", "core.longpaths", "core.logallrefupdates"),
     *("core.sparsecheckout", "core.sparsecheckoutcone", "core.untrackedcache", "core.quotepath", "core.abbrev"),
-    *("extensions.objectformat", "extensions.refstorage", "extensions.worktreeconfig", "index.*", "gc.auto"),
-    *("user.name", "user.email", "init.defaultbranch", "pull.rebase", "pull.ff", "push.default", "push.autosetupremote", "fetch.prune"),
+    *("extensions.objectformat", "extensions.refstorage", "extensions.worktreeconfig", "index.*", "fetch.prune"),
+    *("user.name", "user.email", "init.defaultbranch", "pull.rebase", "pull.ff", "push.default"),
+    *("push.autosetupremote", "submodule.active", "submodule.*.active", "submodule.*.url"),
     *("remote.*.url", "remote.*.pushurl", "remote.*.fetch", "remote.*.tagopt", "remote.*.gh-resolved"),
     *("branch.*.remote", "branch.*.merge", "branch.*.rebase", "branch.*.pushremote", "branch.*.description"),
-    *("branch.*.vscode-merge-base", "branch.*.gh-merge-base", "submodule.active", "submodule.*.url"),
-    *("submodule.*.active", "lfs.repositoryformatversion", "lfs.*.access", "http.*.extraheader"),
+    *("branch.*.vscode-merge-base", "branch.*.gh-merge-base", "lfs.repositoryformatversion", "lfs.*.access"),
+    *("http.*.extraheader",),
 )
 """What the configuration of a repository may set, as patterns of names, in the way in which git prints them."""
 
-LISTING = ["config", "--list", "--show-scope", "--name-only", "-z"]
-"""The arguments that let git tell the names of all settings, each after its scope; that runs no program."""
+INNER = {"core.worktree"}
+"""What one that is inside another may set as well: git goes there only to look."""
+
+SETTINGS = ("config", "--list", "--show-scope", "--name-only", "-z")
+CONTENTS = ("ls-files", "--stage", "-z", ":/")
+ROOM = 50_000_000
+"""How many bytes a list of all files of a repository may take."""
 
 
 def variables(folder: Path) -> dict[str, str]:
@@ -53,8 +69,46 @@ def variables(folder: Path) -> dict[str, str]:
     }
 
 
-def doubtful(listed: str) -> list[str]:
+async def check(git: str, path: str, place: Place) -> None:
+    """Raise `ToolError` if a repository, or one inside it, may make git run programs; do nothing if there is none."""
+    checked: set[Path] = set()
+    unchecked = [path]
+    while unchecked:
+        here = unchecked.pop()
+        settings = await _listed(git, here, SETTINGS, place)
+        if settings.status:
+            raise ToolError(f"git can't tell what is configured in {here!r}: {settings.how}.\n{settings.errors}")
+        if names := doubtful(settings.output) - (INNER if checked else set()):
+            raise ToolError(
+                f"The configuration of the repository in {here!r} sets {', '.join(sorted(names))}, which may make git "
+                "run programs or write elsewhere, so it is not run there. Who trusts it can use git without this tool."
+            )
+        checked.add((place.folder / here).resolve())
+        for inner in repositories_in((await _listed(git, here, CONTENTS, place)).output):
+            there = place.folder / here / inner
+            if (there / ".git").exists() and there.resolve() not in checked:
+                unchecked.append(f"{here}/{inner}")
+
+
+def doubtful(listed: str) -> set[str]:
     """Return what a repository itself sets, of the settings that git listed, that is not harmless."""
     told = listed.split("\0")
     own = {name for scope, name in zip(told[::2], told[1::2], strict=False) if scope in ("local", "worktree")}
-    return sorted(name for name in own if not any(fnmatchcase(name, pattern) for pattern in HARMLESS))
+    return {name for name in own if not any(fnmatchcase(name, pattern) for pattern in HARMLESS)}
+
+
+def repositories_in(listed: str) -> Iterator[str]:
+    """Yield the paths of the repositories among the contents that git listed."""
+    for entry in listed.split("\0"):
+        about, _, path = entry.partition("\t")
+        if about.startswith("160000 "):
+            yield path
+
+
+async def _listed(git: str, path: str, arguments: tuple[str, ...], place: Place) -> Ended:
+    """Return how it ended when git was asked for a list, if it was not stopped."""
+    roomy = evolve(place, limits=evolve(place.limits, bytes=ROOM))
+    ended = await run(git, ["-C", path, *arguments], roomy)
+    if ended.stopped:
+        raise ToolError(f"git can't tell what is in the repository in {path!r}: {ended.how}.")
+    return ended

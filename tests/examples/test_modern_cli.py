@@ -87,7 +87,7 @@ def test_a_tool_whose_program_is_missing_is_not_offered_and_its_group_says_so() 
 
 @pytest.mark.spec("PRO-4")
 def test_a_script_that_windows_would_run_by_a_shell_is_no_program() -> None:
-    tools = build(which=lambda name: {"jq": r"C:\bin\jq.EXE", "tldr": r"C:\bin\tldr.CMD", "bats": "bats.bat"}.get(name))
+    tools = build(which=lambda name: {"jq": "/bin/jq.EXE", "tldr": "/bin/tldr.CMD", "bats": "/bin/bats.bat"}.get(name))
     offered = {path: [spec.name for spec in tools.group_tools(path)] for path in ("text", "reference", "system")}
     assert offered == {"text": ["jq"], "reference": [], "system": ["system_info"]}
 

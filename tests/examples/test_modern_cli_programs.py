@@ -25,7 +25,7 @@ PATIENCE = 20
 METACHARACTERS = (
     *("; rm -rf ~", "$(touch made)", "`touch made`", "${HOME}", "one\ntouch made\n", "a | b & c && d || e"),
     *("a > made", "< made", "'single' \"double\"", "*", "~", "\\", "%PATH%", "!history", "{a,b}", "# comment"),
-    *(" blanks ", "tab\there", "", "naïve ☃", "../../x", "--", "--help", "-rf"),
+    *(" blanks ", "tab\there", "", "naïve ☃", "--", "--help", "-rf"),
 )
 """What a shell would make something of, or a program."""
 
@@ -71,14 +71,11 @@ connection.recv(1)  # the test ends them if nothing else does
 
 
 def with_programs(folder: Path, limits: Limits | None = None, **scripts: str) -> ToolSet:
-    """Tools whose programs are scripts; there are no others."""
+    """Tools whose programs are scripts in `bin`, and that work in `work`; there are no others."""
     for name, script in scripts.items():
         fake(folder / "bin" / name, script)
-    return build(which=partial(shutil.which, path=str(folder / "bin")), folder=folder, limits=limits)
-
-
-def names_in(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    (folder / "work").mkdir(exist_ok=True)
+    return build(which=partial(shutil.which, path=str(folder / "bin")), folder=folder / "work", limits=limits)
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------
@@ -108,14 +105,14 @@ async def test_whatever_a_value_holds_arrives_as_one_argument_and_nothing_else_i
             assert json.loads(text)["argv"] == argv
         failed, text = await caller.call("jq", {"filter": ".", "input": "".join(METACHARACTERS)})
         assert json.loads(text)["stdin"] == "".join(METACHARACTERS)
-    assert names_in(tmp_path) == ["bin"]
+    assert not list((tmp_path / "work").iterdir())
 
 
 @pytest.mark.spec("PRO-4")
 @pytest.mark.parametrize(
     ("name", "arguments", "parameter"),
     [
-        ("jq", {"filter": "-n", "input": ""}, "filter"),
+        ("pup", {"selector": "-f", "input": ""}, "selector"),
         ("git_diff", {"commit": "--output=made"}, "commit"),
         ("git_diff", {"range": "--ext-diff"}, "range"),
         ("git_checkout", {"target": "--detach"}, "target"),
@@ -132,21 +129,21 @@ async def test_a_value_that_would_become_an_option_is_refused_and_nothing_is_run
     name: str, arguments: dict[str, Any], parameter: str, tmp_path: Path
 ) -> None:
     ran = "open('made', 'w')"
-    tools = with_programs(tmp_path, None, jq=ran, git=ran, env=ran, bats=ran, kubectl=ran, gh=ran, nix=ran, rip=ran)
+    tools = with_programs(tmp_path, None, pup=ran, git=ran, env=ran, bats=ran, kubectl=ran, gh=ran, nix=ran, rip=ran)
     group = tools.catalog.tools[name].group
     async with tools.open_session(active=[group or ""]) as session:
         result = await session.call(name, arguments)
         assert result.is_error
         assert result.text.startswith(f"{parameter} can't begin with '-', since '-")
-    assert not (tmp_path / "made").exists()
+    assert not list((tmp_path / "work").iterdir())
 
 
 @pytest.mark.spec("PRO-4")
 async def test_what_no_argument_can_hold_is_refused(tmp_path: Path) -> None:
     tools = with_programs(tmp_path, stat=TELL, git=TELL)
     async with tools.open_session(active=["filesystem", "git"]) as session:
-        for name, arguments in (("fs_stat", {"path": "a\0b"}), ("git_commit", {"message": "\ud800"})):
-            result = await session.call(name, arguments)
+        for message in ("a\0b", "\ud800"):
+            result = await session.call("git_commit", {"message": message})
             assert result.is_error
             assert "holds a character that no argument of a program can" in result.text
         result = await session.call("fs_stat", {"path": "x" * 5_000_000})
