@@ -10,10 +10,15 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from toolfold import Context, HookContext, Session, ToolError, group, tool
 
 TABLE = "CREATE TABLE IF NOT EXISTS records (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+Name = Annotated[str, Field(max_length=200)]
+"""A name or a pattern for names: what comparing them costs grows with the product of their lengths."""
 BUSY = "Another client is writing; it has to close database.write first."
 
 
@@ -86,7 +91,7 @@ class Read:
         self._database = database
 
     @tool(annotations={"readOnlyHint": True})
-    def query(self, context: Context, pattern: str = "%") -> dict[str, str]:
+    def query(self, context: Context, pattern: Name = "%") -> dict[str, str]:
         """Find records by their names, with % for any characters."""
         return self._database.find(context.session, pattern)
 
@@ -103,7 +108,7 @@ class DatabaseWrite:
         self._database.save(context.session)
 
     @tool
-    def insert(self, name: str, value: str, context: Context) -> str:
+    def insert(self, name: Name, value: str, context: Context) -> str:
         """Write a new record."""
         connection = self._database.transaction_of(context.session)
         with told(f"There is a record {name!r} already."):

@@ -108,6 +108,7 @@ class Page(BaseHTTPRequestHandler):
         body = text.encode()
         self.send_response(status)
         self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("X-Content-Type-Options", "nosniff")  # no site may load it as a script
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

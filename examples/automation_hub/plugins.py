@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import asdict, define, field, frozen
 
-from toolfold import InvalidDefinition, ToolSet, group, tool
+from toolfold import InvalidDefinition, ToolfoldError, ToolSet, group, tool
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Plugins:
                 self._loaded[file.name] = Plugin(source, self._include(file.name, source))
         except (Exception, SystemExit) as error:
             log.warning("the plugin %s can't be loaded", file.name, exc_info=error)
-            found.problems[file.name] = f"{type(error).__name__}: {error}"
+            found.problems[file.name] = _problem(error)
         else:
             found.loaded.append(file.name)
 
@@ -86,3 +86,9 @@ class Plugins:
     def _remove(self, plugin: Plugin) -> None:
         for name in plugin.tools:
             self._tools.unregister(name)
+
+
+def _problem(error: BaseException) -> str:
+    """Return what any client may know: what is wrong with the file, but not what it raised when it ran."""
+    told = f": {error}" if isinstance(error, (SyntaxError, ToolfoldError)) else "; the log says more"
+    return f"{type(error).__name__}{told}"

@@ -1,5 +1,6 @@
 """What the tools answer: one plain function of the buffers for each mode."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 from typing import Any
@@ -61,13 +62,15 @@ def _timeline(telemetry: Telemetry) -> list[dict[str, Any]]:
 
 
 def _script(action: Action) -> str:
+    """Return the action as a line of Python; what the page has told is quoted, so that it can't be code."""
+    target, value = json.dumps(action.target), json.dumps(action.value)
     match action.kind:
         case "navigate":
-            return f'page.goto("{action.target}")'
+            return f"page.goto({target})"
         case "click":
-            return f'page.click("{action.target}")'
+            return f"page.click({target})"
         case "type":
-            return f'page.fill("{action.target}", "{action.value}")'
+            return f"page.fill({target}, {value})"
 
 
 def _reproduction(telemetry: Telemetry) -> str:

@@ -74,15 +74,13 @@ def runnable(program: str | None, folder: Path) -> str | None:
 
 def in_process(at: Files, cache: state.Cache) -> Mapping[str, Callable[..., Any]]:
     """Return the handlers of the tools that need no program."""
-    return {
-        handler.__name__: handler
-        for handler in (
-            *(at.file_read, at.file_write, at.file_edit, at.file_append),
-            *(files.permissions, files.system_info, cache.mcp_cache_get, cache.mcp_cache_set),
-            *(state.mcp_auth_check, state.mcp_task_create, state.mcp_task_list, state.mcp_task_update),
-            *(state.mcp_task_delete, state.mcp_context_get, state.mcp_context_set, state.mcp_context_list),
-        )
-    }
+    handlers: list[Callable[..., Any]] = [
+        *at.handlers(),
+        *(files.permissions, files.system_info, cache.mcp_cache_get, cache.mcp_cache_set),
+        *(state.mcp_auth_check, state.mcp_task_create, state.mcp_task_list, state.mcp_task_update),
+        *(state.mcp_task_delete, state.mcp_context_get, state.mcp_context_set, state.mcp_context_list),
+    ]
+    return {handler.__name__: handler for handler in handlers}
 
 
 tools = build()

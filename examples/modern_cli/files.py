@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import platform
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from attrs import frozen
+from anyio import to_thread
+from attrs import field, frozen
 
 from toolfold import ToolError
 
@@ -27,6 +29,22 @@ class Files:
     """
 
     folder: Path
+    _lock: Lock = field(factory=Lock, init=False, eq=False)
+
+    def handlers(self) -> Sequence[Callable[..., Any]]:
+        """Return the handlers of the tools; they run one at a time, and beside the event loop: a file can be long."""
+        return [self._beside(one) for one in (self.file_read, self.file_write, self.file_edit, self.file_append)]
+
+    def _beside(self, handler: Callable[[dict[str, Any]], str]) -> Callable[..., Any]:
+        def locked(values: dict[str, Any]) -> str:
+            with self._lock:
+                return handler(values)
+
+        @wraps(handler)
+        async def call(values: dict[str, Any]) -> str:
+            return await to_thread.run_sync(locked, values)
+
+        return call
 
     def within(self, path: str) -> Path:
         """Return where a path leads, or raise `ToolError` if it may not be used."""

@@ -27,7 +27,6 @@ OVERRULED = {
     "gc.auto": "0",  # nothing goes on in the background
     "maintenance.auto": "false",
     "safe.barerepository": "explicit",  # a folder that only looks like a repository, without .git, is none
-    "submodule.recurse": "false",
 }
 HARMLESS = (
     *OVERRULED,
@@ -62,8 +61,6 @@ def variables(folder: Path) -> dict[str, str]:
         **settings,
         "GIT_CONFIG_COUNT": str(len(OVERRULED)),
         "GIT_CEILING_DIRECTORIES": str(folder.parent),  # a repository that the folder is only a part of is none
-        "GIT_ALLOW_PROTOCOL": "https:ssh",
-        "GIT_EDITOR": ":",
         "GIT_OPTIONAL_LOCKS": "0",  # what only looks writes nothing
         "GIT_TERMINAL_PROMPT": "0",
     }

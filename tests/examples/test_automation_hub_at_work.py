@@ -106,16 +106,18 @@ async def test_only_the_hubs_own_server_is_asked_and_only_by_its_own_name(hub: H
             told = await refused(client, "network.fetch_url", url=other)
             assert told == f"Only addresses that begin with {url} can be fetched."
         assert "404 Not Found" in await refused(client, "network.fetch_url", url=f"{url}missing.txt")
-        status = await anyio.to_thread.run_sync(_status_for, host, "rebound.example")
+        status, _ = await anyio.to_thread.run_sync(_answer_for, host, "rebound.example")
         assert status == 403
+        _, headers = await anyio.to_thread.run_sync(_answer_for, host, host)
+        assert headers["X-Content-Type-Options"] == "nosniff"  # a foreign site can't load a page as a script
 
 
-def _status_for(address: str, host: str) -> int:
+def _answer_for(address: str, host: str) -> tuple[int, dict[str, str]]:
     connection = HTTPConnection(address)
     connection.request("GET", "/", headers={"Host": host})
-    status = connection.getresponse().status
+    response = connection.getresponse()
     connection.close()
-    return status
+    return response.status, dict(response.getheaders())
 
 
 @pytest.mark.spec("CALL-3")
@@ -127,7 +129,7 @@ async def test_what_json_can_carry_and_no_text_can_is_refused_in_words_and_spoil
             "file_ops.read_file": {"path": "\ud800"},
             "file_ops.write_file": {"path": "kept", "text": "\ud800"},
             "network.fetch_url": {"url": f"{url}\ud800"},
-            "database.write.insert": {"name": "\ud800", "value": ""},
+            "database.write.insert": {"name": "a", "value": "\ud800"},
         }
         for name, arguments in asked.items():
             result = await session.call(name, arguments)
@@ -144,6 +146,19 @@ def test_a_fetch_from_a_server_that_has_stopped_meanwhile_is_told_in_words(tmp_p
 
 
 # The database
+
+
+@pytest.mark.spec("SAF-1")
+async def test_names_and_patterns_that_would_take_long_to_compare_are_refused(hub: Hub, connect: Connect) -> None:
+    """A pattern of 20,000 characters held all clients up for ten seconds."""
+    async with connect(hub.tools) as client:
+        await opened(client, "database", "database.read", "database.write")
+        for name, arguments in (
+            ("write.insert", {"name": "a" * 201, "value": ""}),
+            ("read.query", {"pattern": "%" * 201}),
+        ):
+            assert "200" in await refused(client, f"database.{name}", **arguments)
+        assert (await done(client, "database.read.query")).structured == {}
 
 
 @pytest.mark.spec("HOOK-4", "CTL-5", "NTF-1")

@@ -63,8 +63,8 @@ async def test_a_modern_client_that_listens_is_told_of_plugins_too(hub: Hub) -> 
 BROKEN: dict[str, tuple[str | bytes, str]] = {
     "no Python": ("def greet(:", "SyntaxError: invalid syntax (broken.py, line 1)"),
     "no text": (b"\xff\xfe", "SyntaxError"),
-    "raises": ("1 / 0", "ZeroDivisionError: division by zero"),
-    "ends the program": ("raise SystemExit(3)", "SystemExit: 3"),
+    "raises": ("raise KeyError('a secret')", "KeyError; the log says more"),
+    "ends the program": ("raise SystemExit(3)", "SystemExit; the log says more"),
     "nothing marked": ("def greet(): ...", "it declares nothing with @tool or @group"),
     "a name that is taken": (plugin("good", "?"), "A tool named 'plugins.good' is registered already"),
     "a name of the hub's": (plugin("rescan", "?"), "A tool named 'plugins.rescan' is registered already"),
@@ -101,6 +101,7 @@ async def test_a_broken_plugin_is_named_with_its_fault_and_nothing_else_is_lost(
         told = (await done(client, "plugins.rescan")).structured
         assert (told["loaded"], told["unloaded"], list(told["problems"])) == ([], [], ["broken.py"])
         assert fault in told["problems"]["broken.py"]
+        assert "a secret" not in told["problems"]["broken.py"]
         assert hub.tools.catalog is before
         assert client.heard == []
         assert (await done(client, "plugins.good")).text == "Fine."
@@ -121,7 +122,7 @@ async def test_a_plugin_that_becomes_broken_goes_on_as_it_was(hub: Hub, connect:
         assert told == {
             "loaded": [],
             "unloaded": [],
-            "problems": {"greet.py": "ZeroDivisionError: division by zero"},
+            "problems": {"greet.py": "ZeroDivisionError; the log says more"},
         }
         assert (await done(client, "plugins.greet")).text == "Good morning."
 

@@ -4,6 +4,7 @@ Each is driven as a client would, in three ways: a session in this process, and 
 is in test_browser_telemetry_gate.py.
 """
 
+import ast
 import json
 import subprocess
 import sys
@@ -293,6 +294,17 @@ async def test_every_mode_answers_with_what_the_buffers_hold() -> None:
         assert not (await session.call("configure", {"action": "capacity", "amount": 2})).is_error
         page.record(ENTRY, ENTRY, ENTRY)
         assert (await ask("observe", what="logs"))["total"] == 2
+
+
+@pytest.mark.spec("MOD-5", "SAF-6")
+async def test_what_a_page_tells_is_never_code_in_what_is_generated() -> None:
+    page, text = Telemetry(), '"); import os; os.abort()  # \\'
+    page.record(Action(1, "navigate", text), Action(2, "click", text), Action(3, "type", text, text))
+    async with page_tools(page).open_session() as session:
+        await session.call("observe", {"what": "actions"})
+        script = (await session.call("generate", {"format": "test"})).structured["test"]
+    calls = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Call)]
+    assert [[ast.literal_eval(one) for one in call.args] for call in calls] == [[text], [text], [text, text]]
 
 
 def test_the_demonstration_runs_and_ends_with_the_gate_shut_for_another_session() -> None:

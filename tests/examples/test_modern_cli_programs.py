@@ -158,13 +158,19 @@ async def test_programs_are_given_a_little_environment_and_a_group_what_is_for_i
 ) -> None:
     for name in ("PASSWORD", "GH_TOKEN", "KUBECONFIG", "RIPGREP_CONFIG_PATH"):
         monkeypatch.setenv(name, "secret")
-    tools = with_programs(tmp_path, rg=TELL, gh=TELL)
-    async with tools.open_session(active=["search", "github"]) as session:
+    tools = with_programs(tmp_path, rg=TELL, gh=TELL, mlr=TELL)
+    async with tools.open_session(active=["search", "github", "text"]) as session:
         found = json.loads((await session.call("rg", {"pattern": "x"})).text)["environment"]
         assert "secret" not in found.values()
         assert found["NO_COLOR"] == "1"
         found = json.loads((await session.call("gh_auth_status", {})).text)["environment"]
         assert [name for name, value in found.items() if value == "secret"] == ["GH_TOKEN"]
+        settings = {
+            found[f"GIT_CONFIG_KEY_{n}"]: found[f"GIT_CONFIG_VALUE_{n}"] for n in range(int(found["GIT_CONFIG_COUNT"]))
+        }
+        assert (settings["gc.auto"], settings["maintenance.auto"]) == ("0", "false")  # nothing goes on afterwards
+        found = json.loads((await session.call("miller", {"verb": "cat", "input": ""})).text)["environment"]
+        assert found["MLRRC"] == "__none__"  # and it reads no settings from the working folder
 
 
 # -- mishaps ----------------------------------------------------------------------------------------------------------

@@ -266,6 +266,22 @@ def test_a_line_without_end_does_not_fill_the_memory(folder: Path) -> None:
     assert most < 20_000_000
 
 
+@pytest.mark.spec("PRO-4", "SAF-1")
+async def test_a_long_file_keeps_nobody_else_waiting(folder: Path) -> None:
+    with (folder / "long").open("wb") as file:
+        file.truncate(300_000_000)
+    ended: list[str] = []
+    async with tools_in(folder).open_session(active=["file_ops", "mcp"]) as session, anyio.create_task_group() as tasks:
+
+        async def call(name: str, **arguments: Any) -> None:
+            await session.call(name, arguments)
+            ended.append(name)
+
+        tasks.start_soon(partial(call, "file_read", path="long", offset=1_000_000))
+        tasks.start_soon(partial(call, "mcp_task_list"))
+    assert ended == ["mcp_task_list", "file_read"]
+
+
 # -- which programs run, and with what --------------------------------------------------------------------------------
 
 
@@ -385,11 +401,8 @@ def test_git_is_not_run_where_a_configuration_may_make_it_run_programs(
 
 
 @pytest.mark.spec("PRO-4")
-def test_hooks_and_monitors_of_a_repository_are_not_run_and_nothing_goes_on_behind(
-    repository: Path, made: Path
-) -> None:
+def test_hooks_and_monitors_of_a_repository_are_not_run(repository: Path, made: Path) -> None:
     git(repository, "config", "core.fsmonitor", f"touch {made}; false")
-    git(repository, "config", "gc.auto", "1")
     for hook in ("pre-commit", "post-commit", "post-checkout", "post-index-change", "reference-transaction"):
         fake(repository / ".git" / "hooks" / hook, f"open({str(made)!r}, 'w')")
     results = called(tools_in(repository), *CALLS_OF_GIT)
@@ -443,6 +456,29 @@ def test_git_does_not_work_on_a_repository_that_is_larger_than_the_folder(reposi
     assert "not a git repository" in status[1]
     assert checkout[0]
     assert (repository / "poem.txt").read_text() == "two\n"
+
+
+@pytest.mark.spec("PRO-4")
+def test_a_folder_that_only_looks_like_a_repository_is_none(repository: Path) -> None:
+    """Its configuration would be anybody's to write."""
+    texts = {"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\tbare = false\n", "objects/x": "", "refs/x": ""}
+    writing = [
+        ("file_write", {"path": f"x/{path}", "content": text, "create_dirs": True}) for path, text in texts.items()
+    ]
+    *_, (failed, text) = called(tools_in(repository), *writing, ("git_status", {"path": "x"}))
+    assert failed
+    assert "cannot use bare repository" in text
+
+
+@pytest.mark.spec("PRO-4")
+def test_git_is_run_in_a_repository_with_submodules_a_remote_and_branches(repository: Path, tmp_path: Path) -> None:
+    other = new_repository(tmp_path / "other")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "add", str(other), "sub")
+    git(repository, "remote", "add", "origin", "https://example.org/poem.git")
+    git(repository, "config", "branch.main.remote", "origin")
+    git(repository, "config", "branch.main.merge", "refs/heads/main")
+    for failed, text in called(tools_in(repository), ("git_status", {}), ("git_log", {}), ("git_diff", {})):
+        assert not failed, text
 
 
 @pytest.mark.spec("PRO-4")
