@@ -1,12 +1,27 @@
 """Fifteen groups of command-line programs, and eleven profiles: document E as a use of the one core.
 
 A client is listed one tool, `expand_tools`, and expands what it needs; a profile expands some groups for it and leaves
-others out. Groups, tools and profiles are data, in `groups/` and `profiles.toml`; `arguments.py` says how parameters
-become arguments of a program. Nothing goes through a shell: where several arguments are meant, a parameter is an array.
+others out. Groups, tools and profiles are data, in `groups/` and `profiles.toml`.
 
     python -m examples.modern_cli
     toolfold inspect examples.modern_cli:tools
     toolfold serve examples.modern_cli:tools --profile explore
+
+How other people's programs are run safely:
+
+- There is no shell. A value is one argument or a part of one, and never becomes an option (`arguments.py`).
+- Many programs make more of a value than its text: a file after `@`, an import, a verb that runs programs. The data of
+  a tool leaves that out, by a pattern, by a list of values, or by giving the value in another way.
+- A path is in the working folder, wherever links lead, and not in `.git` (`files.py`). Git runs no hooks, and does not
+  run where a repository's configuration could make it run programs (`repositories.py`).
+- A program has a small environment without the server's secrets, a time limit and an output limit, and ends with all
+  that it started (`programs.py`). A program that is in the working folder is not run: a caller may have written it.
+
+What is not promised: this is no sandbox. The groups system, container and kubernetes run what they are told to, with
+all rights of the server; network reaches what this machine reaches; memory and disk are not limited. A path is checked
+before a program starts, not while it runs. What programs find in the home folder is trusted. What is written into the
+working folder may be run by others later, such as tests. So serve it as a user of its own or in a container, with a
+profile that has no more groups than are needed.
 """
 
 from __future__ import annotations
@@ -14,7 +29,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +42,7 @@ from .programs import Limits, Place, environment, outside
 
 
 def build(
-    which: Callable[[str], str | None] = shutil.which,
+    which: Callable[[str], str | None] | None = None,
     folder: str | Path = ".",
     limits: Limits | None = None,
     clock: Callable[[], float] = time.time,
@@ -35,14 +50,16 @@ def build(
     """Return the tools whose programs are found; what is not says the description of its group.
 
     Args:
-        which: Finds a program by its name; asked once for each, and not again.
-        folder: The working folder: programs start there, and the tools of file_ops stay in it.
+        which: Finds a program by its name; asked once for each, and not again. By default, on the path that programs
+            are given as well.
+        folder: The working folder: programs start there, and paths stay in it.
         limits: What a program may take.
         clock: Tells the time in seconds, alike in all processes that serve a session.
     """
     tools = ToolSet("modern-cli", control="expand_tools")
     at = Files(Path(folder).resolve())
-    find = cache(lambda name: runnable(which(name), at.folder))
+    seek = which or partial(shutil.which, path=environment(at.folder)["PATH"])
+    find = cache(lambda name: runnable(seek(name), at.folder))
     here = in_process(at, state.Cache(clock))
     for path, group in groups().items():
         variables = {**environment(at.folder, group.environment), **repositories.variables(at.folder)}

@@ -286,7 +286,9 @@ async def test_a_long_file_keeps_nobody_else_waiting(folder: Path) -> None:
 
 
 @pytest.mark.spec("PRO-4")
-def test_a_program_that_a_caller_could_have_written_is_not_run(folder: Path, made: Path) -> None:
+def test_a_program_that_a_caller_could_have_written_is_not_run(
+    folder: Path, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A virtual environment in a project, on the path of the server."""
     (folder / ".venv").mkdir()
     fake(folder / ".venv" / "bin" / "http", CALLS.format(str(made)))
@@ -294,6 +296,10 @@ def test_a_program_that_a_caller_could_have_written_is_not_run(folder: Path, mad
     for path in (folder / ".venv" / "bin", folder.parent / "elsewhere"):
         tools = tools_in(folder, partial(shutil.which, path=str(path)))
         assert "http" not in tools.catalog.tools
+    fake(folder.parent / "bin" / "http", "print('the real one')")
+    monkeypatch.setenv("PATH", os.pathsep.join([str(folder / ".venv" / "bin"), str(folder.parent / "bin")]))
+    assert called(build(folder=folder), ("http", {"url": "example.org"})) == [(False, "the real one")]
+    assert not made.exists()
 
 
 @pytest.mark.spec("PRO-4")
