@@ -75,7 +75,7 @@ async def pictures() -> list[Picture]:
         Picture("automation_hub-statechart", statechart(automation_hub.build())),
         Picture("automation_hub-sequence", sequence(await record(automation_hub.build(), None, STORY))),
         Picture("browser_telemetry", structure(browser_telemetry.tools())),
-        Picture("assistant", structure(_active(assistant.tools, "mail"))),
+        Picture("assistant", structure(_active(assistant.tools, "google_gmail"))),
         Picture("toolkit", structure(toolkit.tools)),
         Picture("modern_cli", structure(modern_cli.build(which=lambda name: f"/usr/bin/{name}"))),
         Picture("gitlab", structure(gitlab())),

@@ -1,58 +1,29 @@
 """An assistant with many tools that loads what it needs: document C as a use of the one core.
 
-`python -m examples.assistant` holds a conversation with a scripted model and prints what grouping saves. The tools can
-be served too: `toolfold serve examples.assistant:tools`.
+Its core tools are typed functions (`core.py`); its fourteen groups are manifests, with the tools that the document
+names (`manifests/`, `store.py`). `python -m examples.assistant` holds a conversation with a scripted model and prints
+what grouping saves, beside what the document says of its own. The tools can be served too: `toolfold serve
+examples.assistant:tools`.
 """
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 
-from toolfold import Context, ToolError, ToolSet
+from toolfold import ToolSet
+from toolfold_adapters.manifests import load_manifests
 
-from .calendar import Calendar
-from .mail import Mail
-from .records import register_collections
+from .core import Core
+from .store import Store
 
-NOW = "2026-03-02T08:30"
-"""The assistant's time, so that every run is the same."""
-
-ROOM = 2000
-"""How many characters of JSON a conversation may remember: they travel with its handle."""
-
-
-def remembered(context: Context) -> tuple[str, ...]:
-    """Return what was remembered in the conversation so far; it is a fact of its session (SPEC SES-5)."""
-    texts: tuple[str, ...] = context.facts.get("remembered", ())
-    return texts
+MANIFESTS = Path(__file__).with_name("manifests")
 
 
 def build() -> ToolSet:
     """Return the tools, with data of their own."""
-    tools = ToolSet("assistant", control="load_tool_group", on_hidden="hint")
-
-    @tools.tool()
-    def get_current_time() -> str:
-        """Tell the date and the time."""
-        return NOW
-
-    @tools.tool()
-    def remember(text: str, context: Context) -> str:
-        """Remember something for later in the conversation."""
-        kept = (*remembered(context), text)
-        if len(json.dumps(kept)) > ROOM:
-            raise ToolError("There is no room for that; remember something shorter.")
-        context.set_fact("remembered", kept)
-        return "Noted."
-
-    @tools.tool()
-    def recall(context: Context, words: str = "") -> list[str]:
-        """Tell what was remembered and contains some words."""
-        return [text for text in remembered(context) if words.lower() in text.lower()]
-
-    tools.include(Mail())
-    tools.include(Calendar())
-    register_collections(tools)
+    tools, store = ToolSet("assistant", control="load_tool_group", on_hidden="hint"), Store.read()
+    tools.include(Core(store))
+    load_manifests(tools, MANIFESTS, handlers=store.handler, strict=True)
     return tools
 
 

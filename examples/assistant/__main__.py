@@ -8,7 +8,12 @@ from toolfold_adapters.inprocess import Conversation
 
 from . import build
 from .agent import SCRIPT, Message, ScriptedModel, turn
-from .savings import table
+from .savings import Cost, table
+
+
+def shown(cost: Cost) -> str:
+    """Return the columns of one cost."""
+    return f"{cost.before:>8,}{cost.after:>8,}{cost.saved:>7.0f}%"
 
 
 async def main() -> None:
@@ -19,9 +24,10 @@ async def main() -> None:
             print(f"> {text}\n{await turn(conversation, model, messages, text)}")
             loaded = ", ".join(conversation.loaded) or "none"
             print(f"  [groups loaded: {loaded}; tokens sent for tools: {conversation.tokens().sent:,}]\n")
-    print(f"{'Scenario':28}{'Before':>10}{'After':>10}   Saved")
+    print(f"{'Tokens for tools in each turn':32}{'Document C estimates':>24}  {'Measured here':>24}")
+    print(f"{'Scenario':32}{'  before   after   saved':>24}  {'  before   after   saved':>24}")
     for row in table(build()):
-        print(f"{row.scenario:28}{row.before:>10,}{row.after:>10,}   {row.saved}")
+        print(f"{row.scenario:32}{shown(row.document)}  {shown(row.here)}")
 
 
 if __name__ == "__main__":

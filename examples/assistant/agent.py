@@ -26,16 +26,16 @@ class Wish:
 
 SCRIPT: Mapping[str, Sequence[Wish]] = {
     "What time is it?": [Wish("get_current_time")],
-    "Check my mail.": [Wish("mail_search", {"label": "unread"}, "mail")],
-    "Read the first one, and am I free then?": [
-        Wish("mail_read", {"id": "m1"}, "mail"),
-        Wish("calendar_is_free", {"start": "2026-03-06T12:00", "end": "2026-03-06T13:30"}, "calendar"),
+    "Check my mail.": [Wish("gmail_search", {"labels": "unread"}, "google_gmail")],
+    "Read the first one, and when am I busy that day?": [
+        Wish("gmail_read", {"id": 1}, "google_gmail"),
+        Wish("calendar_get_freebusy", {"start": "2026-03-06"}, "google_calendar"),
     ],
     "Put it into my calendar.": [
         Wish(
-            "calendar_add",
+            "calendar_create_event",
             {"title": "Lunch with Ines", "start": "2026-03-06T12:00", "end": "2026-03-06T13:30", "place": "Harbour"},
-            "calendar",
+            "google_calendar",
         )
     ],
 }

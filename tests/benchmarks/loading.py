@@ -17,7 +17,7 @@ from .harness import Row
 LIMIT = 1e-3
 """Document C asks for 10 ms."""
 LOADER = "load_tool_group"
-GROUP = "mail"
+GROUP = "google_gmail"
 
 
 def measure(*, quick: bool) -> list[Row]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -18,6 +18,7 @@ from examples.assistant.agent import BASE, SCRIPT, Message, ScriptedModel, Wish,
 from examples.assistant.savings import table
 from tests.adapters.cli.support import PROGRAM
 from tests.examples.callers import UNKNOWN, WAYS, connected
+from toolfold import ToolSet
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.targets import open_target, parse_target
@@ -41,7 +42,7 @@ async def ask(*texts: str, model: ScriptedModel | None = None) -> tuple[list[str
 
 @pytest.mark.spec("GRP-6", "AGT-1")
 async def test_document_c_manual_verification_1_mail_is_loaded_first_and_then_used() -> None:
-    assert await ask("Check my mail.") == (["load_tool_group", "mail_search"], ("mail",))
+    assert await ask("Check my mail.") == (["load_tool_group", "gmail_search"], ("google_gmail",))
 
 
 @pytest.mark.spec("GRP-6", "AGT-1")
@@ -51,8 +52,9 @@ async def test_document_c_manual_verification_2_the_time_needs_no_group() -> Non
 
 @pytest.mark.spec("GRP-6", "AGT-1")
 async def test_document_c_manual_verification_3_sheets_are_loaded_before_one_is_made() -> None:
-    model = ScriptedModel({"Make a spreadsheet.": [Wish("sheet_create", {"title": "Budget"}, "sheets")]})
-    assert await ask("Make a spreadsheet.", model=model) == (["load_tool_group", "sheet_create"], ("sheets",))
+    model = ScriptedModel({"Make a spreadsheet.": [Wish("sheets_create", {"title": "Budget"}, "google_sheets")]})
+    made = await ask("Make a spreadsheet.", model=model)
+    assert made == (["load_tool_group", "sheets_create"], ("google_sheets",))
 
 
 @pytest.mark.spec("GRP-6")
@@ -60,22 +62,22 @@ async def test_document_c_manual_verification_4_a_new_conversation_has_no_group_
     tools = build()
     async with Conversation(tools) as conversation:
         await turn(conversation, ScriptedModel(), [], "Check my mail.")
-        assert conversation.loaded == ("mail",)
+        assert conversation.loaded == ("google_gmail",)
     assert Conversation(tools).loaded == ()
 
 
 @pytest.mark.spec("GRP-6", "AGT-1", "AGT-2")
 async def test_a_group_is_loaded_once_for_the_whole_conversation() -> None:
     calls, loaded = await ask(*SCRIPT)
-    assert loaded == ("mail", "calendar")
+    assert loaded == ("google_gmail", "google_calendar")
     assert calls == [
         "get_current_time",
         "load_tool_group",
-        "mail_search",
+        "gmail_search",
         "load_tool_group",
-        "mail_read",
-        "calendar_is_free",
-        "calendar_add",
+        "gmail_read",
+        "calendar_get_freebusy",
+        "calendar_create_event",
     ]
 
 
@@ -91,20 +93,174 @@ async def test_the_conversation_goes_on_after_a_restart_from_its_dump_or_from_it
         assert again.tools("anthropic") == given
         async with again:
             history = list[Message]()
-            assert await turn(again, ScriptedModel(), history, texts[3]) == "e4"
-            assert called(history) == ["calendar_add"]
+            assert await turn(again, ScriptedModel(), history, texts[3]) == '{"id": 4}'
+            assert called(history) == ["calendar_create_event"]
+
+
+# -- the groups -------------------------------------------------------------------------------------------------------
+
+CORE = (
+    *("browser", "create_agent", "exec", "get_current_time", "http_request", "js_eval", "load_skill"),
+    *("load_tool_group", "read_file", "save_memory", "search_history", "webfetch", "write_file"),
+)
+TOOLS = {"config": 17, "pdf": 3, "scheduled_tasks": 5, "js_tool_management": 4, "google_gmail": 8}
+GOOGLE = ("calendar", "contacts", "docs", "drive", "forms", "gmail", "gmail_settings", "sheets", "slides", "tasks")
+
+
+@pytest.mark.spec("GRP-1", "GRP-4")
+def test_the_core_tools_and_the_groups_are_those_of_document_c() -> None:
+    """Document C, architecture overview: what is loaded always, and how many tools each group has."""
+    tools = build()
+    counts = {group.path: len(tools.group_tools(group.path)) for group in tools.groups()}
+    assert tuple(sorted(spec.name for spec in tools.core_tools())) == CORE
+    assert counts.keys() == {*TOOLS, *(f"google_{name}" for name in GOOGLE)}
+    assert {path: counts[path] for path in TOOLS} == TOOLS
+    assert sum(counts[f"google_{name}"] for name in GOOGLE) > 60
+    titles = {group.path: group.title for group in tools.groups()}
+    assert (titles["google_gmail"], titles["js_tool_management"]) == ("Google Gmail", "JS Tool Management")
+
+
+def example(schema: dict[str, Any]) -> Any:
+    """Return a value that fits a schema, and that means something to a tool: the first of all records."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    values = {"integer": 1, "boolean": True, "array": [], "string": "new"}
+    return values[schema["type"]]
+
+
+@pytest.mark.spec("GRP-1")
+async def test_every_tool_of_every_group_does_something() -> None:
+    tools = build()
+    specs = [spec for group in tools.groups() for spec in tools.group_tools(group.path)]
+    async with Conversation(tools, active=[group.path for group in tools.groups()]) as conversation:
+        for spec in sorted(specs, key=lambda spec: "delete" in spec.name):
+            schema = spec.input_schema
+            given = {key: example(schema["properties"][key]) for key in schema.get("required", ())}
+            done, *missing = await conversation.execute(
+                [(spec.name, given), *([(spec.name, {**given, "id": 99})] if "id" in given else [])]
+            )
+            assert not done.is_error, (spec.name, done.text)
+            for one in missing:
+                assert one.is_error
+                assert one.text.startswith("There is no number 99 among the "), spec.name
+
+
+async def texts(*calls: tuple[str, dict[str, Any]], tools: ToolSet | None = None) -> list[str]:
+    """Return what each call is answered, with all groups open."""
+    tools = tools or build()
+    async with Conversation(tools, active=[group.path for group in tools.groups()]) as conversation:
+        results = await conversation.execute(list(calls))
+        return [f"Error: {one.text}" if one.is_error else one.text for one in results]
+
+
+async def answers(*calls: tuple[str, dict[str, Any]], tools: ToolSet | None = None) -> list[Any]:
+    """Return the value that each call is answered, with all groups open."""
+    return [json.loads(text) for text in await texts(*calls, tools=tools)]
+
+
+async def test_mail_is_labelled_archived_and_sent() -> None:
+    tools = build()
+    *_, read = await answers(
+        ("gmail_label_add", {"id": 1, "labels": ["friends", "inbox"]}),
+        ("gmail_label_remove", {"id": 1, "labels": ["unread"]}),
+        ("gmail_archive", {"id": 1}),
+        ("gmail_read", {"id": 1}),
+        tools=tools,
+    )
+    assert read["labels"] == ["friends"]
+    draft, sent, found = await answers(
+        ("gmail_draft_create", {"to": "omar@example.org", "subject": "Slide 7", "text": "Fine."}),
+        ("gmail_draft_send", {"id": 4}),
+        ("gmail_search", {"query": "SLIDE 7"}),
+        tools=tools,
+    )
+    assert (draft, sent["labels"]) == ({"id": 4}, ["sent"])
+    assert [one["id"] for one in found] == [4]
+    assert (await answers(("gmail_read", {"id": 1})))[0]["labels"] == ["inbox", "unread"]  # another build
+
+
+async def test_texts_tables_and_settings_are_changed_in_place() -> None:
+    *_, text, rows, settings, models, copied = await answers(
+        ("docs_insert_text", {"id": 1, "text": "Monday. "}),
+        ("docs_append_text", {"id": 1, "text": " All of us."}),
+        ("docs_find_replace", {"id": 1, "find": "review", "replacement": "meeting"}),
+        ("docs_delete_range", {"id": 1, "find": " All of us"}),
+        ("sheets_append_values", {"id": 1, "values": [["Tuesday", "6"]]}),
+        ("set_config", {"name": "language", "value": "pt"}),
+        ("set_default_model", {"value": "large"}),
+        ("drive_copy", {"id": 1, "name": "Copy.csv"}),
+        ("docs_get_text", {"id": 1}),
+        ("sheets_read_values", {"id": 1}),
+        ("get_config", {}),
+        ("fetch_models", {"provider": "house"}),
+        ("drive_get_file", {"id": 3}),
+    )
+    assert text["text"] == "Monday. We agreed to move the meeting.."
+    assert rows["values"][-1] == ["Tuesday", "6"]
+    assert {one["name"]: one["value"] for one in settings} == {"default_model": "large", "language": "pt"}
+    assert [one["name"] for one in models] == ["small", "large"]
+    assert (copied["name"], copied["folder"]) == ("Copy.csv", "Work")
+
+
+async def test_the_core_tools_stay_in_the_process() -> None:
+    page = "https://harbour.example.org/"
+    assert await texts(
+        ("write_file", {"name": "a.txt", "text": "one two"}),
+        ("exec", {"command": "wc a.txt"}),
+        ("exec", {"command": "rm -rf /"}),
+        ("read_file", {"name": "../../etc/passwd"}),
+        ("js_eval", {"expression": "-2 * (3 + 0.5)"}),
+        ("js_eval", {"expression": "__import__('os').abort()"}),
+        ("js_eval", {"expression": "1e308 * 10"}),
+        ("browser", {"url": page}),
+        ("http_request", {"url": "http://127.0.0.1/"}),
+        ("http_request", {"url": page, "method": "HEAD"}),
+        ("webfetch", {"url": "file:///etc/passwd"}),
+        ("load_skill", {"name": "cook"}),
+    ) == [
+        "a.txt is written.",
+        "2 words",
+        "Error: There is no command 'rm -rf /'; the commands are ls, cat NAME and wc NAME.",
+        "Error: There is no '../../etc/passwd'; there are: a.txt, readme.txt.",
+        "-7.0",
+        "Error: \"__import__('os').abort()\" can't be evaluated; write numbers, + - * / and brackets.",
+        "Error: '1e308 * 10' can't be evaluated; write numbers, + - * / and brackets.",
+        '{"title": "The Harbour", "links": ["https://harbour.example.org/menu"]}',
+        '{"status": 404, "body": ""}',
+        '{"status": 200, "body": ""}',
+        "Error: There is no page 'file:///etc/passwd'.",
+        "Error: There is no 'cook'; there are: plan, reply.",
+    ]
+
+
+async def test_what_is_kept_has_limits_and_reaching_them_loses_nothing() -> None:
+    tools = build()
+    (told,) = await texts(("docs_append_text", {"id": 1, "text": "x" * 200_000}), tools=tools)
+    assert told == "Error: That is too long; at most 100,000 characters are kept."
+    made = await texts(*[("tasks_create_task", {"title": "more"})] * 1000, tools=tools)
+    assert made[-2:] == ['{"id": 1000}', "Error: There are 1,000 tasks already; remove some first."]
+    assert (await answers(("docs_get_text", {"id": 1}), tools=tools))[0]["text"] == "We agreed to move the review."
+
+
+# -- what it saves ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("AGT-4")
-def test_document_c_table_of_token_savings_has_the_same_shape() -> None:
+def test_at_least_as_much_is_saved_as_document_c_estimates() -> None:
+    """Document C, token savings estimate."""
     rows = table(build())
-    assert len({row.before for row in rows}) == 1
-    assert all(one.after < other.after for one, other in pairwise(rows))
-    saved = [1 - row.after / row.before for row in rows]
-    assert saved[0] >= 0.83
-    assert saved[1] >= 0.75
-    assert saved[2] >= 0.48
-    assert -0.1 < saved[3] < 0
+    assert [(row.scenario, row.document.before, row.document.after) for row in rows] == [
+        ("Simple query (no tools needed)", 20_000, 3_400),
+        ("Email task (Gmail only)", 20_000, 5_000),
+        ("Config + Email task", 20_000, 10_400),
+        ("All groups loaded", 20_000, 20_400),
+    ]
+    assert [round(row.document.saved) for row in rows] == [83, 75, 48, -2]
+    for row in rows[:3]:
+        assert row.here.saved >= row.document.saved
+    assert -10 < rows[3].here.saved < 0  # what tells of the groups comes on top
+    assert len({row.here.before for row in rows}) == 1
+    assert all(one.here.after < other.here.after for one, other in pairwise(rows))
 
 
 @pytest.mark.spec("AGT-4")
@@ -112,86 +268,31 @@ def test_one_command_prints_the_conversation_and_the_table() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "examples.assistant"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
-    assert "[groups loaded: mail, calendar;" in run.stdout
+    assert "[groups loaded: google_gmail, google_calendar;" in run.stdout
     printed = run.stdout.splitlines()[-4:]
     for line, row in zip(printed, table(build()), strict=True):
         assert line.startswith(row.scenario)
-        assert re.findall(r"-?[\d,]+", line.removeprefix(row.scenario))[:2] == [f"{row.before:,}", f"{row.after:,}"]
+        numbers = [int(one.replace(",", "")) for one in re.findall(r"-?[\d,]+", line.removeprefix(row.scenario))]
+        costs = [(cost.before, cost.after, round(cost.saved)) for cost in (row.document, row.here)]
+        assert numbers == [*costs[0], *costs[1]]
 
 
-@pytest.mark.spec("AGT-2")
-async def test_every_tool_of_every_collection_works() -> None:
-    tools = build()
-    async with Conversation(tools, active=[group.path for group in tools.catalog.groups]) as conversation:
-
-        async def text(name: str, /, **arguments: object) -> str:
-            (result,) = await conversation.execute([(name, arguments)])
-            assert not result.is_error, result.text
-            return result.text
-
-        items = [name.removesuffix("_create") for name in tools.catalog.tools if name.endswith("_create")]
-        assert len(items) == 17
-        for item in items:
-            first = tools.catalog.tools[f"{item}_create"].input_schema["required"][0]
-            made = await conversation.execute([(f"{item}_create", {first: "brand new"})])
-            id = made[0].structured["id"]
-            await text(f"{item}_update", id=id, **{first: "newer"})
-            assert "newer" in await text(f"{item}_get", id=id)
-            assert "newer" in await text(f"{item}_list", words="NEWER")
-            await text(f"{item}_delete", id=id)
-            (gone,) = await conversation.execute([(f"{item}_get", {"id": id})])
-            assert (gone.is_error, gone.text) == (True, f"There is no {item} number {id}; list what there is.")
-
-
-async def test_mail_and_calendar_work_on_their_data_and_each_build_has_its_own() -> None:
-    async with Conversation(build(), active=["mail", "calendar"]) as conversation:
-        results = await conversation.execute(
-            [
-                ("mail_draft", {"to": "omar@example.org", "subject": "Slide 7", "body": "Fine."}),
-                ("calendar_list", {"first": "2026-03-03", "last": "2026-03-04"}),
-                ("mail_read", {"id": "m99"}),
-            ]
-        )
-        assert results[0].text == "m4"
-        assert [event["id"] for event in json.loads(results[1].text)] == ["e1", "e2"]
-        assert results[2].is_error
-        for name, arguments in (
-            ("mail_send_draft", {"id": "m4"}),
-            ("mail_label", {"id": "m1", "label": "friends"}),
-            ("mail_unlabel", {"id": "m1", "label": "unread"}),
-            ("mail_archive", {"id": "m1"}),
-            ("mail_send", {"to": "a@example.org", "subject": "s", "body": "b"}),
-            ("calendar_move", {"id": "e1", "start": "2026-03-05T09:00", "end": "2026-03-05T10:00"}),
-            ("calendar_remove", {"id": "e2"}),
-        ):
-            (result,) = await conversation.execute([(name, arguments)])
-            assert not result.is_error, result.text
-        read, free = await conversation.execute(
-            [
-                ("mail_read", {"id": "m1"}),
-                ("calendar_is_free", {"start": "2026-03-05T09:30", "end": "2026-03-05T11:00"}),
-            ]
-        )
-        assert read.structured["labels"] == ["friends"]
-        assert free.text == "false"
-    async with Conversation(build(), active=["mail"]) as other:
-        (read,) = await other.execute([("mail_read", {"id": "m1"})])
-        assert read.structured["labels"] == ["inbox"]
-
+# -- over MCP ---------------------------------------------------------------------------------------------------------
 
 LOADED = """\
-Loaded 8 tools from group 'mail':
-- mail_archive: Take a message out of the inbox and keep it.
-- mail_draft: Keep a message as a draft and return its id.
-- mail_label: Put a label on a message.
-- mail_read: Read a whole message; it is no longer unread then.
-- mail_search: Find messages, the newest first, with id, sender and subject of each.
-- mail_send: Send a new message and return its id.
-- mail_send_draft: Send a draft.
-- mail_unlabel: Take a label off a message."""
+Loaded 8 tools from group 'Google Gmail':
+- gmail_archive: Take a message out of the inbox and keep it
+- gmail_draft_create: Write a message that is not sent yet
+- gmail_draft_send: Send a message that was a draft
+- gmail_label_add: Put labels on a message
+- gmail_label_remove: Take labels off a message
+- gmail_read: Read one message as a whole
+- gmail_search: Find messages and tell sender, date and subject of each
+- gmail_send: Send a new message"""
 NOT_FOUND = (
-    "Tool group 'nonexistent' not found. Available groups: calendar, contacts, documents, files, forms, mail, "
-    "schedule, settings, sheets, slides, tasks"
+    "Tool group 'nonexistent' not found. Available groups: config, google_calendar, google_contacts, google_docs, "
+    "google_drive, google_forms, google_gmail, google_gmail_settings, google_sheets, google_slides, google_tasks, "
+    "js_tool_management, pdf, scheduled_tasks"
 )
 
 
@@ -202,18 +303,18 @@ async def test_document_c_manual_verification_holds_for_clients_of_the_server_as
     tools = build()
     async with WAYS[way](tools) as client:
         core = await client.names()
-        assert core == ["get_current_time", "load_tool_group", "recall", "remember"]
+        assert tuple(core) == CORE
         assert (await client.call("get_current_time", {}))[0] is False
-        assert await client.call("mail_search", {"label": "unread"}) == (True, UNKNOWN)
+        assert await client.call("gmail_search", {"labels": "unread"}) == (True, UNKNOWN)
         assert await client.call("load_tool_group", {"group_name": "nonexistent"}) == (True, NOT_FOUND)
-        _, text = await client.call("load_tool_group", {"group_name": "mail"})
+        _, text = await client.call("load_tool_group", {"group_name": "google_gmail"})
         assert text.splitlines()[:9] == LOADED.splitlines()
-        failed, text = await client.call("mail_search", {"label": "unread"})
+        failed, text = await client.call("gmail_search", {"labels": "unread"})
         assert not failed
-        assert "m1" in text
-        assert not (await client.call("load_tool_group", {"group_name": "sheets"}))[0]
-        assert await client.call("sheet_create", {"title": "Budget"}) == (False, '{"id": 1}')
-        assert {"mail_search", "sheet_create"} <= set(await client.names())
+        assert "ines@example.org" in text
+        assert not (await client.call("load_tool_group", {"group_name": "google_sheets"}))[0]
+        assert await client.call("sheets_create", {"title": "Budget"}) == (False, '{"id": 2}')
+        assert {"gmail_search", "sheets_create"} <= set(await client.names())
     async with WAYS[way](tools) as another:
         assert await another.names() == core
 
@@ -229,7 +330,7 @@ async def test_document_c_system_prompt_has_a_line_for_each_group_whatever_is_lo
         title, _, use, _, *lines = section.splitlines()
         assert (title, "`load_tool_group`" in use) == ("## Available Tool Groups", True)
         assert lines == [f"- {group.path}: {group.description}" for group in tools.groups()]
-        await conversation.execute([("load_tool_group", {"group_name": "mail"})])
+        await conversation.execute([("load_tool_group", {"group_name": "google_gmail"})])
         assert conversation.system_prompt(BASE) == prompt
     for era in ("legacy", "auto"):
         async with Client(build_server(tools), mode=era) as client:
@@ -249,10 +350,10 @@ async def test_it_is_served_by_the_command_line(era: Literal["legacy", "auto"]) 
     environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
     server = StdioServerParameters(command=PROGRAM[0], args=command, cwd=ROOT, env=environment)
     async with connected(server, era) as client:
-        assert "mail_search" not in await client.names()
-        assert not (await client.call("load_tool_group", {"group_name": "mail"}))[0]
-        assert "mail_search" in await client.names()
-        assert not (await client.call("mail_search", {"label": "unread"}))[0]
+        assert "gmail_search" not in await client.names()
+        assert not (await client.call("load_tool_group", {"group_name": "google_gmail"}))[0]
+        assert "gmail_search" in await client.names()
+        assert not (await client.call("gmail_search", {"labels": "unread"}))[0]
 
 
 @pytest.mark.spec("SES-5", "SES-1")
@@ -260,20 +361,20 @@ async def test_it_is_served_by_the_command_line(era: Literal["legacy", "auto"]) 
 async def test_what_is_remembered_is_recalled_in_that_conversation_alone(way: str) -> None:
     tools = build()
     async with WAYS[way](tools) as client, WAYS[way](tools) as other:
-        failed, text = await client.call("remember", {"text": "Ada likes tea"})
+        failed, text = await client.call("save_memory", {"text": "Ada likes tea"})
         assert (failed, text.splitlines()[0]) == (False, "Noted.")
-        failed, text = await client.call("recall", {"words": "TEA"})
+        failed, text = await client.call("search_history", {"words": "TEA"})
         assert (failed, "Ada likes tea" in text) == (False, True)
-        assert "Ada" not in (await other.call("recall", {}))[1]
-        assert (await client.call("remember", {"text": "x" * 3000}))[0]
-        assert "Ada likes tea" in (await client.call("recall", {}))[1]
+        assert "Ada" not in (await other.call("search_history", {}))[1]
+        assert (await client.call("save_memory", {"text": "x" * 3000}))[0]
+        assert "Ada likes tea" in (await client.call("search_history", {}))[1]
 
 
 @pytest.mark.spec("PER-1", "GRP-6")
 async def test_what_is_remembered_goes_on_after_a_restart() -> None:
     async with Conversation(build()) as conversation:
-        await conversation.execute([("remember", {"text": "Ada likes tea"})])
+        await conversation.execute([("save_memory", {"text": "Ada likes tea"})])
         stored = conversation.dump()
     async with Conversation.restore(build(), stored) as restored:
-        (result,) = await restored.execute([("recall", {})])
+        (result,) = await restored.execute([("search_history", {})])
         assert "Ada likes tea" in result.text
