@@ -146,10 +146,10 @@ async def test_every_tool_of_every_group_does_something() -> None:
 
 
 async def texts(*calls: tuple[str, dict[str, Any]], tools: ToolSet | None = None) -> list[str]:
-    """Return what each call is answered, with all groups open."""
+    """Return what each call, one after the other, is answered, with all groups open."""
     tools = tools or build()
     async with Conversation(tools, active=[group.path for group in tools.groups()]) as conversation:
-        results = await conversation.execute(list(calls))
+        results = [result for call in calls for result in await conversation.execute([call])]
         return [f"Error: {one.text}" if one.is_error else one.text for one in results]
 
 
