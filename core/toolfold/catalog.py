@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from attrs import evolve, field, frozen
 
-from .errors import GroupNotFound
+from .errors import ConfigError, GroupNotFound
 from .names import canonical_key, split_name
 from .visibility import Visibility, anchors, is_settled, listing_rule, never_listed
 
@@ -38,6 +38,14 @@ Handler = Callable[[dict[str, Any], "Context"], Awaitable[Any]]
 def paths_of(paths: Iterable[str]) -> tuple[str, ...]:
     """Return group paths as a tuple; a single text is one path, not its letters."""
     return (paths,) if isinstance(paths, str) else tuple(paths)
+
+
+def kinds_of(kinds: Kind | Iterable[Kind]) -> frozenset[Kind]:
+    """Return kinds as a set; a single text is one kind. Raises `ConfigError` for what is none."""
+    given = frozenset((kinds,) if isinstance(kinds, str) else kinds)
+    if unknown := [kind for kind in given if kind not in KINDS]:
+        raise ConfigError(f"There is no kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}.")
+    return given
 
 
 @frozen(kw_only=True)
