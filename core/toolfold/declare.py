@@ -176,10 +176,10 @@ def name_of(function: Any, given: str | None = None) -> str:
     Raises `InvalidDefinition` if it has none.
     """
     mark = mark_of(function)
-    name = given or (mark and mark.options.get("name")) or getattr(function, "__name__", None)
+    name: str | None = given or (mark and mark.options.get("name")) or getattr(function, "__name__", None)
     if name is None:
         raise InvalidDefinition(named(function), "it has no name of its own, so give it one")
-    return str(name)
+    return name
 
 
 def docstring(function: Any) -> str:

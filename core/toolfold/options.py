@@ -201,9 +201,11 @@ def over(under: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
 def _check_value(name: str, option: str, value: Any) -> None:
     if option in _FLAGS and not isinstance(value, bool):
         raise InvalidDefinition(name, f"its {option} is {value!r}, and must be true or false")
-    if option in ("hidden", "visible") and not isinstance(value, bool | Visibility):
-        raise InvalidDefinition(name, f"its {option} is {value!r}, and must be true, false or a visibility rule")
-    if option in ("hidden", "visible", "visibility") and value is not True and value is not False:
+    if option in ("hidden", "visible") and not isinstance(value, bool):
+        if not isinstance(value, Visibility):
+            raise InvalidDefinition(name, f"its {option} is {value!r}, and must be true, false or a visibility rule")
+        check_rule(name, value)
+    if option == "visibility":
         check_rule(name, value)
 
 
