@@ -303,7 +303,7 @@ def anchors(rule: Visibility) -> frozenset[str]:
             return frozenset()
 
 
-def check_rule(name: str, rule: Visibility) -> None:
+def check_rule(name: str, rule: Any) -> None:
     """Raise `InvalidDefinition` if `rule` is no rule or has an async predicate (SPEC VIS-4)."""
     for leaf in leaves(rule):
         if isinstance(leaf, When):

@@ -171,7 +171,7 @@ WAYS: Mapping[str, Callable[[ToolSet, dict[str, Any]], object]] = {
     "tools.tool": lambda tools, options: tools.tool(**options)(function),
     "direct": lambda tools, options: tools.tool(function, **options),
     "mark": lambda tools, options: tools.tool(marked(name="function", **options)),
-    "include": lambda tools, options: tools.include(kit_of(function=tool(name="function")(function)), **options),
+    "include": lambda tools, options: tools.include(kit_of(function=marked(name="function")), **options),
     "catalog tool": lambda tools, options: tools.register_catalog_tool("function", **options),
 }
 
