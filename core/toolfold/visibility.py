@@ -217,7 +217,10 @@ def listing_rule(spec: Spec) -> Visibility:
 
     That a composite tool needs a mode is not part of it.
     """
-    return spec.rule if isinstance(spec.hidden, bool) else Both(spec.rule, Not(spec.hidden))
+    if isinstance(spec.hidden, bool):
+        return spec.rule
+    shown = spec.hidden.rule if isinstance(spec.hidden, Not) else Not(spec.hidden)
+    return shown if isinstance(spec.rule, Always) else Both(spec.rule, shown)
 
 
 def _mode_available(spec: Spec, name: str, predicate: Predicate | None, view: View) -> bool:

@@ -84,7 +84,9 @@ async def test_totals_are_the_sums_over_the_groups() -> None:
     tools = desk()
     async with tools.open_session(active=["outer"]) as session:
         costs = measure(session.view())
-        everything = cost(spec for spec in tools.catalog.tools.values() if spec.control is None and not spec.hidden)
+        everything = cost(
+            spec for spec in tools.catalog.tools.values() if spec.control is None and spec.hidden is False
+        )
         listed = cost(tools.catalog.tools[name] for name in session.listed_names())
     assert costs.before == everything
     assert costs.after == listed

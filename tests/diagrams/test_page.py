@@ -178,6 +178,6 @@ def test_a_tool_that_is_hidden_under_a_rule_is_listed_while_the_rule_does_not_ho
     }
     assert told == {
         "never": (True, ["always"], False),
-        "early": (False, ["both", ["always"], ["not", ["group", 0]]], False),
+        "early": (False, ["not", ["group", 0]], False),
         "a.late": (False, ["both", ["group", 0], ["not", ["when"]]], True),
     }

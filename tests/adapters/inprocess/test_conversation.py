@@ -294,9 +294,8 @@ def test_an_agent_without_an_event_loop_calls_tools_all_the_same() -> None:
 @pytest.mark.spec("AGT-1", "ERR-2")
 async def test_with_and_async_with_taken_for_one_another_say_so() -> None:
     conversation: Any = Conversation(phone())
-    with pytest.raises(SessionClosed, match="was not opened; use `async with conversation`, or `with Blocking"):
-        with conversation:
-            raise AssertionError("the block does not run")
+    with pytest.raises(SessionClosed, match="opened; use `async with conversation`, or `with Blocking"), conversation:
+        raise AssertionError("the block does not run")
     blocking: Any = BlockingConversation(conversation)
     with pytest.raises(SessionClosed, match="was not opened; use `with` for a BlockingConversation"):
         async with blocking:
