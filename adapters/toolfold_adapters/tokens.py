@@ -16,6 +16,7 @@ from attrs import frozen
 from toolfold import Spec, View
 from toolfold.listing import listed
 from toolfold.names import Spelling
+from toolfold.visibility import never_listed
 
 CHARACTERS_PER_TOKEN = 4
 
@@ -93,16 +94,16 @@ def saved_percent(before: int, after: int) -> float:
 def measure(view: View, extra: Iterable[Spec] = (), spell: Spelling = str) -> Costs:
     """Return what the tools cost that a session is given, beside what all tools of its catalog cost (SPEC GWY-5).
 
-    Hidden tools count nowhere, since no list ever has them. Control tools count on one side only: without groups there
-    would be none. A loader counts among the tools in no group, and so does what an adapter adds to a list, `extra`.
-    `spell` gives tools' names as clients know them.
+    Tools that no list ever has, because they are hidden, count nowhere. Control tools count on one side only: without
+    groups there would be none. A loader counts among the tools in no group, and so does what an adapter adds to a list,
+    `extra`. `spell` gives tools' names as clients know them.
     """
     catalog = view.snapshot.catalog
     before: dict[str | None, list[Spec]] = {None: [], **{group.path: [] for group in catalog.groups}}
     after: dict[str | None, list[Spec]] = {path: [] for path in before}
     after[None] += extra
     for spec in catalog.tools.values():
-        if spec.control is None and not spec.hidden:
+        if spec.control is None and not never_listed(spec):
             before[spec.group].append(spec)
     for spec in listed(view, "tool"):
         after[_owner(spec)].append(spec)

@@ -6,10 +6,13 @@ snapshot.py     (catalog, active groups, facts)        visibility.py the only de
 transaction.py  the life of one step over hooks        session.py    one holder's state and its queue of steps
 listing.py      pages, cursors, group infos            control.py    activators, deactivators, loaders
 modes.py        composite tools and their modes        dispatch.py   calling
-schema.py       schemas and validation                 declare.py    decorators and class-based groups
-fields.py       schemas in three forms                 catalog_tool.py what there is to call, for the model
+schema.py       schemas and validation                 declare.py    decorators, and the marks that they leave
+fields.py       schemas in three forms                 toolkits.py   all that a class or module declares, at once
+options.py      the options of registrations           specs.py      what is registered, checked
 prompts.py      the groups in a system prompt          persist.py   a session's state as JSON, and back
+catalog_tool.py what there is to call, for the model   pool.py      which sessions are open
 toolset.py      `ToolSet`, the face of it all     registration.py  what it is told
+settings.py     what its settings must be
 statechart.py   the catalog as an explicit hierarchical machine, exported to transitions, SCXML, XState
 names.py, resources.py, observe.py          names, URI templates, events
 errors.py, extras.py                        errors, and packages that are not installed

@@ -18,9 +18,9 @@ from weakref import WeakValueDictionary
 
 from attrs import evolve, field, frozen
 
-from .errors import GroupNotFound
+from .errors import ConfigError, GroupNotFound
 from .names import canonical_key, split_name
-from .visibility import Visibility, anchors, is_settled
+from .visibility import Visibility, anchors, is_settled, listing_rule, never_listed
 
 if TYPE_CHECKING:
     from .dispatch import Context
@@ -38,6 +38,14 @@ Handler = Callable[[dict[str, Any], "Context"], Awaitable[Any]]
 def paths_of(paths: Iterable[str]) -> tuple[str, ...]:
     """Return group paths as a tuple; a single text is one path, not its letters."""
     return (paths,) if isinstance(paths, str) else tuple(paths)
+
+
+def kinds_of(kinds: Kind | Iterable[Kind]) -> frozenset[Kind]:
+    """Return kinds as a set; a single text is one kind. Raises `ConfigError` for what is none."""
+    given = frozenset((kinds,) if isinstance(kinds, str) else kinds)
+    if unknown := [kind for kind in given if kind not in KINDS]:
+        raise ConfigError(f"There is no kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}.")
+    return given
 
 
 @frozen(kw_only=True)
@@ -82,7 +90,9 @@ class Spec:
 
     `name` is what it is called by: the full name, the URI, or the URI template. `definition` is what clients are shown,
     in the shape of the MCP specification; treat it as read-only. `control` is set for what the library made itself.
-    `modes` is set for a composite tool, and `origin` for one as it is offered in one snapshot: what was registered.
+    `hidden` says whether lists leave it out, or is the rule under which they do (SPEC VIS-6); ask
+    `visibility.is_hidden`. `modes` is set for a composite tool, and `origin` for one as it is offered in one snapshot:
+    what was registered.
     """
 
     kind: Kind
@@ -92,7 +102,7 @@ class Spec:
     handler: Handler
     arguments: Arguments | None = None
     group: str | None = None
-    hidden: bool = False
+    hidden: bool | Visibility = False
     category: str | None = None
     tags: tuple[str, ...] = ()
     control: tuple[Role, str] | None = None
@@ -143,7 +153,7 @@ class Profile:
 
 @frozen
 class Shelf:
-    """What a catalog holds of one kind: all by name; what is not hidden, in buckets by a group that must be active."""
+    """What a catalog holds of one kind: all by name; what may be listed, in buckets by a group that must be active."""
 
     by_name: Mapping[str, Spec]
     loose: tuple[Spec, ...]
@@ -157,9 +167,9 @@ class Shelf:
         anchored: dict[int, list[Spec]] = {}
         changing: list[Spec] = []
         for spec in specs.values():
-            if spec.hidden:
+            if never_listed(spec):
                 continue
-            needed = [index[path] for path in anchors(spec.rule) if path in index]
+            needed = [index[path] for path in anchors(listing_rule(spec)) if path in index]
             (anchored.setdefault(max(needed), []) if needed else loose).append(spec)
             if not is_settled(spec):
                 changing.append(spec)

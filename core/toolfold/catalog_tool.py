@@ -1,8 +1,8 @@
 """The catalog tool: what there is to call, listed or hidden, with full definitions (SPEC 16).
 
 It is a tool like any other, registered by `ToolSet.register_catalog_tool`. It decides nothing: what is available is
-`visibility.available`'s answer for the view that the call was checked against, so under a handle it answers for the
-state of that handle.
+`visibility.available`'s answer for the view that the call was checked against, and what is hidden `is_hidden`'s, so
+under a handle it answers for the state of that handle.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from attrs import frozen
 from .catalog import Kind, Spec
 from .dispatch import Context
 from .modes import shown
-from .visibility import View, available
+from .options import ToolOptions
+from .visibility import View, available, is_hidden
 
 SECTIONS: Mapping[str, Kind] = {
     "tools": "tool",
@@ -40,7 +41,7 @@ ARGUMENTS: Mapping[str, Any] = {
 
 DESCRIPTION = "Find what can be used now, with full definitions: tools, prompts and resources, listed or not."
 
-OPTIONS: Mapping[str, Any] = {
+OPTIONS: ToolOptions = {
     "description": DESCRIPTION,
     "input": ARGUMENTS,
     "annotations": {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False},
@@ -65,16 +66,23 @@ class CatalogTool:
         """Return the requested sections, each in ascending order of name (SPEC CAT-1)."""
         asked = arguments["type"]
         return {
-            section: [_entry(spec, context) for spec in self._found(kind, arguments, context)]
+            section: self._entries(kind, arguments, context)
             for section, kind in SECTIONS.items()
             if asked in (section, "all")
         }
 
-    def _found(self, kind: Kind, arguments: Mapping[str, Any], context: Context) -> list[Spec]:
+    def _entries(self, kind: Kind, arguments: Mapping[str, Any], context: Context) -> list[dict[str, Any]]:
         view = context.view
         held = view.snapshot.catalog.shelves[kind].by_name
-        specs = (self._offered(held[name], view) for name in sorted(held))
-        return [spec for spec in specs if spec is not None and _matches(spec, arguments, context)]
+        entries: list[dict[str, Any]] = []
+        for name in sorted(held):
+            spec = self._offered(held[name], view)
+            if spec is None or not _matches(spec, arguments, context):
+                continue
+            hidden = is_hidden(held[name], view)
+            if arguments["include_hidden"] or not hidden:
+                entries.append(_entry(spec, hidden, context))
+        return entries
 
     def _offered(self, spec: Spec, view: View) -> Spec | None:
         """Return `spec` as it is offered now, or as it was registered if it is shown all the same, else `None`."""
@@ -84,8 +92,6 @@ class CatalogTool:
 
 
 def _matches(spec: Spec, arguments: Mapping[str, Any], context: Context) -> bool:
-    if spec.hidden and not arguments["include_hidden"]:
-        return False
     if spec.kind == "tool" and "category" in arguments and not _is_of(spec, arguments["category"]):
         return False
     query = arguments.get("query", "").casefold()
@@ -102,7 +108,7 @@ def _texts(spec: Spec, context: Context) -> tuple[str, ...]:
     return name, spec.description, spec.name if spec.kind in ("resource", "resource_template") else ""
 
 
-def _entry(spec: Spec, context: Context) -> dict[str, Any]:
+def _entry(spec: Spec, hidden: bool, context: Context) -> dict[str, Any]:
     named = {"name": context.spell(spec.name)} if spec.kind == "tool" else {}
     category = {"category": spec.category} if spec.category is not None and spec.kind == "tool" else {}
-    return {**spec.definition, **named, "hidden": spec.hidden, **category}
+    return {**spec.definition, **named, "hidden": hidden, **category}

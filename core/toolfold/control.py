@@ -26,7 +26,7 @@ from .errors import (
     ToolfoldError,
 )
 from .listing import listed
-from .names import check_segment, qualified_name
+from .names import check_segment, is_text, qualified_name
 from .schema import NO_ARGUMENTS, Arguments
 from .visibility import Always, Group, Not, Visibility, groups_of
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .observe import Change
     from .session import Session
 
+ControlName = Literal["per_group", "none", "load_tool_group", "expand_tools"]
 ControlVisibility = Literal["always", "relevant"]
 RESERVED: tuple[Role, ...] = ("activate", "deactivate")
 REFUSALS = (GroupNotFound, ParentInactive, ExclusionConflict, QuotaExceeded, HookFailed, ReentrantTransition)
@@ -190,7 +191,7 @@ class ControlStyle:
             check_segment(control.name)
             control.spec(())  # so that a text that is none is refused here, and not when tools are listed
             return cls(per_group=False, loader=control)
-        if control in PRESETS:
+        if is_text(control) and control in PRESETS:
             return cls(per_group=False, loader=PRESETS[control])
         if control in ("per_group", "none"):
             return cls(per_group=control == "per_group", relevant_only=visibility == "relevant")

@@ -1,46 +1,45 @@
-"""Declaring tools and groups: decorators, toolkits, and classes whose methods are groups (SPEC 15).
+"""Declaring tools and groups by decorators, and what a mark says of its function when that is registered (SPEC 15).
 
-A toolkit is an instance of a class, or a module, whose functions are marked with `@tool`, `@prompt`, `@resource` or
-`@resource_template`. What all of them have in common is said of a class by `@toolkit(category="Files")`, in a module by
-`__toolkit__ = {"category": "Files"}`. A registration goes over the mark of a function, and that over the toolkit (SPEC
-KIT-4).
+A mark changes nothing about its function or class: it is looked up when the function is registered, by itself or as
+part of a toolkit (see `toolkits`). The decorators work bare and called (SPEC KIT-8).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeVar, Unpack, get_args, overload
 
-from attrs import field, frozen
+from attrs import frozen
 
-from .catalog import Hook, Kind, Spec
+from .catalog import Hook, Kind
 from .dispatch import taken_by
-from .errors import DuplicateName, InvalidDefinition
+from .errors import InvalidDefinition
 from .fields import input_of, output_of
-from .names import snake_case
-from .visibility import Visibility
-
-if TYPE_CHECKING:
-    from .registration import Registration
+from .options import (
+    HOOKS,
+    OF_GROUP_MARKS,
+    OF_KIND,
+    OF_TOOLKITS,
+    GroupMarkOptions,
+    PromptOptions,
+    ResourceOptions,
+    ToolkitOptions,
+    ToolOptions,
+    over,
+    said,
+)
+from .steps import HookContext
 
 T = TypeVar("T", bound=Callable[..., Any])
 C = TypeVar("C", bound=type[Any])
+Options = Mapping[str, Any]
 
+GROUP_MARK = "__toolfold_group__"
+TOOLKIT_MARK = "__toolkit__"
 _MARK = "__toolfold_mark__"
-_GROUP = "__toolfold_group__"
-_DEFAULTS = "__toolkit__"
-_HOOKS = ("on_activate", "on_deactivate", "on_rollback")
-_OF_KITS = ("category", "hidden", "visible")
-_OF_ONE = ("name", "title", "description", "input", "output", "input_schema", "output_schema", "modes")
-_OF_TOOLS = ("category", "tags", "annotations", "check_output")
-_NOT_OF: Mapping[Kind, tuple[str, ...]] = {
-    "tool": (),
-    "prompt": _OF_TOOLS,
-    "resource": (*_OF_TOOLS, "flat"),
-    "resource_template": (*_OF_TOOLS, "flat"),
-}
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @frozen
@@ -48,66 +47,73 @@ class Mark:
     """What a function is marked as, with the options of its registration."""
 
     kind: Kind
-    options: Mapping[str, Any]
+    options: Options
 
 
 @overload
-def tool(target: T, /) -> T: ...
+def tool(function: T, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> T: ...
 @overload
-def tool(target: None = None, /, *, name: str | None = None, **options: Any) -> Callable[[T], T]: ...
+def tool(name: str, /, **options: Unpack[ToolOptions]) -> Callable[[T], T]: ...
+@overload
+def tool(*, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[T], T]: ...
 def tool(target: Any = None, /, **options: Any) -> Any:
-    """Mark a function or method as a tool, for `ToolSet.include` to register.
+    """Mark a function or method as a tool, for `ToolSet.include`, `ToolSet.tool` and `ToolSet.register`.
 
-    The options are those of `ToolSet.register`, `always=True` for a tool that is visible whether or not its group is
-    active, and `visible=False` for `hidden=True`. Several marks on one function merge; the outer one wins. Returns the
-    function as it is. Raises `InvalidDefinition` for wrong schemas and for handlers that take too much (SPEC KIT-1 to
-    KIT-3).
+    Several marks on one function merge; the outer one wins. Returns the function as it is. Raises `InvalidDefinition`
+    for unknown options, wrong schemas and handlers that take too much (SPEC KIT-1 to KIT-3, KIT-8).
     """
-    return _marker("tool", options) if target is None else _marker("tool", options)(target)
+    return decorator(target, options, partial(_mark, "tool"))
 
 
 @overload
-def prompt(target: T, /) -> T: ...
+def prompt(function: T, /, *, name: str | None = None, **options: Unpack[PromptOptions]) -> T: ...
 @overload
-def prompt(target: None = None, /, *, name: str | None = None, **options: Any) -> Callable[[T], T]: ...
+def prompt(name: str, /, **options: Unpack[PromptOptions]) -> Callable[[T], T]: ...
+@overload
+def prompt(*, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[T], T]: ...
 def prompt(target: Any = None, /, **options: Any) -> Any:
-    """Mark a function or method as a prompt, as `tool` does; the options are those of `ToolSet.register_prompt`."""
-    return _marker("prompt", options) if target is None else _marker("prompt", options)(target)
+    """Mark a function or method as a prompt, as `tool` does, for `ToolSet.include` and `ToolSet.register_prompt`."""
+    return decorator(target, options, partial(_mark, "prompt"))
 
 
-def resource(uri: str, /, **options: Any) -> Callable[[T], T]:
-    """Mark a function or method as a resource, as `tool` does; the options are those of `ToolSet.register_resource`.
+def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[T], T]:
+    """Mark a function or method as a resource, for `ToolSet.include` and `ToolSet.register_resource`; see `tool`.
 
-    Its name is the function's unless given.
+    A toolkit's resource has the name of its function unless it is given one.
     """
-    return _marker("resource", {"uri": uri, **options})
+    return _resource("resource", uri, options)
 
 
-def resource_template(uri_template: str, /, **options: Any) -> Callable[[T], T]:
+def resource_template(uri_template: str, /, **options: Unpack[ResourceOptions]) -> Callable[[T], T]:
     """Mark a function or method as a resource template; see `resource` and `ToolSet.register_resource_template`."""
-    return _marker("resource_template", {"uri": uri_template, **options})
+    return _resource("resource_template", uri_template, options)
 
 
-def toolkit(
-    *, category: str | None = None, hidden: bool | None = None, visible: bool | None = None
-) -> Callable[[C], C]:
+@overload
+def toolkit(target: C, /, **options: Unpack[ToolkitOptions]) -> C: ...
+@overload
+def toolkit(**options: Unpack[ToolkitOptions]) -> Callable[[C], C]: ...
+def toolkit(target: Any = None, /, **options: Any) -> Any:
     """Say of a class what holds for all that it declares, unless its functions say otherwise (SPEC KIT-4).
 
     Returns the class as it is. A subclass takes it over.
     """
-    said = {"category": category, "hidden": hidden, "visible": visible}
 
-    def mark(kind: C) -> C:
-        setattr(kind, _DEFAULTS, said)
+    def mark(kind: Any, options: Options) -> Any:
+        if not inspect.isclass(kind):
+            raise InvalidDefinition(named(kind), f"only classes can be toolkits; a module says {TOOLKIT_MARK} = {{…}}")
+        setattr(kind, TOOLKIT_MARK, said(kind.__name__, options, OF_TOOLKITS))
         return kind
 
-    return mark
+    return decorator(target, options, mark)
 
 
 @overload
-def group(target: T, /) -> T: ...
+def group(target: T, /, *, name: str | None = None, **options: Unpack[GroupMarkOptions]) -> T: ...
 @overload
-def group(target: None = None, /, *, name: str | None = None, **options: Any) -> Callable[[T], T]: ...
+def group(name: str, /, **options: Unpack[GroupMarkOptions]) -> Callable[[T], T]: ...
+@overload
+def group(*, name: str | None = None, **options: Unpack[GroupMarkOptions]) -> Callable[[T], T]: ...
 def group(target: Any = None, /, **options: Any) -> Any:
     """Mark a class as a group, or a method as one that returns a group below its own (SPEC KIT-7).
 
@@ -116,144 +122,108 @@ def group(target: Any = None, /, **options: Any) -> Any:
     class's name in snake case (SPEC NAM-3). Returns the class or method as it is.
     """
 
-    def mark(marked: Any) -> Any:
+    def mark(marked: Any, options: Options) -> Any:
         if not (inspect.isclass(marked) or inspect.isfunction(marked)):
-            raise InvalidDefinition(repr(marked), "only classes and methods can be groups")
-        setattr(marked, _GROUP, options)
+            raise InvalidDefinition(named(marked), "only classes and methods can be groups")
+        setattr(marked, GROUP_MARK, said(marked.__name__, options, {*OF_GROUP_MARKS, "name"}))
         return marked
 
-    return mark if target is None else mark(target)
+    return decorator(target, options, mark)
 
 
-def include(tools: Registration, declared: Any, parent: str | None, options: Mapping[str, Any]) -> None:
-    """Register what `declared` declares, below the group `parent`; `options` override those of its tools."""
-    if inspect.isclass(declared):
-        raise InvalidDefinition(declared.__name__, "include an instance of the class, not the class")
-    if of_one := [option for option in _OF_ONE if option in options]:
-        raise InvalidDefinition(_label(declared), f"{of_one[0]} is said of one tool, where it is declared")
-    place = parent
-    if _GROUP in vars(_kind(declared)):
-        place = _register_group(tools, declared, parent, {})
-    inclusion = _Inclusion(tools, _label(declared), resolved(options))
-    found = inclusion.members(declared, place, {})
-    if not found and place == parent:
-        raise InvalidDefinition(_label(declared), "it declares nothing with @tool or @group")
+def decorator(target: Any, options: Options, apply: Callable[[Any, Options], Any]) -> Any:
+    """Return what a decorator returns: `apply(target, options)`, or without a target a function that waits for one.
+
+    A text in place of the target is the option `name`.
+    """
+    if isinstance(target, str):
+        if options.get("name") is not None:
+            raise InvalidDefinition(target, f"it is given a second name, {options['name']!r}: leave one of them out")
+        target, options = None, {**options, "name": target}
+    if target is not None:
+        return apply(target, options)
+
+    def decorate(target: Any) -> Any:
+        return apply(target, options)
+
+    return decorate
 
 
-@frozen
-class _Inclusion:
-    """One call of `include`: what it says of everything, and which function has made what so far."""
+def options_of(kind: Kind, name: str, handler: Any, options: Options) -> dict[str, Any]:
+    """Return what is said of something to register: its options, over those of its handler's mark (SPEC KIT-4, KIT-8).
 
-    tools: Registration
-    label: str
-    options: Mapping[str, Any]
-    made: dict[tuple[Kind, str], str] = field(factory=dict[tuple[Kind, str], str])
-
-    def members(self, declared: Any, place: str | None, above: Mapping[str, Any]) -> bool:
-        """Register the members of a toolkit or group; return whether there were any."""
-        defaults = {**above, **_defaults(declared)}
-        found = False
-        for name, member in _members(declared):
-            mark = getattr(member, _MARK, None)
-            if isinstance(mark, Mark):
-                found = True
-                self.member(f"{_label(declared)}.{name}", name, member, mark, place, defaults)
-            elif (edge := getattr(member, _GROUP, None)) is not None and not inspect.isclass(member):
-                found = True
-                inner = member()
-                path = _register_group(self.tools, inner, place, edge)
-                self.members(inner, path, defaults)
-        return found
-
-    def member(
-        self, origin: str, name: str, member: Any, mark: Mark, place: str | None, defaults: Mapping[str, Any]
-    ) -> None:
-        common = {key: said for key, said in self.options.items() if key not in _NOT_OF[mark.kind]}
-        inherited = {key: said for key, said in defaults.items() if key not in _NOT_OF[mark.kind]}
-        options = {"group": place, **inherited, **mark.options, **common}
-        try:
-            spec = _registered(self.tools, mark.kind, name, member, options)
-        except DuplicateName as error:
-            if (other := self.made.get((mark.kind, error.name))) is None:
-                raise
-            both = f"{other} and {origin} would both be the {mark.kind.replace('_', ' ')} {error.name!r}"
-            raise InvalidDefinition(self.label, f"{both}: give one of them another name") from error
-        self.made[mark.kind, spec.name] = origin
+    Raises:
+        InvalidDefinition: An option is wrong, or the handler is marked as something of another kind.
+    """
+    given = said(name, options, OF_KIND[kind])
+    if (mark := mark_of(handler)) is None:
+        return given
+    if mark.kind != kind:
+        problem = f"{named(handler)} is marked as a {words(mark.kind)}, and can't be registered as a {words(kind)}"
+        raise InvalidDefinition(name, problem)
+    return over(mark.options, given)
 
 
-def _registered(tools: Registration, kind: Kind, name: str, member: Any, options: dict[str, Any]) -> Spec:
-    options = {"name": name, **options}
-    match kind:
-        case "tool":
-            return tools.register(options.pop("name"), member, **options)
-        case "prompt":
-            return tools.register_prompt(options.pop("name"), member, **options)
-        case "resource":
-            return tools.register_resource(options.pop("uri"), member, **options)
-        case _:
-            return tools.register_resource_template(options.pop("uri"), member, **options)
+def mark_of(function: Any) -> Mark | None:
+    """Return what a function or method is marked as, or `None`."""
+    mark = getattr(function, _MARK, None)
+    return mark if isinstance(mark, Mark) else None
 
 
-def _defaults(declared: Any) -> dict[str, Any]:
-    """Return what a toolkit says of all its tools (SPEC KIT-4)."""
-    given: object = getattr(declared, _DEFAULTS, {})
-    if not isinstance(given, Mapping):
-        raise InvalidDefinition(_label(declared), f"its {_DEFAULTS} must be a mapping")
-    said = cast("Mapping[str, Any]", given)
-    if unknown := [key for key in said if key not in _OF_KITS]:
-        raise InvalidDefinition(
-            _label(declared), f"its {_DEFAULTS} says {unknown[0]!r}, and may say {', '.join(_OF_KITS)}"
-        )
-    return resolved(said)
+def name_of(function: Any, given: str | None = None) -> str:
+    """Return the name of a tool: the one that is given, else its mark's, else its function's (SPEC NAM-3).
+
+    Raises `InvalidDefinition` if it has none.
+    """
+    mark = mark_of(function)
+    name: str | None = given or (mark and mark.options.get("name")) or getattr(function, "__name__", None)
+    if name is None:
+        raise InvalidDefinition(named(function), "it has no name of its own, so give it one")
+    return name
 
 
-def _register_group(tools: Registration, declared: Any, parent: str | None, edge: Mapping[str, Any]) -> str:
-    kind = _kind(declared)
-    options: dict[str, Any] = {**vars(kind).get(_GROUP, {}), **edge}
-    name = options.pop("name", None) or snake_case(kind.__name__)
-    options.setdefault("description", inspect.cleandoc(kind.__doc__) if kind.__doc__ else "")
-    for hook_name in _HOOKS:
-        if isinstance(given := options.get(hook_name), str):
-            method = getattr(declared, given, None)
-            if method is None:
-                raise InvalidDefinition(name, f"its {hook_name} names the method {given!r}, which it does not have")
-            options[hook_name] = method
-    return tools.register_group(name, parent=parent, **options).path
+def docstring(function: Any) -> str:
+    """Return the docstring of a function, or of a callable object's own class, cleaned; `""` if there is none."""
+    documented = function if inspect.isroutine(function) or inspect.isclass(function) else None
+    return inspect.getdoc(documented) or "" if documented is not None else ""
 
 
-def _kind(declared: object) -> type[object]:
-    return type(declared)
+def named(thing: Any) -> str:
+    """Return what to call a function, class or anything else in a message."""
+    name = getattr(thing, "__name__", None)
+    return name if isinstance(name, str) else repr(thing)
 
 
-def _label(declared: object) -> str:
-    return declared.__name__ if isinstance(declared, ModuleType) else type(declared).__name__
+def words(kind: Kind) -> str:
+    """Return a kind in words."""
+    return kind.replace("_", " ")
 
 
-def _members(declared: Any) -> Iterator[tuple[str, Any]]:
-    for name in sorted(dir(declared)):
-        if isinstance(inspect.getattr_static(declared, name, None), property):
-            continue
-        member = getattr(declared, name)
-        if callable(member):
-            yield name, member
+# -- marks ------------------------------------------------------------------------------------------------------------
 
 
-def _marker(kind: Kind, options: Mapping[str, Any]) -> Callable[[Any], Any]:
-    def mark(function: Any) -> Any:
-        if not inspect.isfunction(function):
-            raise InvalidDefinition(repr(function), "only functions and methods can be tools")
-        held = getattr(function, _MARK, Mark(kind, {}))
-        if held.kind != kind:
-            raise InvalidDefinition(function.__name__, f"it is marked as a {held.kind.replace('_', ' ')} already")
-        merged = {**held.options, **resolved(options)}
-        _check(kind, merged.get("name") or function.__name__, function, merged)
-        setattr(function, _MARK, Mark(kind, merged))
-        return function
+def _mark(kind: Kind, function: Any, options: Options, uri: str | None = None) -> Any:
+    if not inspect.isfunction(function):
+        raise InvalidDefinition(named(function), "only functions and methods can be tools, prompts and resources")
+    held = mark_of(function) or Mark(kind, {})
+    if held.kind != kind:
+        raise InvalidDefinition(function.__name__, f"it is marked as a {words(held.kind)} already")
+    name = str(options.get("name") or function.__name__)
+    given = said(name, options, {*OF_KIND[kind], "name"})
+    merged = over(held.options, given if uri is None else {**given, "uri": uri})
+    _check(kind, name, function, merged)
+    setattr(function, _MARK, Mark(kind, merged))
+    return function
 
-    return mark
+
+def _resource(kind: Kind, uri: Any, options: Any) -> Callable[[T], T]:
+    if not isinstance(uri, str):
+        example = "notes://today" if kind == "resource" else "notes://{day}"
+        raise InvalidDefinition(named(uri), f'a {words(kind)} is marked with its URI, such as @{kind}("{example}")')
+    return lambda function: _mark(kind, function, options, uri)
 
 
-def _check(kind: Kind, name: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+def _check(kind: Kind, name: str, function: Callable[..., Any], options: Options) -> None:
     """Raise `InvalidDefinition` for what is wrong whatever the function will be registered with (SPEC KIT-2, KIT-3)."""
     if kind == "tool":
         output_of(name, options)
@@ -264,49 +234,68 @@ def _check(kind: Kind, name: str, function: Callable[..., Any], options: Mapping
     taken_by(name, function, 1 if is_method else 0)
 
 
-def resolved(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a registration for those of a decorator, with `always` and `visible` resolved.
+# -- hooks ------------------------------------------------------------------------------------------------------------
 
-    `hidden` goes over `visible`. What is `None` is not said.
+
+def hooks(group: str, options: Options) -> dict[str, Hook]:
+    """Return the hooks among a group's options, each as a function of a `HookContext` (SPEC HOOK-1).
+
+    The context goes to the parameter that is annotated as `HookContext`, else to the one that must be given. What has a
+    default keeps it.
+
+    Raises:
+        InvalidDefinition: One can't be called, or needs more than its context; it names the group and the hook.
     """
-    made = {key: value for key, value in options.items() if value is not None}
-    if made.pop("always", False):
-        made["visibility"] = Visibility.always()
-    if (visible := made.pop("visible", None)) is not None:
-        made.setdefault("hidden", not visible)
-    return made
+    opted_out = options.get("on_rollback") is False
+    given = [which for which in HOOKS if which in options and not (which == "on_rollback" and opted_out)]
+    return {which: _hook(group, which, options[which]) for which in given}
 
 
-def name_of(function: Any) -> str:
-    """Return the default name of a tool: its function's name (SPEC NAM-3)."""
-    name = getattr(function, "__name__", None)
-    if not isinstance(name, str):
-        raise InvalidDefinition(repr(function), "it has no name of its own, so give it one")
-    return name
+def _hook(group: str, which: str, function: Hook) -> Hook:
+    if not callable(function):
+        raise InvalidDefinition(group, f"its {which} is {function!r}, which can't be called")
+    if (parameters := _parameters(function)) is None:
+        return function  # without a signature to read, it is given the context
+    needed = needed_of(parameters)
+    annotated = [p for p in parameters if p.kind not in _VARIADIC and _means_context(p.annotation)]
+    taking = annotated[:1] or [p for p in needed[:1] if p.kind is not p.KEYWORD_ONLY]
+    if any(p not in taking for p in needed):
+        told = ", ".join(p.name for p in needed)
+        raise InvalidDefinition(
+            group, f"its {which}, {named(function)}, needs ({told}), and a hook is given nothing, or its HookContext"
+        )
+    if taking:
+        return _given(function, taking[0], first=taking[0] is parameters[0])
+    return function if any(p.kind is p.VAR_POSITIONAL for p in parameters) else _given(function)
 
 
-def docstring(function: Any) -> str:
-    """Return the docstring of a function, or of a callable object's own class, cleaned; `""` if there is none."""
-    documented = function if inspect.isroutine(function) or inspect.isclass(function) else None
-    return inspect.getdoc(documented) or "" if documented is not None else ""
+def _given(function: Hook, taking: inspect.Parameter | None = None, *, first: bool = False) -> Hook:
+    """Return a hook as a function of its context, which it takes as that parameter, or not at all."""
+    if taking is not None and first and taking.kind is not taking.KEYWORD_ONLY:
+        return function
+
+    def adapted(context: HookContext) -> Any:
+        return function(**{taking.name: context}) if taking is not None else function()
+
+    return adapted
 
 
-def hook(function: Any) -> Hook | None:
-    """Return a hook that is called with a `HookContext`, whether or not `function` takes one."""
-    if function is None or not callable(function):
-        return function  # type: ignore[no-any-return]
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return function  # type: ignore[no-any-return]
-    required = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if len(required) > 1 or any(p.kind is p.KEYWORD_ONLY for p in required):
-        raise InvalidDefinition(getattr(function, "__name__", repr(function)), "a hook takes nothing, or its context")
-    takes = any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
-    if takes:
-        return function  # type: ignore[no-any-return]
+def needed_of(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Return the parameters without which a function can't be called."""
+    return [p for p in parameters if p.default is p.empty and p.kind not in _VARIADIC]
 
-    def without_context(_context: Any) -> Any:
-        return function()
 
-    return without_context
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """Return the parameters of a function, with its annotations read if they can be, or `None` if it has none."""
+    for read in (True, False):
+        try:
+            return list(inspect.signature(function, eval_str=read).parameters.values())
+        except Exception:  # an annotation may be anything
+            continue
+    return None
+
+
+def _means_context(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return "HookContext" in annotation
+    return annotation is HookContext or HookContext in get_args(annotation)

@@ -209,6 +209,19 @@ async def settled(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
+def as_object(name: str, arguments: Any) -> dict[str, Any]:
+    """Return the arguments of a call by name, none for `None`, or raise `InvalidArguments` (SPEC CALL-2)."""
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, Mapping):
+        problem = f"they are a {type(arguments).__name__}, and must be a mapping of names to values"
+        raise InvalidArguments(name, {"arguments": problem})
+    given: dict[Any, Any] = {**arguments}
+    if unnamed := [key for key in given if not isinstance(key, str)]:
+        raise InvalidArguments(name, {"arguments": f"the name {unnamed[0]!r} is no text"})
+    return given
+
+
 async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context) -> ToolResult:
     """Return what comes of calling an available tool (SPEC CALL-2, CALL-3).
 
@@ -216,8 +229,8 @@ async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context)
         ProtocolError: The handler asked for an error of the protocol.
     """
     name = context.spell(spec.name)
-    values = dict(arguments or {})
     try:
+        values = as_object(name, arguments)
         if spec.arguments is not None:
             values = spec.arguments.check(name, values)
     except InvalidArguments as error:

@@ -23,7 +23,7 @@ from .errors import (
 )
 from .names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
 from .schema import check_text
-from .visibility import Always, Group, Visibility, check_rule, groups_of
+from .visibility import Always, Group, Visibility, groups_of
 
 NameGuard = Callable[[str], None]
 
@@ -96,9 +96,6 @@ class Draft:
         group = GroupSpec(path=path, **options)
         for what, value in (("description", group.description), ("title", group.title), ("opens_on", group.opens_on)):
             check_text(path, what, value)
-        for hook in (group.on_activate, group.on_deactivate, group.on_rollback or None):
-            if hook is not None and not callable(hook):
-                raise InvalidDefinition(path, f"its hook {hook!r} can't be called")
         controls = self.style.specs(group)
         self._check_new("tool", controls)
         self._groups[path] = group
@@ -118,7 +115,7 @@ class Draft:
 
     def known(self, path: str) -> GroupSpec:
         """Return a registered group, or raise `GroupNotFound`."""
-        group = self._groups.get(path)
+        group = self._groups.get(path) if is_text(path) else None
         if group is None:
             raise GroupNotFound(path, tuple(self._groups))
         return group
@@ -210,31 +207,29 @@ class Draft:
         self._profiles[profile.name] = profile
         self._frozen = None
 
-    def place(
-        self, name: str, group: str | None, flat: bool, rule: Visibility | None, kind: Kind = "tool"
-    ) -> tuple[str, str | None, Visibility]:
-        """Return `(full name, group, rule)` for a name given as base or in full (SPEC NAM-2, NAM-4, NAM-5, VIS-1)."""
-        if not is_text(name):
-            raise InvalidName(str(name), str(name), "a name is a text")
-        above, base = split_name(name)
-        if base != name:
-            check_name(name)
-            if flat or (group is not None and group != above):
-                raise InvalidName(name, name, "a dotted name is a full name, and its group must agree with it")
-            group = above
-        check_segment(base, name)
-        if rule is not None:
-            check_rule(name, rule)
-            for mentioned in sorted(groups_of(rule)):
+    def place(self, kind: Kind, name: str, given: Mapping[str, Any]) -> tuple[str, str | None, Visibility]:
+        """Return `(full name, group, rule)` of what is registered under a name, base or full, or under a URI.
+
+        `given` are its options (SPEC NAM-2, NAM-4, NAM-5, VIS-1). The groups that its rules mention must exist.
+        """
+        group, rule, flat = given.get("group"), given.get("visibility"), given.get("flat", False)
+        base = name
+        if kind in ("tool", "prompt"):
+            group, base = _split(name, group, flat)
+        else:
+            flat = True
+        for said in (rule, given.get("hidden")):
+            for mentioned in sorted(groups_of(said)) if isinstance(said, Visibility) else ():
                 self.known(mentioned)
-            if group is None and isinstance(rule, Group):
-                group, flat = rule.path, True
+        if group is None and isinstance(rule, Group):
+            group, flat = rule.path, True
         if group is None:
-            return base, None, rule or Always()
+            return base, None, Always() if rule is None else rule
         self.known(group)
+        full = base if flat else qualified_name(group, base)
         if kind == "tool" and base in RESERVED and not flat:
-            return qualified_name(group, base), group, _replacement_rule(qualified_name(group, base), rule)
-        return base if flat else qualified_name(group, base), group, rule or Group(group)
+            return full, group, _replacement_rule(full, rule)
+        return full, group, Group(group) if rule is None else rule
 
     def _check_new(self, kind: Kind, names: Collection[str]) -> None:
         for name in names:
@@ -256,6 +251,20 @@ class Draft:
             if name not in self._specs["tool"]:
                 for _, release in self._guards:
                     release(name)
+
+
+def _split(name: str, group: str | None, flat: bool) -> tuple[str | None, str]:
+    """Return the group and the base name of what is registered under a name, base or full."""
+    if not is_text(name):
+        raise InvalidName(str(name), str(name), "a name is a text")
+    above, base = split_name(name)
+    if base != name:
+        check_name(name)
+        if flat or (group is not None and group != above):
+            raise InvalidName(name, name, "a dotted name is a full name, and its group must agree with it")
+        group = above
+    check_segment(base, name)
+    return group, base
 
 
 def _replacement_rule(name: str, rule: Visibility | None) -> Visibility:

@@ -64,7 +64,7 @@ class GroupNotFound(ToolfoldError):
 
     def __init__(self, group: str, known: Sequence[str] = ()) -> None:
         self.group = group
-        self.suggestions = tuple(get_close_matches(group, known, n=3, cutoff=0.6))
+        self.suggestions = tuple(get_close_matches(str(group), known, n=3, cutoff=0.6))
         if self.suggestions:
             hint = f" Did you mean {_either(self.suggestions)}?"
         elif known:
@@ -168,9 +168,9 @@ class InvalidDefinition(ToolfoldError):
 class SessionClosed(ToolfoldError):
     """The session has ended or was not opened (SPEC SES-3)."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, problem: str = "is not open; open a new one") -> None:
         self.session = session
-        super().__init__(f"Session {session!r} is not open; open a new one.")
+        super().__init__(f"Session {session!r} {problem}.")
 
 
 class HandleInvalid(ToolfoldError):

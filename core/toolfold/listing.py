@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import cached_property
 
 from attrs import frozen
@@ -16,10 +17,10 @@ from attrs import frozen
 from .catalog import KINDS, Kind, Spec, bits
 from .errors import InvalidCursor
 from .machine import State, region
-from .modes import shown
+from .modes import narrowed, shown
 from .names import Spelling, is_text
 from .snapshot import Snapshot
-from .visibility import View, available
+from .visibility import View, is_listed
 
 
 @frozen
@@ -80,16 +81,15 @@ def listed(view: View, kind: Kind) -> tuple[Spec, ...]:
 
     Composite tools are as the view shows them; each one's `origin` is what was registered (SPEC MOD-1).
     """
-    offer = outlook(view, kind)
-    if not offer.undecided:
-        return offer.certain
-    decided = [shown(spec, view) for spec in offer.undecided if available(spec, view)]
-    return _sorted([*offer.certain, *decided]) if decided else offer.certain
+    return _listed(view, kind, shown)
 
 
 def changes(before: View, after: View) -> frozenset[Kind]:
-    """Return the kinds whose lists are not the same in two views (SPEC NTF-1)."""
-    return frozenset(kind for kind in KINDS if not _same(listed(before, kind), listed(after, kind)))
+    """Return the kinds whose lists are not the same in two views (SPEC NTF-1).
+
+    Counts are not looked at: a list in which nothing but counts differs is the same list (SPEC MOD-2).
+    """
+    return frozenset(kind for kind in KINDS if not _same(*(_listed(view, kind, narrowed) for view in (before, after))))
 
 
 def page_of(
@@ -154,9 +154,18 @@ def _outlook(view: View, kind: Kind) -> Outlook:
     for spec in shelf.candidates(bits(view.snapshot.mask)):
         if spec in shelf.changing:
             undecided.append(spec)
-        elif available(spec, view):
+        elif is_listed(spec, view):
             certain.append(spec)
     return Outlook(_sorted(certain), tuple(undecided))
+
+
+def _listed(view: View, kind: Kind, offered: Callable[[Spec, View], Spec]) -> tuple[Spec, ...]:
+    """Return all that is listed, each composite tool as `offered` gives it for the view."""
+    offer = outlook(view, kind)
+    if not offer.undecided:
+        return offer.certain
+    decided = [offered(spec, view) for spec in offer.undecided if is_listed(spec, view)]
+    return _sorted([*offer.certain, *decided]) if decided else offer.certain
 
 
 def _same(before: tuple[Spec, ...], after: tuple[Spec, ...]) -> bool:
@@ -166,9 +175,9 @@ def _same(before: tuple[Spec, ...], after: tuple[Spec, ...]) -> bool:
 
 
 def _alike(one: Spec, other: Spec) -> bool:
-    """Return whether clients are shown the same: one registered thing, with the same modes and counts."""
+    """Return whether two items are one registered thing, with the same modes."""
     return one is other or (
-        one.origin is not None and one.origin is other.origin and one.definition == other.definition
+        one.origin is not None and one.origin is other.origin and one.input_schema == other.input_schema
     )
 
 

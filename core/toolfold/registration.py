@@ -5,21 +5,20 @@ Each of these methods either does all that it says or raises and leaves the cata
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
-from . import declare
-from .catalog import Catalog, GroupSpec, Hook, Kind, Profile, Spec
+from . import declare, toolkits
+from .catalog import Catalog, GroupSpec, Kind, Profile, Spec
 from .catalog_tool import OPTIONS as CATALOG_OPTIONS
 from .catalog_tool import CatalogTool
 from .draft import Draft
 from .errors import ExclusionConflict, SessionClosed
-from .modes import Modes
 from .names import qualified_name
+from .options import OF_GROUPS, GroupOptions, PromptOptions, ResourceOptions, ToolOptions, said
 from .pool import SessionPool
-from .specs import ResourceOptions, prompt_spec, resource_spec, tool_spec
-from .visibility import Visibility
+from .specs import prompt_spec, resource_spec, tool_spec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,20 +40,7 @@ class Registration:
     # -- groups -------------------------------------------------------------------------------------------------------
 
     def register_group(
-        self,
-        name: str,
-        description: str = "",
-        *,
-        parent: str | None = None,
-        title: str | None = None,
-        on_activate: Hook | None = None,
-        on_deactivate: Hook | None = None,
-        on_rollback: Hook | Literal[False] | None = None,
-        show_deactivator: bool = True,
-        controls: bool | None = None,
-        pinned: bool = False,
-        opens_on: str | None = None,
-        transient: bool = False,
+        self, name: str, description: str = "", *, parent: str | None = None, **options: Unpack[GroupOptions]
     ) -> GroupSpec:
         """Register a group and return it (SPEC REG-2).
 
@@ -62,32 +48,16 @@ class Registration:
             name: A segment, with `parent` as its place, or a full path.
             description: What the model is told about the group.
             parent: The path of an existing group.
-            title: The name that people see; the segment otherwise.
-            on_activate: Runs before the group is activated; sync or async, with no argument or a `HookContext`.
-            on_deactivate: Runs before it is deactivated.
-            on_rollback: Undoes one of the two in place of the other; `False` for nothing to undo (SPEC HOOK-5).
-            show_deactivator: Whether there is a tool that closes the group (SPEC CTL-1).
-            controls: Whether clients can open and close it; by default, unless it `opens_on` an event.
-            pinned: Whether a quota spares it (SPEC ACT-10).
-            opens_on: A tool whose success opens the group: `success_of("observe")` (SPEC SES-6).
-            transient: Whether its state is left out when a session is stored (SPEC PER-4).
+            options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `show_deactivator`, `controls`, `pinned`,
+                `opens_on` and `transient`; see `toolfold.options.GroupOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        options = {
-            "description": description,
-            "title": title,
-            "on_activate": declare.hook(on_activate),
-            "on_deactivate": declare.hook(on_deactivate),
-            "on_rollback": declare.hook(on_rollback) if on_rollback else on_rollback,
-            "show_deactivator": show_deactivator,
-            "controls": opens_on is None if controls is None else controls,
-            "pinned": pinned,
-            "opens_on": opens_on,
-            "transient": transient,
-        }
-        return self._draft.add_group(name, parent, options)
+        given = said(str(name), options, OF_GROUPS)
+        given.setdefault("controls", "opens_on" not in given)
+        hooks = declare.hooks(str(name), given)
+        return self._draft.add_group(name, parent, {"description": description, **given, **hooks})
 
     def register_exclusion(self, *groups: str) -> None:
         """Register groups of which at most one may be active (SPEC REG-3).
@@ -128,108 +98,69 @@ class Registration:
 
     # -- tools and the rest -------------------------------------------------------------------------------------------
 
-    def register(
-        self,
-        name: str,
-        handler: Callable[..., Any],
-        *,
-        description: str | None = None,
-        input: Any = None,
-        output: Any = None,
-        input_schema: Any = None,
-        output_schema: Any = None,
-        check_output: bool = True,
-        title: str | None = None,
-        group: str | None = None,
-        flat: bool = False,
-        visibility: Visibility | None = None,
-        hidden: bool = False,
-        category: str | None = None,
-        tags: Iterable[str] = (),
-        annotations: Mapping[str, Any] | None = None,
-        icons: Iterable[Any] | None = None,
-        meta: Mapping[str, Any] | None = None,
-        modes: Modes | None = None,
-    ) -> Spec:
+    def register(self, name: str, handler: Callable[..., Any], **options: Unpack[ToolOptions]) -> Spec:
         """Register a tool and return its spec (SPEC NAM-2, REG-6).
+
+        If the handler is marked with `@tool`, all that its mark says holds here too, but for its name and for what the
+        options say otherwise (SPEC KIT-8).
 
         Args:
             name: The base name, or the full name of a tool in a group.
             handler: With `input` or `input_schema`, a function of nothing, the arguments, or arguments and `Context`;
                 without, a function whose annotated parameters describe the arguments. Sync or async.
-            description: What the model is told; the handler's docstring otherwise (SPEC KIT-1).
-            input: The arguments: a field specification (see `toolfold.fields`), a JSON Schema mapping whose root is an
-                object, or one as a JSON text (SPEC KIT-3).
-            output: The structured result, in the same forms.
-            input_schema: The arguments as JSON Schema, mapping or text; never taken for a field specification.
-            output_schema: The structured result as JSON Schema.
-            check_output: Whether a result that does not fit the output schema becomes an error (SPEC KIT-6); turn it
-                off for a handler that passes on what others answer.
-            title: The name that people see.
-            group: The group that the tool belongs to; root otherwise.
-            flat: Keep the name unqualified although the tool is in a group (SPEC NAM-5).
-            visibility: A rule in place of the group's (SPEC VIS-2).
-            hidden: Never list it; it can be called while available (SPEC VIS-6).
-            category: A label, shown as `_meta.category` (SPEC KIT-5).
-            tags: Labels for programs; not shown to clients.
-            annotations: Hints such as `{"readOnlyHint": True}`.
-            icons: Icons in the form of the MCP specification.
-            meta: More for `_meta`.
-            modes: The modes of a composite tool, of which clients are shown the available ones (SPEC MOD-1).
+            options: `description`, `group`, `flat`, `visibility`, `always`, `hidden`, `visible`, `title`, `input`,
+                `output`, `input_schema`, `output_schema`, `check_output`, `category`, `tags`, `annotations`, `icons`,
+                `meta` and `modes`; see `toolfold.options.ToolOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        options = {
-            "description": description,
-            "input": input,
-            "output": output,
-            "input_schema": input_schema,
-            "output_schema": output_schema,
-            "check_output": check_output,
-            "title": title,
-            "hidden": hidden,
-            "category": category,
-            "tags": tags,
-            "annotations": annotations,
-            "icons": icons,
-            "meta": meta,
-            "modes": modes,
-        }
-        return self._draft.add_spec(tool_spec(self._draft.place(name, group, flat, visibility), handler, options))
+        given = declare.options_of("tool", str(name), handler, options)
+        return self._draft.add_spec(tool_spec(self._draft.place("tool", name, given), handler, given))
 
-    def tool(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
-        """Return a decorator that registers a function as a tool and returns it as it is (SPEC KIT-1).
+    @overload
+    def tool(self, function: F, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> F: ...
+    @overload
+    def tool(self, name: str, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+    @overload
+    def tool(self, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+    def tool(self, target: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """Register a function as a tool and return it as it is: `@tools.tool`, or with options (SPEC KIT-1, KIT-8).
 
-        `name` is the function's name unless given; `options` are those of `register`, and `always=True` for a tool of
-        a group that is always visible (SPEC KIT-7).
+        Its name is the option `name`, else that of its mark, else the function's. The other options, what a mark means,
+        and what is raised are as in `register`.
         """
 
-        def decorate(function: F) -> F:
-            self.register(name or declare.name_of(function), function, **declare.resolved(options))
+        def registered(function: Any, options: Any) -> Any:
+            given = dict(options)
+            self.register(declare.name_of(function, given.pop("name")), function, **given)
             return function
 
-        return decorate
+        return declare.decorator(target, {"name": name, **options}, registered)
 
-    def include(self, declared: Any, *, group: str | None = None, **options: Any) -> None:
+    def include(self, declared: Any, *, name: str | None = None, **options: Unpack[ToolOptions]) -> None:
         """Register all that a toolkit declares, or nothing of it (SPEC KIT-4, KIT-7, REG-1).
 
         Args:
             declared: An instance of a class, or a module, whose functions are marked with `@tool`, `@prompt`,
-                `@resource`, `@resource_template` and `@group`; see `toolfold.declare`. An instance of a class that is
-                itself marked with `@group` becomes a group; what anything else declares is registered at root.
-            group: The group to put everything below.
+                `@resource`, `@resource_template` and `@group`; see `toolfold.toolkits`. An instance of a class that is
+                itself marked with `@group` becomes a group; what anything else declares is registered at root. A single
+                marked function will do as well.
+            name: The name of the tool, if one tool is all that is declared.
             options: Options of `register` for all tools, such as `category`, `hidden` or `visible`; they go over what
-                the marks and the toolkit say. What fits one tool alone, such as `name`, is refused.
+                the marks and the toolkit say. `group` is the group to put everything below. What fits one tool alone,
+                such as `description`, is refused unless one is all that is declared (SPEC KIT-8).
 
         Raises:
             InvalidDefinition: Two functions would be the same tool, or an option or definition is wrong.
             InvalidName, DuplicateName, GroupNotFound: As in `register`.
         """
         with self._draft.all_or_nothing():
-            declare.include(self, declared, group, options)
+            toolkits.include(self, declared, {"name": name, **options})
 
-    def register_catalog_tool(self, name: str = "catalog", *, everything: bool = False, **options: Any) -> Spec:
+    def register_catalog_tool(
+        self, name: str = "catalog", *, everything: bool = False, **options: Unpack[ToolOptions]
+    ) -> Spec:
         """Register a tool that shows what can be used, listed or hidden, with full definitions; return its spec.
 
         It takes `type`, `query`, `category` and `include_hidden`, and answers with one key for each requested section:
@@ -245,72 +176,38 @@ class Registration:
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        return self.register(name, CatalogTool(everything), **{**CATALOG_OPTIONS, **options})
+        return self.register(name, CatalogTool(everything), **(CATALOG_OPTIONS | options))
 
-    def register_prompt(
-        self,
-        name: str,
-        handler: Callable[..., Any],
-        *,
-        description: str | None = None,
-        title: str | None = None,
-        arguments: Iterable[Any] = (),
-        group: str | None = None,
-        flat: bool = False,
-        visibility: Visibility | None = None,
-        hidden: bool = False,
-        icons: Iterable[Any] | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> Spec:
+    def register_prompt(self, name: str, handler: Callable[..., Any], **options: Unpack[PromptOptions]) -> Spec:
         """Register a prompt and return its spec (SPEC REG-9).
 
-        `arguments` are names, or mappings with `name`, `description` and `required`. The handler takes nothing, the
-        arguments, or arguments and `Context`, and answers with a text or a list of messages. The rest, and what is
-        raised, is as in `register`.
+        The handler takes nothing, the arguments, or arguments and `Context`, and answers with a text or a list of
+        messages. The options are in `toolfold.options.PromptOptions`: `arguments` are names, or mappings with `name`,
+        `description` and `required`. The rest, and what is raised, is as in `register`.
         """
-        options = {
-            "description": description,
-            "title": title,
-            "arguments": arguments,
-            "hidden": hidden,
-            "icons": icons,
-            "meta": meta,
-        }
-        place = self._draft.place(name, group, flat, visibility, "prompt")
-        return self._draft.add_spec(prompt_spec(place, handler, options))
+        given = declare.options_of("prompt", str(name), handler, options)
+        return self._draft.add_spec(prompt_spec(self._draft.place("prompt", name, given), handler, given))
 
-    def register_resource(
-        self,
-        uri: str,
-        handler: Callable[..., Any],
-        *,
-        group: str | None = None,
-        visibility: Visibility | None = None,
-        **options: Unpack[ResourceOptions],
-    ) -> Spec:
+    def register_resource(self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]) -> Spec:
         """Register a resource and return its spec (SPEC REG-9).
 
-        The handler takes nothing, and answers with a text, bytes, or contents in the form of the MCP specification.
-        What is raised is as in `register`.
+        The handler takes nothing, and answers with a text, bytes, or contents in the form of the MCP specification. The
+        options are in `toolfold.options.ResourceOptions`. The rest, and what is raised, is as in `register`.
         """
-        place = self._draft.place("resource", group, True, visibility, "resource")
-        return self._draft.add_spec(resource_spec("resource", uri, place, handler, options))
+        return self._register_resource("resource", uri, handler, options)
 
     def register_resource_template(
-        self,
-        uri_template: str,
-        handler: Callable[..., Any],
-        *,
-        group: str | None = None,
-        visibility: Visibility | None = None,
-        **options: Unpack[ResourceOptions],
+        self, uri_template: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]
     ) -> Spec:
         """Register a resource template such as `file:///{path}` and return its spec; see `register_resource`.
 
         The handler is given the variables of the template as its arguments.
         """
-        place = self._draft.place("resource", group, True, visibility, "resource_template")
-        return self._draft.add_spec(resource_spec("resource_template", uri_template, place, handler, options))
+        return self._register_resource("resource_template", uri_template, handler, options)
+
+    def _register_resource(self, kind: Kind, uri: str, handler: Callable[..., Any], options: ResourceOptions) -> Spec:
+        given = declare.options_of(kind, str(uri), handler, options)
+        return self._draft.add_spec(resource_spec(kind, self._draft.place(kind, uri, given), handler, given))
 
     def unregister(self, name: str, kind: Kind = "tool") -> Spec | None:
         """Remove a tool, or something of another kind, and return its spec; `None` if there was none (SPEC REG-5)."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import anyio
 
 from . import dispatch
-from .catalog import Catalog, Kind, Profile, Spec
+from .catalog import Catalog, Kind, Profile, Spec, kinds_of
 from .dispatch import Context, Progress, ToolResult, no_progress
 from .errors import (
     HookFailed,
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from .toolset import ToolSet
 
 Listener = Callable[[frozenset[str]], None]
+
+_NOT_OPENED = "was not opened; use `async with tools.open_session() as session`, or `await session.start()`"
 
 
 class Session:
@@ -84,6 +86,14 @@ class Session:
         self._listeners: tuple[Listener, ...] = ()
 
     # -- life ---------------------------------------------------------------------------------------------------------
+
+    if not TYPE_CHECKING:  # a type checker refuses `with` because there is no such method
+
+        def __enter__(self) -> NoReturn:
+            raise SessionClosed(self.id, _NOT_OPENED)
+
+        def __exit__(self, *_: object) -> None:
+            """Be there, so that `with` gets as far as to the message above."""
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -300,7 +310,7 @@ class Session:
         """
         with self._tools.observers.requested(self.id, kind, name):
             spec, view = self._find(kind, name)
-            return await self._answer(spec, arguments or {}, view, request)
+            return await self._answer(spec, arguments, view, request)
 
     async def read(self, uri: str, request: Any = None) -> Any:
         """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
@@ -403,9 +413,12 @@ class Session:
 
         return remove
 
-    def notify(self, kinds: Iterable[str] = ("tool",)) -> None:
-        """Tell this session's listeners that lists changed, for changes of the catalog (SPEC NTF-3)."""
-        self._tell_listeners(frozenset(kinds))
+    def notify(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
+        """Tell this session's listeners that lists changed, for changes of the catalog (SPEC NTF-3).
+
+        Raises `ConfigError` as `ToolSet.notify_list_changed` does.
+        """
+        self._tell_listeners(kinds_of(kinds))
 
     # -- within -------------------------------------------------------------------------------------------------------
 
@@ -420,6 +433,8 @@ class Session:
             await self._carry_out(make_plan, force=False, compare=False)
 
     def _check_open(self) -> None:
+        if self._status == "new":
+            raise SessionClosed(self.id, _NOT_OPENED)
         if self._status != "open":
             raise SessionClosed(self.id)
 
@@ -433,8 +448,8 @@ class Session:
             raise ToolNotFound(name, self._tools.hint(spec, view), kind.replace("_", " "))
         return spec, view
 
-    async def _answer(self, spec: Spec, arguments: Mapping[str, Any], view: View, request: Any) -> Any:
-        values = dict(arguments)
+    async def _answer(self, spec: Spec, arguments: Mapping[str, Any] | None, view: View, request: Any) -> Any:
+        values = dispatch.as_object(spec.name, arguments)
         if spec.arguments is not None:
             values = spec.arguments.check(spec.name, values)
         return await spec.handler(values, Context(self, spec.name, view, request))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 from . import declare
 from .catalog import Kind, Spec
@@ -33,23 +33,11 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 
 
 Place = tuple[str, str | None, Visibility]
-"""The full name of something, its group, and its rule."""
-
-
-class ResourceOptions(TypedDict, total=False):
-    """More about a resource or a resource template."""
-
-    name: str
-    title: str
-    description: str
-    mime_type: str
-    hidden: bool
-    icons: Iterable[Any]
-    meta: Mapping[str, Any]
+"""The full name or the URI of something, its group, and its rule."""
 
 
 def tool_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:
-    """Return the spec of a tool; `options` are those of `ToolSet.register`. Raises `InvalidDefinition`."""
+    """Return the spec of a tool; `options` are `ToolOptions`, checked. Raises `InvalidDefinition`."""
     name, group, rule = place
     wire = definition(name, {**options, "description": _described(handler, options)})
     handle, arguments = adapted(name, handler, input_of(name, options))
@@ -66,15 +54,15 @@ def tool_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, A
         handler=handle,
         arguments=arguments,
         group=group,
-        hidden=bool(options.get("hidden")),
+        hidden=options.get("hidden", False),
         category=options.get("category"),
-        tags=tuple(options.get("tags", ())),
+        tags=_tags(name, options.get("tags", ())),
         modes=modes,
     )
 
 
 def prompt_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:
-    """Return the spec of a prompt; `options` are those of `ToolSet.register_prompt`. Raises `InvalidDefinition`."""
+    """Return the spec of a prompt; `options` are `PromptOptions`, checked. Raises `InvalidDefinition`."""
     name, group, rule = place
     wire = definition(name, {**options, "description": _described(handler, options)})
     listed, schema = prompt_schema(name, options.get("arguments", ()))
@@ -86,14 +74,17 @@ def prompt_spec(place: Place, handler: Callable[..., Any], options: Mapping[str,
         handler=raw_handler(name, handler),
         arguments=Arguments.from_schema(name, schema),
         group=group,
-        hidden=bool(options.get("hidden")),
+        hidden=options.get("hidden", False),
     )
 
 
-def resource_spec(kind: Kind, uri: str, place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:
-    """Return the spec of a resource or a resource template. Raises `InvalidDefinition`, `InvalidName`."""
+def resource_spec(kind: Kind, place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:
+    """Return the spec of a resource or a resource template; `options` are `ResourceOptions`, checked.
+
+    Raises `InvalidDefinition`, `InvalidName`.
+    """
+    uri, group, rule = place
     check_uri(uri)
-    _, group, rule = place
     key, arguments = "uri", None
     if kind == "resource_template":
         names = template_variables(uri)
@@ -111,7 +102,7 @@ def resource_spec(kind: Kind, uri: str, place: Place, handler: Callable[..., Any
         handler=raw_handler(uri, handler),
         arguments=arguments,
         group=group,
-        hidden=bool(options.get("hidden")),
+        hidden=options.get("hidden", False),
     )
 
 
@@ -132,13 +123,22 @@ def definition(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if (annotations := options.get("annotations")) is not None:
         made["annotations"] = _annotations(name, plain_json(name, annotations, "annotations"))
     if (icons := options.get("icons")) is not None:
-        made["icons"] = _icons(name, plain_json(name, list(icons), "icons"))
+        made["icons"] = _icons(name, plain_json(name, several(name, "icons", icons), "icons"))
     meta = plain_json(name, options.get("meta") or {}, "meta")
     if not isinstance(meta, dict):
         raise InvalidDefinition(name, "its meta must be a JSON object")
     if (category := check_text(name, "category", options.get("category"))) is not None:
         meta["category"] = category
     return {**made, "_meta": meta} if meta else made
+
+
+def several(name: str, what: str, given: Any) -> list[Any]:
+    """Return what may be given as one or as several; a text or a mapping is one."""
+    if isinstance(given, str | Mapping):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise InvalidDefinition(name, f"its {what} is {given!r}, and must be a list")
+    return list(cast("Iterable[object]", given))
 
 
 def check_uri(uri: str) -> str:
@@ -151,7 +151,7 @@ def check_uri(uri: str) -> str:
 def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return a prompt's arguments in wire form and as a schema; each is given as a name or a mapping with `name`."""
     listed: list[dict[str, Any]] = []
-    for argument in plain_json(name, list(arguments), "arguments"):
+    for argument in plain_json(name, several(name, "arguments", arguments), "arguments"):
         given = table({"name": argument, "required": True} if isinstance(argument, str) else argument) or {}
         if not isinstance(given.get("name"), str):
             raise InvalidDefinition(name, f"its argument {argument!r} is neither a name nor a mapping with a name")
@@ -168,6 +168,13 @@ def prompt_schema(name: str, arguments: Any) -> tuple[list[dict[str, Any]], dict
         "additionalProperties": False,
     }
     return listed, schema
+
+
+def _tags(name: str, given: Any) -> tuple[str, ...]:
+    tags = several(name, "tags", given)
+    if not all(isinstance(tag, str) for tag in tags):
+        raise InvalidDefinition(name, f"its tags are {tags!r}, and must be texts")
+    return tuple(tags)
 
 
 def _annotations(name: str, annotations: Any) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from itertools import count
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from .catalog import Catalog, Profile, Spec
-from .control import ControlStyle, Loader
+from . import settings
+from .catalog import Catalog, Kind, Profile, Spec, kinds_of, paths_of
+from .control import ControlName, ControlStyle, ControlVisibility, Loader
 from .dispatch import ToolResult
 from .draft import Draft
 from .errors import ConfigError
@@ -53,25 +54,26 @@ class ToolSet(Registration):
         self,
         name: str,
         *,
-        control: str | Loader = "per_group",
-        control_visibility: str = "always",
+        control: ControlName | Loader = "per_group",
+        control_visibility: ControlVisibility = "always",
         page_size: int | None = None,
-        on_hidden: str = "opaque",
+        on_hidden: Literal["opaque", "hint"] = "opaque",
         state: StateReader | None = None,
         max_active: int | None = None,
         evict: Literal["oldest"] | None = None,
         hook_timeout: float | None = None,
         max_sessions: int | None = None,
-        when_full: str = "refuse",
+        when_full: Literal["refuse", "end_idlest"] = "refuse",
         idle_timeout: float | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        _check_choice("on_hidden", on_hidden, ("opaque", "hint"))
-        _check_choice("when_full", when_full, ("refuse", "end_idlest"))
-        _check_choice("evict", evict, (None, "oldest"))
-        for setting, value in {"page_size": page_size, "max_active": max_active, "max_sessions": max_sessions}.items():
-            if value is not None and value < 1:
-                raise ConfigError(f"{setting} must be at least 1, not {value}.")
+        settings.check_text(name=name)
+        settings.check_choice(("opaque", "hint"), on_hidden=on_hidden)
+        settings.check_choice(("refuse", "end_idlest"), when_full=when_full)
+        settings.check_choice((None, "oldest"), evict=evict)
+        settings.check_counts(page_size=page_size, max_active=max_active, max_sessions=max_sessions)
+        settings.check_seconds(hook_timeout=hook_timeout, idle_timeout=idle_timeout)
+        settings.check_functions(state=state, clock=clock)
         self.observers = Observers()
         super().__init__(
             Draft(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest"),
@@ -141,14 +143,14 @@ class ToolSet(Registration):
 
         Args:
             profile: A registered profile's name, or a profile; its active groups are opened first (SPEC PRO-1).
-            active: More groups to open at the start, in one step with the profile's.
+            active: More groups, or one, to open at the start, in one step with the profile's.
             identity: What the session is called in logs and events; numbered otherwise.
 
         Raises:
             ConfigError: There is no such profile.
         """
         chosen = self.profile(profile)
-        start = (*(chosen.active if chosen else ()), *active)
+        start = (*(chosen.active if chosen else ()), *paths_of(active))
         return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, dict.fromkeys(start))
 
     def restore_session(
@@ -193,13 +195,20 @@ class ToolSet(Registration):
         """The open sessions, the least recently used first where sessions are bounded or time out."""
         return self.pool.sessions
 
-    def notify_list_changed(self, kinds: Iterable[str] = ("tool",)) -> None:
+    def notify_list_changed(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
         """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3).
 
-        So does whoever changes the application state that predicates, modes and counts look at: by itself, a change of
-        it notifies nobody, although the next list shows it.
+        Call it also after a change of the application state that predicates and modes look at: nobody is notified of it
+        otherwise, although the next list shows it. A change of counts alone is none of the list (SPEC MOD-2): clients
+        see it when they list again, for whatever reason; call this to make them do so.
+
+        Args:
+            kinds: Which lists: one of `"tool"`, `"prompt"`, `"resource"` and `"resource_template"`, or several.
+
+        Raises:
+            ConfigError: There is no such kind.
         """
-        changed = frozenset(kinds)
+        changed = kinds_of(kinds)
         for session in self.sessions:
             session.notify(changed)
         self.observers.tell(ListsAnnounced(changed))
@@ -264,8 +273,3 @@ class ToolSet(Registration):
 def success_of(tool: str) -> str:
     """Return the event that a group can open on: a call of `tool` that was no error (SPEC SES-6)."""
     return tool
-
-
-def _check_choice(setting: str, value: Any, choices: tuple[Any, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(f"{setting} must be one of {', '.join(map(repr, choices))}, not {value!r}.")

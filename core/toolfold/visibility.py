@@ -2,7 +2,8 @@
 
 A rule is a value. `holds(rule, view)` says whether it is true of one snapshot; `available(spec, view)` adds what
 happens when a predicate raises, and that a composite tool needs a mode; `View.modes_of(spec)` says which it has.
-Listing and calling both ask these two and nothing else (SPEC VIS-7).
+Listing and calling both ask these two and nothing else (SPEC VIS-7). `is_hidden(spec, view)` says what lists leave out
+although it is available, and no call asks it (SPEC VIS-6).
 
 Two facts about a rule are worked out once, when a catalog is compiled, for lists to cost what they return (SPEC LST-5):
 `anchors(rule)`, groups without which the rule can't hold, and `is_static(rule)`, whether it depends on the active
@@ -14,11 +15,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from attrs import frozen
 
 from .errors import InvalidDefinition
+from .names import is_text
 
 if TYPE_CHECKING:
     from .catalog import Spec
@@ -127,6 +129,10 @@ class Visibility:
     def __invert__(self) -> Visibility:
         return Not(self)
 
+    def __bool__(self) -> NoReturn:
+        """Raise `TypeError`: `rule and other` would be one of the two, and never both."""
+        raise TypeError("A visibility rule is neither true nor false: combine rules with &, | and ~, not and, or, not.")
+
 
 @frozen
 class Always(Visibility):
@@ -180,6 +186,41 @@ def available(spec: Spec, view: View) -> bool:
     except Exception as error:
         view.predicate_failed(spec, error)
         return False
+
+
+def is_hidden(spec: Spec, view: View) -> bool:
+    """Return whether lists leave `spec` out in the view's snapshot, available or not (SPEC VIS-6).
+
+    A rule that can't be decided, because its predicate raises, hides (SPEC VIS-4).
+    """
+    if isinstance(spec.hidden, bool):
+        return spec.hidden
+    try:
+        return holds(spec.hidden, view)
+    except Exception as error:
+        view.predicate_failed(spec, error)
+        return True
+
+
+def is_listed(spec: Spec, view: View) -> bool:
+    """Return whether lists have `spec` in the view's snapshot: it is available and not hidden (SPEC VIS-6)."""
+    return available(spec, view) and not is_hidden(spec, view)
+
+
+def never_listed(spec: Spec) -> bool:
+    """Return whether lists leave `spec` out in every snapshot."""
+    return spec.hidden is True
+
+
+def listing_rule(spec: Spec) -> Visibility:
+    """Return the rule under which lists have `spec`, unless they never do: it is available, and its hiding rule fails.
+
+    That a composite tool needs a mode is not part of it.
+    """
+    if isinstance(spec.hidden, bool):
+        return spec.rule
+    shown = spec.hidden.rule if isinstance(spec.hidden, Not) else Not(spec.hidden)
+    return shown if isinstance(spec.rule, Always) else Both(spec.rule, shown)
 
 
 def _mode_available(spec: Spec, name: str, predicate: Predicate | None, view: View) -> bool:
@@ -243,7 +284,7 @@ def is_static(rule: Visibility) -> bool:
 
 def is_settled(spec: Spec) -> bool:
     """Return whether what is shown of `spec`, and whether it is, depends on the active groups alone."""
-    return is_static(spec.rule) and (spec.modes is None or not spec.modes.changing)
+    return is_static(listing_rule(spec)) and (spec.modes is None or not spec.modes.changing)
 
 
 def anchors(rule: Visibility) -> frozenset[str]:
@@ -255,11 +296,17 @@ def anchors(rule: Visibility) -> frozenset[str]:
             return anchors(left) | anchors(right)
         case Either(left, right):
             return anchors(left) & anchors(right)
+        case Not(Not(inner)):
+            return anchors(inner)
+        case Not(Both(left, right)):
+            return anchors(Not(left)) & anchors(Not(right))
+        case Not(Either(left, right)):
+            return anchors(Not(left)) | anchors(Not(right))
         case _:
             return frozenset()
 
 
-def check_rule(name: str, rule: Visibility) -> None:
+def check_rule(name: str, rule: Any) -> None:
     """Raise `InvalidDefinition` if `rule` is no rule or has an async predicate (SPEC VIS-4)."""
     for leaf in leaves(rule):
         if isinstance(leaf, When):
@@ -269,6 +316,8 @@ def check_rule(name: str, rule: Visibility) -> None:
                 raise InvalidDefinition(name, "its visibility predicate is async; predicates must answer at once")
         elif not isinstance(leaf, Always | Group):
             raise InvalidDefinition(name, f"{leaf!r} is not a visibility rule; use Visibility.always, group or when")
+        elif isinstance(leaf, Group) and not is_text(leaf.path):
+            raise InvalidDefinition(name, f"its rule is of the group {leaf.path!r}, and a group is named by a text")
 
 
 def is_async(function: Any) -> bool:

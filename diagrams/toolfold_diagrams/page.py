@@ -18,7 +18,7 @@ from typing import Any
 from toolfold import ParentInactive, QuotaExceeded, Snapshot, Spec
 from toolfold.catalog import Catalog, bits
 from toolfold.machine import TABLE, region
-from toolfold.visibility import Always, Both, Either, Group, Not, Visibility, is_settled
+from toolfold.visibility import Always, Both, Either, Group, Not, Visibility, is_settled, listing_rule, never_listed
 
 from .diagram import Source, snapshot_of
 from .palette import EXCLUSION, INK, LOOKS, REFUSED
@@ -115,7 +115,7 @@ def _tool(catalog: Catalog, spec: Spec) -> dict[str, Any]:
         "description": spec.description,
         "group": catalog.index.get(spec.group or ""),
         "control": spec.control is not None,
-        "hidden": spec.hidden,
+        "hidden": never_listed(spec),
         "rule": _offered(spec, catalog.index),
         "changing": not is_settled(spec),
         "tokens": tokens(spec.definition),
@@ -130,8 +130,8 @@ def _parts(definition: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _offered(spec: Spec, index: Mapping[str, int]) -> list[Any]:
-    """Return when a tool is available: its rule, and for a composite tool also that one of its modes is."""
-    rule = _rule(spec.rule, index)
+    """Return when a tool is listed, or if it never is, can be called; a composite tool also needs one of its modes."""
+    rule = _rule(listing_rule(spec), index)
     modes = spec.modes.modes.values() if spec.modes is not None else ()
     return ["both", rule, ["when"]] if modes and all(mode.available for mode in modes) else rule
 

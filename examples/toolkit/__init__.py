@@ -11,6 +11,8 @@ from . import words
 from .notes import Notes
 from .reports import Reports
 
+UNLOCKED = Visibility.when(lambda view: bool(view.facts.get("unlocked")))
+
 
 def build() -> ToolSet:
     """Return the tools, with notes of their own."""
@@ -21,7 +23,7 @@ def build() -> ToolSet:
     tools.include(Reports({40: 17, 41: 23}), group="reports", category="Admin")
     tools.register_catalog_tool(hidden=True)
 
-    @tools.tool()
+    @tools.tool
     def unlock(phrase: str, context: Context) -> str:
         """Unlock the tools for power users by the pass phrase."""
         if phrase != "open sesame":
@@ -29,10 +31,15 @@ def build() -> ToolSet:
         context.set_fact("unlocked", True)
         return "Unlocked: there is more to call now."
 
-    @tools.tool(category="Power", visibility=Visibility.when(lambda view: bool(view.facts.get("unlocked"))))
+    @tools.tool(category="Power", visibility=UNLOCKED)
     def reindex() -> str:
         """Build the index anew. It is there only in a session that has been unlocked."""
         return "done"
+
+    @tools.tool(hidden=~UNLOCKED)
+    def statistics() -> str:
+        """Count the tools. It can be called all along, and is listed in a session that has been unlocked."""
+        return f"{len(tools.catalog.tools)} tools"
 
     tools.register_profile(Profile(name="reader", description="Only what reads", available="*", read_only=True))
     return tools

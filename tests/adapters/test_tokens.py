@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from toolfold import ToolSet
+from toolfold import ToolSet, Visibility
+from toolfold.options import ToolOptions
 from toolfold_adapters.tokens import approximate_tokens, cost, measure, saved_percent
 
 OBJECT = {"type": "object", "properties": {}}
+NOW = Visibility.when(lambda view: True)
 
 
 async def answer() -> str:
@@ -82,7 +84,9 @@ async def test_totals_are_the_sums_over_the_groups() -> None:
     tools = desk()
     async with tools.open_session(active=["outer"]) as session:
         costs = measure(session.view())
-        everything = cost(spec for spec in tools.catalog.tools.values() if spec.control is None and not spec.hidden)
+        everything = cost(
+            spec for spec in tools.catalog.tools.values() if spec.control is None and spec.hidden is False
+        )
         listed = cost(tools.catalog.tools[name] for name in session.listed_names())
     assert costs.before == everything
     assert costs.after == listed
@@ -100,3 +104,15 @@ async def test_a_loader_counts_among_the_tools_in_no_group() -> None:
 @pytest.mark.parametrize(("before", "after", "percent"), [(200, 50, 75.0), (3, 2, 33.3), (10, 15, -50.0), (0, 9, 0.0)])
 def test_what_is_saved_is_a_percentage_with_one_decimal(before: int, after: int, percent: float) -> None:
     assert saved_percent(before, after) == percent
+
+
+@pytest.mark.spec("GWY-5", "VIS-6")
+async def test_a_tool_that_is_hidden_for_now_counts_as_one_that_is_not_available_for_now() -> None:
+    counted: list[tuple[int, int]] = []
+    for options in ({"hidden": NOW}, {"visibility": ~NOW}, {"hidden": True}):
+        tools = ToolSet("t", control="none")
+        tools.register("plain", lambda: "")
+        tools.register("other", lambda: "", **cast("ToolOptions", options))
+        costs = measure(tools.default_session.view())
+        counted.append((costs.tools, costs.listed))
+    assert counted == [(2, 1), (2, 1), (1, 1)]

@@ -216,7 +216,8 @@ def shop(**options: Any) -> ToolSet:
     tools.register_resource("shop://ledger", lambda: "", name="books", hidden=True)
     tools.register_resource_template("shop://items/{id}", lambda arguments: "", name="one")
     tools.register_resource_template("shop://orders/{id}", lambda arguments: "", name="order", group="orders")
-    tools.register_catalog_tool(**{"hidden": True, **options})
+    options.setdefault("hidden", True)
+    tools.register_catalog_tool(**options)
     return tools
 
 

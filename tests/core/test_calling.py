@@ -165,6 +165,36 @@ def test_a_handler_runs_exactly_if_its_schema_admits_the_arguments(value: Any) -
     assert ran == ([arguments] if fits else [])
 
 
+NO_ARGUMENTS: list[tuple[Any, str]] = [
+    ("text", "they are a str, and must be a mapping of names to values"),
+    ("", "they are a str, and must be a mapping of names to values"),
+    ([1], "they are a list, and must be a mapping of names to values"),
+    (0, "they are a int, and must be a mapping of names to values"),
+    ({5: "x"}, "the name 5 is no text"),
+]
+
+
+@pytest.mark.spec("CALL-2", "REG-9")
+@pytest.mark.parametrize(("arguments", "problem"), NO_ARGUMENTS, ids=[repr(row[0]) for row in NO_ARGUMENTS])
+async def test_what_are_no_arguments_at_all_is_told_as_any_that_do_not_fit(arguments: Any, problem: str) -> None:
+    tools = ToolSet("t", control="load_tool_group")
+    tools.register_group("g")
+    tools.register("typed", lambda: "ran")
+    tools.register("raw", lambda arguments: "ran", input_schema={"type": "object"})
+    tools.register_prompt("asked", lambda arguments: "ran")
+    tools.register_resource_template("x:{n}", lambda arguments: "ran")
+    message = f"arguments: {problem}. Call it again with arguments that fit its schema."
+    async with tools.open_session() as session:
+        for name in ("typed", "raw", "load_tool_group"):
+            result = await session.call(name, arguments)
+            assert (result.is_error, result.text) == (True, f"Invalid arguments for {name}: {message}")
+        with pytest.raises(InvalidArguments) as refused:
+            await session.get_prompt("asked", arguments)
+        assert str(refused.value) == f"Invalid arguments for asked: {message}"
+        with pytest.raises(InvalidArguments):
+            await session.fetch("resource_template", "x:{n}", arguments)
+
+
 @pytest.mark.spec("CALL-3")
 async def test_a_tool_error_reaches_the_model_in_its_words() -> None:
     def handler() -> None:

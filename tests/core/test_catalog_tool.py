@@ -199,5 +199,5 @@ async def test_it_is_registered_like_any_tool_under_any_name_and_sees_what_comes
     with pytest.raises(DuplicateName):
         tools.register_catalog_tool("meta.find")
     with pytest.raises(InvalidDefinition):
-        tools.register_catalog_tool(description=5)
+        tools.register_catalog_tool(description=5)  # type: ignore[arg-type]
     assert tools.unregister("meta.find") is spec

@@ -249,11 +249,17 @@ CASES: list[tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str]
     (
         ConfigError,
         {},
-        lambda tools: ToolSet("t", on_hidden="shout"),
+        lambda tools: ToolSet("t", on_hidden="shout"),  # type: ignore[arg-type]
         {},
         r"^on_hidden must be one of 'opaque', 'hint', not 'shout'\.$",
     ),
-    (ConfigError, {}, lambda tools: ToolSet("t", page_size=0), {}, r"^page_size must be at least 1, not 0\.$"),
+    (
+        ConfigError,
+        {},
+        lambda tools: ToolSet("t", page_size=0),
+        {},
+        r"^page_size must be a whole number of at least 1, or None, not 0\.$",
+    ),
 ]
 
 

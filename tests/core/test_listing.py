@@ -274,9 +274,19 @@ async def test_groups_are_listed_with_all_that_is_known_of_them() -> None:
     assert [info.active for info in infos] == [True, False, False, False, False]
 
 
-@pytest.mark.spec("NTF-1")
-@pytest.mark.parametrize("modes", [None, Modes("what", {"on": Mode(count=lambda view: int(view.state))})])
-def test_lists_differ_if_clients_are_shown_something_else_or_something_registered_anew(modes: Modes | None) -> None:
+@pytest.mark.spec("NTF-1", "MOD-2")
+@pytest.mark.parametrize(
+    ("modes", "changed"),
+    [
+        (None, set()),
+        (Modes("what", {"on": Mode(count=lambda view: int(view.state))}), set()),
+        (Modes("what", {"on": Mode(), "off": Mode(available=lambda view: view.state < 2)}), {"tool"}),
+    ],
+    ids=["plain", "counts", "modes"],
+)
+def test_lists_differ_if_clients_are_offered_something_else_or_something_registered_anew(
+    modes: Modes | None, changed: set[str]
+) -> None:
     schema = {"type": "object", "properties": {"what": {"type": "string"}}}
     tools = desk(["a", "b"])
     tools.register("p", answer, visibility=Visibility.when(lambda view: view.state < 3))
@@ -287,7 +297,7 @@ def test_lists_differ_if_clients_are_shown_something_else_or_something_registere
 
     before = view(1)
     assert changes(before, before) == changes(before, view(1)) == frozenset()
-    assert changes(before, view(2)) == (frozenset({"tool"}) if modes else frozenset())
+    assert changes(before, view(2)) == changed
     assert changes(before, view(3)) == {"tool"}
     tools.register_prompt("q", answer)
     assert changes(before, view(1)) == {"prompt"}

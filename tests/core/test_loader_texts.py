@@ -16,13 +16,14 @@ from toolfold import (
     success_of,
     system_prompt,
 )
+from toolfold.control import ControlName
 
 
 def answer() -> str:
     return "done"
 
 
-def mail(control: str | Loader = "load_tool_group", **settings: Any) -> ToolSet:
+def mail(control: ControlName | Loader = "load_tool_group", **settings: Any) -> ToolSet:
     """Two groups with tools that exclude one another, one without tools, and one that only an event opens."""
     tools = ToolSet("mail", control=control, **settings)
     tools.register_group("google_gmail", "Email: search\nand send", title="Google Gmail")
@@ -225,7 +226,7 @@ def test_the_section_stands_after_a_base_prompt_and_alone_without_one() -> None:
 
 @pytest.mark.spec("GRP-5")
 @pytest.mark.parametrize("control", ["load_tool_group", "expand_tools", "per_group"])
-def test_without_groups_there_is_no_section(control: str) -> None:
+def test_without_groups_there_is_no_section(control: ControlName) -> None:
     """Document C, step 4d: no groups, no section."""
     tools = ToolSet("t", control=control)
     tools.register_group("gate", opens_on=success_of("x"))

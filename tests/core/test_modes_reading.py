@@ -208,13 +208,19 @@ async def test_a_change_of_the_state_notifies_nobody_until_it_is_announced(buffe
         assert heard == [{"tool"}]
 
 
-@pytest.mark.spec("MOD-1", "NTF-1")
+@pytest.mark.spec("MOD-1", "MOD-2", "NTF-1")
 @pytest.mark.parametrize(
-    "changing",
-    [Mode(available=lambda view: view.is_group_active("inner")), Mode(count=lambda view: len(view.facts))],
-    ids=["predicate", "count"],
+    ("changing", "told"),
+    [
+        (Mode(available=lambda view: view.is_group_active("inner")), [{"tool"}]),
+        (Mode(available=lambda view: view.is_group_active("inner"), count=lambda view: len(view.facts)), [{"tool"}]),
+        (Mode(count=lambda view: len(view.facts) + view.is_group_active("inner")), []),
+    ],
+    ids=["predicate", "both", "count"],
 )
-async def test_a_step_that_changes_modes_or_counts_changes_the_list(changing: Mode) -> None:
+async def test_a_step_that_changes_modes_changes_the_list_and_one_that_changes_counts_does_not(
+    changing: Mode, told: list[set[str]]
+) -> None:
     heard: list[frozenset[str]] = []
     tools = ToolSet("page", control="none")
     tools.register_group("inner")
@@ -226,4 +232,22 @@ async def test_a_step_that_changes_modes_or_counts_changes_the_list(changing: Mo
         assert heard == []
         await session.activate("inner")
         session.set_fact("name", 1)
-        assert heard == [{"tool"}]
+        assert heard == told
+
+
+@pytest.mark.spec("MOD-2")
+async def test_counts_that_have_changed_are_in_the_next_list_and_are_not_asked_for_before() -> None:
+    asked: list[int] = []
+
+    def count(view: View) -> int:
+        asked.append(len(view.facts))
+        return asked[-1]
+
+    tools = ToolSet("page", control="none")
+    tools.register("observe", answer, input_schema=WHAT, modes=modes_of(network=Mode(count=count)))
+    async with tools.open_session() as session:
+        heard: list[frozenset[str]] = []
+        session.on_list_changed(heard.append)
+        session.set_fact("one", 1)
+        assert (heard, asked) == ([], [])
+        assert shown(session).definition["_meta"]["data_counts"] == {"network": 1}

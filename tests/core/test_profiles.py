@@ -15,6 +15,7 @@ from toolfold import (
     ToolSet,
     Visibility,
 )
+from toolfold.control import ControlName
 from toolfold.prompts import prompt_section
 
 
@@ -22,7 +23,7 @@ def answer() -> str:
     return "done"
 
 
-def desk(control: str = "per_group") -> ToolSet:
+def desk(control: ControlName = "per_group") -> ToolSet:
     tools = ToolSet("desk", control=control)
     for path in ("a", "a.x", "a.y", "b", "c"):
         tools.register_group(path, f"About {path}")

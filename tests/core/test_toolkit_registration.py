@@ -125,7 +125,7 @@ def test_two_instances_of_a_toolkit_fit_into_two_groups_unless_they_have_the_sam
     [
         (
             {"name": "x"},
-            "'kit' can't be registered: its __toolkit__ says 'name', and may say category, hidden, visible",
+            r"'kit' can't be registered: its __toolkit__ has the unknown option 'name' \(the options are",
         ),
         (["Files"], "'kit' can't be registered: its __toolkit__ must be a mapping"),
         ({"category": 5}, "'t' can't be registered: its category is int"),

@@ -7,7 +7,7 @@ tests/adapters/mcp/test_document_d.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -26,6 +26,7 @@ from tests.core.document_d import (
     weekly_report,
 )
 from toolfold import InvalidDefinition, Spec, ToolSet, group, prompt, resource, resource_template, tool, toolkit
+from toolfold.options import ToolOptions
 
 
 def declared_as(how: str, options: Mapping[str, Any]) -> Spec:
@@ -203,5 +204,5 @@ def test_what_fits_one_tool_alone_is_refused_for_a_toolkit(option: str) -> None:
     """Document D, last note: `:name` and `:description` are ambiguous for a toolkit and raise."""
     tools = ToolSet("t")
     with pytest.raises(InvalidDefinition, match=f"'Arities' can't be registered: {option} is said of one tool"):
-        tools.include(Arities(), **{option: "x"})
+        tools.include(Arities(), **cast("ToolOptions", {option: "x"}))
     assert not tools.catalog.tools

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.core.rules import GROUPS, RULES, Twofold
 from toolfold import (
     GroupNotFound,
     InvalidDefinition,
@@ -20,8 +21,6 @@ from toolfold import (
     Visibility,
 )
 from toolfold.observe import Event, PredicateFailed
-
-GROUPS = ("a", "a.x", "b", "c")
 
 
 def answer() -> str:
@@ -97,35 +96,10 @@ async def test_a_predicate_holds_if_what_it_says_is_true(given: Any, meant: bool
     assert await is_available(tools, "t") is meant
 
 
-Naive = Callable[[set[str]], bool]
-
-
-def truth(rule: Visibility, naive: Naive) -> tuple[Visibility, Naive]:
-    return rule, naive
-
-
-def grown(inner: st.SearchStrategy[tuple[Visibility, Naive]]) -> st.SearchStrategy[tuple[Visibility, Naive]]:
-    pairs = st.tuples(inner, inner)
-    return st.one_of(
-        pairs.map(lambda pair: truth(pair[0][0] & pair[1][0], lambda on: pair[0][1](on) and pair[1][1](on))),
-        pairs.map(lambda pair: truth(pair[0][0] | pair[1][0], lambda on: pair[0][1](on) or pair[1][1](on))),
-        inner.map(lambda one: truth(~one[0], lambda on: not one[1](on))),
-    )
-
-
-LEAVES = st.one_of(
-    st.just(truth(Visibility.always(), lambda on: True)),
-    st.sampled_from(GROUPS).map(lambda path: truth(Visibility.group(path), lambda on: path in on)),
-    st.sampled_from(GROUPS).map(
-        lambda path: truth(Visibility.when(lambda view: view.is_group_active(path)), lambda on: path in on)
-    ),
-)
-
-
 @pytest.mark.spec("VIS-1", "VIS-2", "VIS-7", "LST-1")
 @settings(deadline=None)
-@given(rules=st.lists(st.recursive(LEAVES, grown, max_leaves=6), min_size=1, max_size=6), data=st.data())
-def test_rules_mean_what_their_parts_mean(rules: list[tuple[Visibility, Naive]], data: st.DataObject) -> None:
+@given(rules=st.lists(RULES, min_size=1, max_size=6), data=st.data())
+def test_rules_mean_what_their_parts_mean(rules: list[Twofold], data: st.DataObject) -> None:
     tools = desk()
     for number, (rule, _) in enumerate(rules):
         tools.register(f"t{number}", answer, visibility=rule, flat=True)

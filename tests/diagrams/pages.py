@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from toolfold import Snapshot, Step, ToolfoldError, ToolSet, Visibility, plan
+from toolfold.control import ControlName
 
 HOSTILE = (
     '</script><script>alert("script")</script>',
@@ -51,7 +52,7 @@ def answer() -> str:
 def scattered(seed: int, size: int = 12) -> ToolSet:
     """A random forest with exclusions, tools with all kinds of rules but predicates, a quota, and a way of control."""
     random = Random(seed)
-    control = random.choice(("per_group", "none", "load_tool_group"))
+    control: ControlName = random.choice(("per_group", "none", "load_tool_group"))
     tools = ToolSet(
         f"scattered {seed}",
         control=control,

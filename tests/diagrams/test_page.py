@@ -164,3 +164,20 @@ def test_what_a_predicate_decides_is_said_to_depend_on_the_program() -> None:
         "a.moody": (["both", ["group", 0], ["when"]], True),
         "sometimes": (["both", ["when"], ["group", 0]], True),
     }
+
+
+@pytest.mark.spec("DIA-1", "VIS-6")
+def test_a_tool_that_is_hidden_under_a_rule_is_listed_while_the_rule_does_not_hold() -> None:
+    tools = ToolSet("hiding", control="none")
+    tools.register_group("a")
+    tools.register("never", answer, hidden=True)
+    tools.register("early", answer, hidden=Visibility.group("a"))
+    tools.register("late", answer, group="a", hidden=Visibility.when(lambda view: True))
+    told = {
+        tool["name"]: (tool["hidden"], tool["rule"], tool["changing"]) for tool in Parsed(page(tools)).data["tools"]
+    }
+    assert told == {
+        "never": (True, ["always"], False),
+        "early": (False, ["not", ["group", 0]], False),
+        "a.late": (False, ["both", ["group", 0], ["not", ["when"]]], True),
+    }

@@ -23,6 +23,7 @@ MODERN = "2026-07-28"
 ERAS = ("legacy", MODERN)
 PATHS = ":".join(str(path) for path in (ROOT, *(ROOT / name for name in ("core", "adapters", "specs"))))
 LISTED = {"alphabet", "count_words", "lengths", "read_note", "say", "unlock", "write_note"}
+HIDDEN = {"catalog", "forget_notes", "statistics"}
 
 
 @asynccontextmanager
@@ -120,7 +121,7 @@ async def test_the_catalog_tool_finds_what_no_list_shows(era: str) -> None:
         sections = await found(one)
         assert list(sections) == ["tools", "prompts", "resources", "resource_templates"]
         hidden = {entry["name"]: entry["hidden"] for entry in sections["tools"] if entry["name"] != "reports.activate"}
-        assert hidden == {**dict.fromkeys(LISTED, False), "catalog": True, "forget_notes": True}
+        assert hidden == {**dict.fromkeys(LISTED, False), **dict.fromkeys(HIDDEN, True)}
         assert [(entry["name"], entry["hidden"]) for entry in sections["resource_templates"]] == [("text", True)]
         (forget,) = (await found(one, type="tools", category="HOUSEKEEPING"))["tools"]
         assert forget["annotations"] == {"destructiveHint": True}
@@ -184,6 +185,18 @@ async def test_a_tool_that_is_gated_by_the_session_is_there_once_it_is_unlocked(
         assert listener.changes == 1
         assert "reindex" in await names_of(one)
         assert await text_of(one, "reindex") == "done"
+
+
+@pytest.mark.spec("VIS-6", "SES-5", "NTF-1")
+async def test_document_d_a_tool_that_was_callable_all_along_is_listed_once_the_session_is_unlocked() -> None:
+    """Document D, session-gated visibility: hidden tools were callable all along, and gating the listing is UX."""
+    async with client_of(build_server(build()), "legacy") as (one, listener):
+        assert "statistics" not in await names_of(one)
+        assert (await text_of(one, "statistics")).endswith(" tools")
+        await one.call_tool(*UNLOCK)
+        assert listener.changes == 1
+        assert "statistics" in await names_of(one)
+        assert (await text_of(one, "statistics")).endswith(" tools")
 
 
 UNLOCK = ("unlock", {"phrase": "open sesame"})

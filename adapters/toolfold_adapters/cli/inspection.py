@@ -11,7 +11,7 @@ from rich.text import Text
 
 from toolfold import GroupInfo, Snapshot, Spec, Step, ToolSet, View, WireNames, plan
 from toolfold.listing import group_infos, listed
-from toolfold.visibility import Always
+from toolfold.visibility import Always, never_listed
 
 from ..targets import GatewayOptions, Target, open_target
 from ..tokens import Costs, GroupCost, approximate_tokens, measure
@@ -220,7 +220,7 @@ def _modes(view: View, spec: Spec) -> str:
 
 def _tools_of(view: View, path: str | None) -> list[Spec]:
     tools = view.snapshot.catalog.tools.values()
-    own = [spec for spec in tools if spec.control is None and spec.group == path and not spec.hidden]
+    own = [spec for spec in tools if spec.control is None and spec.group == path and not never_listed(spec)]
     return sorted(own, key=lambda spec: spec.name)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from toolfold import ToolResult
+from toolfold import SessionClosed, ToolResult
 
 from .conversation import Conversation
 
@@ -25,6 +25,15 @@ class BlockingConversation:
         self.conversation = conversation
         self._portal: BlockingPortal | None = None
         self._stack = ExitStack()
+
+    if not TYPE_CHECKING:  # a type checker refuses `async with` because there is no such method
+
+        async def __aenter__(self) -> NoReturn:
+            problem = "was not opened; use `with` for a BlockingConversation, or `async with` its conversation"
+            raise SessionClosed(self.conversation.session.id, problem)
+
+        async def __aexit__(self, *_: object) -> None:
+            """Be there, so that `async with` gets as far as to the message above."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self, cast
 
 import anyio
 
@@ -28,12 +28,13 @@ from toolfold import (
     View,
     plan,
 )
+from toolfold.catalog import paths_of
 from toolfold.listing import listed
 from toolfold.persist import dumped, read
 from toolfold.prompts import prompt_section, system_prompt
 from toolfold.schema import table
 from toolfold.snapshot import mask_of, normalise
-from toolfold.visibility import anchors
+from toolfold.visibility import anchors, never_listed
 
 from ..tokens import approximate_tokens, measure
 from . import formats
@@ -58,7 +59,7 @@ class Conversation:
     Args:
         tools: The tools.
         profile: The profile of its session.
-        active: Groups to start with.
+        active: Groups to start with, or one.
         separator: What stands for the dot in names: providers accept letters, digits, `_` and `-` only (SPEC AGT-3).
         max_length: How many characters a name may have.
 
@@ -82,7 +83,7 @@ class Conversation:
         self._starting = anyio.Lock()
         self._started = False
         self._order: list[str] = []
-        session = tools.open_session(self._profile, active)
+        session = tools.open_session(self._profile, active := paths_of(active))
         wanted = (*(self._profile.active if self._profile else ()), *active)
         self._begin(session, plan(session.snapshot, Step(activate=wanted)).after, wanted)
         self._first = self._loaded
@@ -186,6 +187,15 @@ class Conversation:
     async def close(self) -> None:
         """End the session; its groups are torn down. Raises as `Session.close` does."""
         await self._session.close()
+
+    if not TYPE_CHECKING:  # a type checker refuses `with` because there is no such method
+
+        def __enter__(self) -> NoReturn:
+            problem = "was not opened; use `async with conversation`, or `with BlockingConversation(conversation)`"
+            raise SessionClosed(self._session.id, problem)
+
+        def __exit__(self, *_: object) -> None:
+            """Be there, so that `with` gets as far as to the message above."""
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -347,8 +357,8 @@ class Conversation:
             rest = [formats.definition(spec, format, spell) for spec in at_first if spec not in loads]
             return [*rest, *map(formats.search, loads)]
         names = {spec.name for spec in at_first}
-        grouped = [spec for spec in catalog.tools.values() if spec.group and not spec.hidden and self._spelled(spec)]
-        later = [spec for spec in grouped if spec.name not in names]
+        grouped = [spec for spec in catalog.tools.values() if spec.group and self._spelled(spec)]
+        later = [spec for spec in grouped if spec.name not in names and not never_listed(spec)]
         later.sort(key=lambda spec: (catalog.index[spec.group or ""], spec.name))
         now = [formats.definition(spec, format, spell) for spec in at_first]
         return [*now, *(formats.deferred(spec, format, spell) for spec in later)]

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import anyio
-from attrs import frozen
+from attrs import field, frozen
 
 from toolfold import (
     Catalog,
@@ -28,6 +28,7 @@ from toolfold import (
     ToolSet,
     plan,
 )
+from toolfold.catalog import paths_of
 from toolfold.names import ancestors
 
 from .handles import KeptSessions, end
@@ -48,7 +49,7 @@ class Selection:
     """The state that a request begins in: under which profile, with which groups."""
 
     profile: Profile | None = None
-    groups: tuple[str, ...] = ()
+    groups: tuple[str, ...] = field(default=(), converter=paths_of)
 
     def start(self, tools: ToolSet) -> Snapshot:
         """Return the snapshot, in the newest catalog.

@@ -86,7 +86,7 @@ def build_server(
             the names of the catalog.
         max_name_length: How many characters a tool's name may have on the wire; several clients refuse more than 64.
         profile: The profile that sessions are opened under (SPEC PRO-1).
-        active: More groups that sessions begin with.
+        active: More groups, or one, that sessions begin with.
         instructions: What the server tells clients about itself; how groups are opened is added.
         version: The server's version; Toolfold's own unless given.
         call_tool: The name of the tool that calls other tools.
@@ -104,7 +104,7 @@ def build_server(
     if delivery not in get_args(Delivery):
         raise ConfigError(f'There is no delivery {delivery!r}; use "auto" or "principal".')
     wire = WireNames(separator, max_name_length)
-    built = Selection(tools.profile(profile), tuple(active))
+    built = Selection(tools.profile(profile), active)
     built.start(tools)
     kept = KeptSessions(handle_lifetime, max_handles, time.monotonic)
     starts = Starts(tools, kept)

@@ -167,7 +167,7 @@ def _calls(catalog: Catalog, names: WireNames) -> dict[tuple[str, str], Call]:
 def _plain_tools(catalog: Catalog, path: str, names: WireNames) -> tuple[str, ...]:
     """Return the tools that are listed while their group is active, and depend on nothing else."""
     own = [spec for spec in catalog.tools.values() if spec.group == path and spec.control is None]
-    plain = (spec for spec in own if spec.rule == InGroup(path) and not spec.hidden and spec.modes is None)
+    plain = (spec for spec in own if spec.rule == InGroup(path) and spec.hidden is False and spec.modes is None)
     return tuple(names.to_wire(spec.name) for spec in plain)
 
 

@@ -291,6 +291,25 @@ def test_an_agent_without_an_event_loop_calls_tools_all_the_same() -> None:
         agent.execute([])
 
 
+@pytest.mark.spec("AGT-1", "ERR-2")
+async def test_with_and_async_with_taken_for_one_another_say_so() -> None:
+    conversation: Any = Conversation(phone())
+    with pytest.raises(SessionClosed, match="opened; use `async with conversation`, or `with Blocking"), conversation:
+        raise AssertionError("the block does not run")
+    blocking: Any = BlockingConversation(conversation)
+    with pytest.raises(SessionClosed, match="was not opened; use `with` for a BlockingConversation"):
+        async with blocking:
+            raise AssertionError("the block does not run")
+
+
+@pytest.mark.spec("AGT-1")
+async def test_one_group_to_start_with_is_given_as_a_text() -> None:
+    async with Conversation(phone(), active="pdf") as conversation:
+        assert conversation.loaded == conversation.session.active == ("pdf",)
+    async with Conversation(phone(), active=(name for name in ["pdf"])) as conversation:
+        assert conversation.loaded == conversation.session.active == ("pdf",)
+
+
 @pytest.mark.spec("AGT-1", "HOOK-4")
 def test_a_start_that_fails_is_raised_and_leaves_no_thread_behind() -> None:
     def fail() -> None:

@@ -12,7 +12,7 @@ from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall, 
 from pydantic import TypeAdapter, ValidationError
 
 from examples.assistant import build
-from toolfold import ConfigError, ToolSet
+from toolfold import ConfigError, ToolSet, Visibility
 from toolfold_adapters.inprocess import Conversation, Format
 
 TYPES: dict[Format, Any] = {
@@ -155,6 +155,23 @@ async def test_with_deferred_definitions_the_list_stays_and_a_load_refers_to_its
             {"type": "tool_result", "tool_use_id": "c", "content": content}
         )
         assert conversation.late(failed, "anthropic") == []
+
+
+@pytest.mark.spec("AGT-1", "AGT-3", "VIS-6")
+async def test_deferred_definitions_have_what_may_be_listed_later_and_nothing_that_never_is() -> None:
+    tools = ToolSet("hiding", control="load_tool_group")
+    tools.register_group("a")
+    unlocked = Visibility.when(lambda view: "unlocked" in view.facts)
+    for name, hidden in (("never", True), ("late", ~unlocked), ("plain", False)):
+        tools.register(name, lambda: "", group="a", hidden=hidden)
+    async with Conversation(tools) as conversation:
+        before = conversation.tools("anthropic", deferred=True)
+        assert [one["name"] for one in before if one.get("defer_loading")] == ["a__late", "a__plain"]
+        conversation.session.set_fact("unlocked", True)
+        (result,) = await conversation.execute([("load_tool_group", {"group_name": "a"})])
+        referred = [block["tool_name"] for block in conversation.late(result, "anthropic")]
+        assert referred == ["a__late", "a__plain"]
+        assert conversation.tools("anthropic", deferred=True) == before
 
 
 @pytest.mark.spec("AGT-1", "AGT-3")

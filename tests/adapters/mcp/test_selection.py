@@ -188,6 +188,7 @@ async def test_a_handle_of_a_wider_server_opens_nothing_on_one_that_is_bound_to_
     ("options", "expected"),
     [
         ({"active": ["stock.orders"]}, ["stock.count", "stock.fail", "stock.orders.place", "stock.reject"]),
+        ({"active": "stock"}, STOCK),
         ({"profile": "till"}, ["cash.coins"]),
         ({"profile": "store", "active": ["stock.orders", "nowhere"]}, [*STOCK[:2], "stock.orders.place", STOCK[2]]),
         ({"profile": Profile(name="own", active=["credit"])}, ["credit.card"]),

@@ -1,0 +1,298 @@
+"""SPEC VIS-6: `hidden` as a rule, which decides what is shown and never what may be called.
+
+The flag is in test_visibility.py and test_toolkits.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.core.rules import GROUPS, RULES, Twofold
+from toolfold import (
+    GroupNotFound,
+    InvalidDefinition,
+    Mode,
+    Modes,
+    Session,
+    ToolNotFound,
+    ToolSet,
+    View,
+    Visibility,
+    resource,
+    tool,
+    toolkit,
+)
+from toolfold.catalog import KINDS
+from toolfold.observe import Event, PredicateFailed
+from toolfold.visibility import anchors
+
+LOCKED = ~Visibility.when(lambda view: bool(view.facts.get("unlocked")))
+
+
+def answer() -> str:
+    return "done"
+
+
+def shop(hidden: bool | Visibility, **options: Any) -> ToolSet:
+    """Return one thing of every kind, hidden under a rule, beside groups of which it needs none."""
+    tools = ToolSet("shop", control="none", **options)
+    for path in GROUPS:
+        tools.register_group(path)
+    tools.register("wipe", answer, hidden=hidden)
+    tools.register_prompt("review", answer, hidden=hidden)
+    tools.register_resource("shop://ledger", answer, hidden=hidden)
+    tools.register_resource_template("shop://items/{id}", lambda arguments: "done", hidden=hidden)
+    return tools
+
+
+def listed(session: Session) -> list[int]:
+    """Return how much is listed of each kind."""
+    return [len(session.list(kind).items) for kind in KINDS]
+
+
+async def used(session: Session) -> list[str]:
+    """Return what comes of using everything by its name."""
+    prompt = await session.get_prompt("review")
+    contents = [await session.read(uri) for uri in ("shop://ledger", "shop://items/5")]
+    return [
+        (await session.call("wipe")).text,
+        prompt["messages"][0]["content"]["text"],
+        *(content["contents"][0]["text"] for content in contents),
+    ]
+
+
+@pytest.mark.spec("VIS-6", "REG-9", "SES-5")
+async def test_what_is_hidden_until_a_session_is_unlocked_can_be_used_all_along() -> None:
+    """Document D, session-gated visibility: gating the list is for the eye, and no authorisation."""
+    async with shop(LOCKED).open_session() as session:
+        assert (listed(session), await used(session)) == ([0, 0, 0, 0], ["done"] * 4)
+        session.set_fact("unlocked", True)
+        assert (listed(session), await used(session)) == ([1, 1, 1, 1], ["done"] * 4)
+
+
+@pytest.mark.spec("VIS-6", "NTF-1")
+async def test_a_change_of_what_is_hidden_notifies_as_any_change_of_a_list() -> None:
+    heard: list[frozenset[str]] = []
+    async with shop(LOCKED | Visibility.group("a")).open_session() as session:
+        session.on_list_changed(heard.append)
+        session.set_fact("unrelated", True)
+        assert heard == []
+        session.set_fact("unlocked", True)
+        assert heard == [set(KINDS)]
+        await session.activate("b")
+        assert heard == [set(KINDS)]
+        assert (await session.transition(activate=["a"])).list_changed
+        assert heard == [set(KINDS)] * 2
+
+
+@pytest.mark.spec("VIS-6", "VIS-5")
+async def test_a_tool_that_is_not_available_is_neither_listed_nor_called_whatever_its_hiding_rule_says() -> None:
+    tools = ToolSet("t", control="none")
+    tools.register_group("a")
+    tools.register("shown", answer, group="a", hidden=~Visibility.group("a"))
+    tools.register("hidden", answer, group="a", hidden=Visibility.group("a"))
+    assert tools.list_tools().names == ()
+    for name in ("a.shown", "a.hidden"):
+        with pytest.raises(ToolNotFound):
+            await tools.call_tool(name)
+    await tools.activate_group("a")
+    assert tools.list_tools().names == ("a.shown",)
+    assert (await tools.call_tool("a.hidden")).text == "done"
+
+
+@pytest.mark.spec("VIS-1", "VIS-6", "VIS-7", "LST-1")
+@settings(deadline=None)
+@given(rule=RULES, hiding=RULES, active=st.sets(st.sampled_from(GROUPS)))
+def test_a_tool_is_listed_if_it_is_available_and_not_hidden_and_called_if_it_is_available(
+    rule: Twofold, hiding: Twofold, active: set[str]
+) -> None:
+    tools = ToolSet("t", control="none")
+    for path in GROUPS:
+        tools.register_group(path)
+    tools.register("t", answer, visibility=rule[0], hidden=hiding[0], flat=True)
+
+    async def check() -> None:
+        async with tools.open_session(active=sorted(active | ({"a"} if "a.x" in active else set()))) as session:
+            on = set(session.active)
+            available = rule[1](on)
+            assert session.list_tools().names == (("t",) if available and not hiding[1](on) else ())
+            try:
+                called = not (await session.call("t")).is_error
+            except ToolNotFound:
+                called = False
+            assert called is available
+
+    anyio.run(check)
+
+
+@pytest.mark.spec("LST-5")
+@given(rule=RULES, active=st.sets(st.sampled_from(GROUPS)))
+def test_without_its_anchors_a_rule_never_holds(rule: Twofold, active: set[str]) -> None:
+    if not anchors(rule[0]) <= active:
+        assert not rule[1](active)
+
+
+@pytest.mark.spec("VIS-6", "LST-5")
+async def test_hiding_rules_over_groups_alone_are_decided_once_for_each_state() -> None:
+    tools = shop(~Visibility.group("a"))
+    assert tools.list_tools() is tools.list_tools()
+    await tools.activate_group("a")
+    assert tools.list_tools() is tools.list_tools()
+    assert tools.list_tools().names == ("wipe",)
+
+
+@pytest.mark.spec("VIS-6", "LST-5")
+async def test_what_a_group_must_be_active_for_to_be_shown_is_not_looked_at_before() -> None:
+    asked: list[View] = []
+
+    def hide(view: View) -> bool:
+        asked.append(view)
+        return False
+
+    tools = ToolSet("t", control="none")
+    tools.register_group("a")
+    tools.register("t", answer, hidden=~Visibility.group("a") | Visibility.when(hide))
+    assert (tools.list_tools().names, asked) == ((), [])
+    await tools.activate_group("a")
+    asked.clear()
+    assert (tools.list_tools().names, len(asked)) == (("t",), 1)
+
+
+@pytest.mark.spec("VIS-4", "VIS-6")
+async def test_a_hiding_predicate_that_raises_hides_its_own_tool_and_is_reported_once() -> None:
+    def fail(view: View) -> bool:
+        raise RuntimeError("broken")
+
+    told: list[Event] = []
+    tools = ToolSet("t")
+    tools.observe(told.append)
+    tools.register("bad", answer, hidden=Visibility.when(fail))
+    tools.register("worse", answer, hidden=~Visibility.when(fail))
+    tools.register("good", answer)
+    for _ in range(3):
+        assert tools.list_tools().names == ("good",)
+        assert (await tools.call_tool("bad")).text == "done"
+    assert [event.name for event in told if isinstance(event, PredicateFailed)] == ["bad", "worse"]
+
+
+async def never(view: View) -> bool:
+    return True
+
+
+@pytest.mark.spec("VIS-4", "VIS-6", "REG-1")
+@pytest.mark.parametrize(
+    ("hidden", "error", "problem"),
+    [
+        (Visibility.group("nope"), GroupNotFound, "There is no group 'nope'"),
+        (~Visibility.group("nope") & LOCKED, GroupNotFound, "There is no group 'nope'"),
+        (Visibility.when(never), InvalidDefinition, "'wipe' can't be registered: its visibility predicate is async"),  # type: ignore[arg-type]
+        (Visibility.group(5), InvalidDefinition, "group 5, and a group is named by a text"),  # type: ignore[arg-type]
+        ("yes", InvalidDefinition, "its hidden is 'yes', and must be true, false or a visibility rule"),
+        (lambda view: True, InvalidDefinition, "must be true, false or a visibility rule"),
+    ],
+)
+def test_a_hiding_rule_that_can_not_be_is_refused_as_a_visibility_rule_is(
+    hidden: Any, error: type[Exception], problem: str
+) -> None:
+    tools = ToolSet("t")
+    before = tools.catalog
+    with pytest.raises(error, match=problem):
+        tools.register("wipe", answer, hidden=hidden)
+    assert tools.catalog is before
+
+
+@pytest.mark.spec("KIT-1", "KIT-4", "VIS-6")
+async def test_a_rule_is_said_by_marks_and_toolkits_and_overruled_as_the_flag_is() -> None:
+    unlocked = Visibility.when(lambda view: bool(view.facts.get("unlocked")))
+
+    @toolkit(visible=unlocked)
+    class Kit:
+        @tool
+        def late(self) -> None: ...
+
+        @tool(hidden=False)
+        def shown(self) -> None: ...
+
+        @tool(hidden=unlocked)
+        def early(self) -> None: ...
+
+        @resource("kit://text")
+        def text(self) -> str:
+            return ""
+
+    async def names(**options: Any) -> list[tuple[str, ...]]:
+        tools = ToolSet("t")
+        tools.include(Kit(), **options)
+        async with tools.open_session() as session:
+            before = session.list_tools().names, session.list("resource").names
+            session.set_fact("unlocked", True)
+            return [before[0], session.list_tools().names, before[1], session.list("resource").names]
+
+    assert await names() == [("early", "shown"), ("late", "shown"), (), ("kit://text",)]
+    assert await names(hidden=False) == [("early", "late", "shown")] * 2 + [("kit://text",)] * 2
+    assert await names(visible=~unlocked) == [("early", "late", "shown"), (), ("kit://text",), ()]
+
+
+@pytest.mark.spec("CAT-1", "VIS-6")
+@pytest.mark.parametrize("everything", [False, True])
+async def test_the_catalog_tool_tells_what_is_hidden_in_the_callers_state(everything: bool) -> None:
+    tools = shop(LOCKED)
+    tools.register_catalog_tool(hidden=True, everything=everything)
+    async with tools.open_session() as session:
+
+        async def hidden(**arguments: Any) -> dict[str, dict[str, bool]]:
+            sections = (await session.call("catalog", arguments)).structured
+            return {section: {one["name"]: one["hidden"] for one in told} for section, told in sections.items()}
+
+        everyone = {
+            "tools": {"catalog": True, "wipe": True},
+            "prompts": {"review": True},
+            "resources": {"shop://ledger": True},
+            "resource_templates": {"shop://items/{id}": True},
+        }
+        assert await hidden() == everyone
+        assert await hidden(include_hidden=False) == {section: {} for section in everyone}
+        session.set_fact("unlocked", True)
+        assert await hidden(include_hidden=False) == {
+            "tools": {"wipe": False},
+            "prompts": {"review": False},
+            "resources": {"shop://ledger": False},
+            "resource_templates": {"shop://items/{id}": False},
+        }
+
+
+@pytest.mark.spec("MOD-1", "VIS-6", "VIS-4")
+async def test_a_composite_tool_can_be_hidden_under_a_rule_and_is_reported_as_itself() -> None:
+    def hide(view: View) -> bool:
+        return bool(view.state["hide"])
+
+    told: list[Event] = []
+    state: dict[str, bool] = {"on": True, "hide": True}
+    tools = ToolSet("t", state=lambda: dict(state))
+    tools.observe(told.append)
+    modes = Modes("what", {"on": Mode(available=lambda view: view.state["on"]), "off": Mode()})
+    tools.register("observe", lambda what: what, input_schema=None, hidden=Visibility.when(hide), modes=modes)
+    assert tools.list_tools().names == ()
+    assert (await tools.call_tool("observe", {"what": "on"})).text == "on"
+    state["hide"] = False
+    assert tools.list_tools().names == ("observe",)
+    state.clear()
+    state["on"] = True
+    assert tools.list_tools().names == tools.list_tools().names == ()
+    assert [event.name for event in told if isinstance(event, PredicateFailed)] == ["observe"]
+
+
+@pytest.mark.spec("VIS-1")
+def test_rules_are_not_combined_by_and_or_not_which_would_lose_one_of_them() -> None:
+    one: Any = Visibility.group("a")
+    other: Any = Visibility.group("b")
+    combinations: list[Callable[[], Any]] = [lambda: one and other, lambda: one or other, lambda: not one]
+    for combine in combinations:
+        with pytest.raises(TypeError, match=r"combine rules with &, \| and ~"):
+            combine()

@@ -1,0 +1,123 @@
+"""SPEC ERR-2: settings that can't be, sessions that were not opened, and one text where several may stand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.core.support import Journal, desk
+from toolfold import ConfigError, Session, SessionClosed, ToolSet
+
+COUNT = "a whole number of at least 1, or None"
+SECONDS = "a number of seconds above 0, or None"
+FUNCTION = "a function that is not async, or None"
+
+
+async def later() -> float:
+    return 0.0
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    *(
+        (setting, value, COUNT)
+        for setting in ("page_size", "max_active", "max_sessions")
+        for value in ("10", 0, 1.5, True)
+    ),
+    *((setting, value, SECONDS) for setting in ("hook_timeout", "idle_timeout") for value in ("5", 0, -1, True)),
+    ("hook_timeout", float("nan"), SECONDS),
+    *((setting, value, FUNCTION) for setting in ("state", "clock") for value in (5, later)),
+    ("on_hidden", "shout", "one of 'opaque', 'hint'"),
+    ("when_full", ["refuse"], "one of 'refuse', 'end_idlest'"),
+    ("evict", "newest", "one of None, 'oldest'"),
+]
+
+
+@pytest.mark.spec("ERR-1", "ERR-2")
+@pytest.mark.parametrize(("setting", "value", "expected"), WRONG, ids=[f"{row[0]}-{WRONG.index(row)}" for row in WRONG])
+def test_a_setting_that_can_not_be_is_refused_by_name_value_and_what_is_expected(
+    setting: str, value: Any, expected: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        ToolSet("t", **{"clock": time.monotonic, setting: value})
+    assert str(refused.value) == f"{setting} must be {expected}, not {value!r}."
+
+
+@pytest.mark.spec("ERR-1", "ERR-2")
+@pytest.mark.parametrize("name", [5, None, b"desk"])
+def test_a_tool_set_is_named_by_a_text(name: Any) -> None:
+    with pytest.raises(ConfigError, match="name must be a text, not "):
+        ToolSet(name)
+
+
+@pytest.mark.spec("ERR-1", "CTL-3")
+@pytest.mark.parametrize("control", [5, None, ["none"], "per-group"])
+def test_a_way_of_control_that_is_none_is_refused_with_those_there_are(control: Any) -> None:
+    with pytest.raises(ConfigError, match=r"There is no control style .*; use 'per_group', 'none', 'load_tool_group'"):
+        ToolSet("t", control=control)
+
+
+# Sessions that were not opened
+
+
+@pytest.mark.spec("SES-3", "ERR-2")
+def test_a_forgotten_async_says_so() -> None:
+    tools: Any = desk()
+    session = tools.open_session(identity="s")
+    with pytest.raises(SessionClosed) as refused, session:
+        raise AssertionError("the block does not run")
+    assert str(refused.value) == (
+        "Session 's' was not opened; use `async with tools.open_session() as session`, or `await session.start()`."
+    )
+    assert refused.value.session == "s"
+    assert tools.sessions == ()
+
+
+REQUESTS: dict[str, Callable[[Session], Awaitable[object]]] = {
+    "call": lambda session: session.call("ping"),
+    "activate": lambda session: session.activate("a"),
+    "prompt": lambda session: session.get_prompt("p"),
+}
+
+
+@pytest.mark.spec("SES-3", "ERR-2")
+@pytest.mark.parametrize("request_", REQUESTS)
+async def test_a_session_that_was_never_opened_says_so_and_one_that_has_ended_says_that(request_: str) -> None:
+    session = desk().open_session(identity="s")
+    with pytest.raises(SessionClosed, match=r"^Session 's' was not opened; use `async with"):
+        await REQUESTS[request_](session)
+    with pytest.raises(SessionClosed, match="was not opened"):
+        session.list_tools()
+    async with session:
+        pass
+    with pytest.raises(SessionClosed, match=r"^Session 's' is not open; open a new one\.$"):
+        await REQUESTS[request_](session)
+
+
+# One text where several may stand
+
+
+@pytest.mark.spec("ACT-9", "PRO-1")
+async def test_one_group_to_begin_with_is_given_as_a_text() -> None:
+    journal = Journal()
+    async with desk(journal).open_session(active="c") as session:
+        assert session.active == ("c",)
+    assert journal.lines == ["+c", "-c"]
+
+
+@pytest.mark.spec("NTF-3", "ERR-2")
+async def test_one_kind_of_list_is_announced_by_its_name_and_an_unknown_one_is_refused() -> None:
+    heard: list[frozenset[str]] = []
+    tools: Any = desk()
+    async with tools.open_session() as session:
+        session.on_list_changed(heard.append)
+        tools.notify_list_changed("prompt")
+        session.notify("resource")
+        tools.notify_list_changed(["tool", "prompt"])
+        assert heard == [{"prompt"}, {"resource"}, {"tool", "prompt"}]
+        for announce in (tools.notify_list_changed, session.notify):
+            with pytest.raises(ConfigError, match=r"There is no kind 'tools'; the kinds are tool, prompt, "):
+                announce("tools")
+        assert len(heard) == 3
