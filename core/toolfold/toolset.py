@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from .catalog import Catalog, Profile, Spec
+from .catalog import Catalog, Profile, Spec, paths_of
 from .control import ControlStyle, Loader
 from .dispatch import ToolResult
 from .draft import Draft
@@ -148,7 +148,7 @@ class ToolSet(Registration):
             ConfigError: There is no such profile.
         """
         chosen = self.profile(profile)
-        start = (*(chosen.active if chosen else ()), *active)
+        start = (*(chosen.active if chosen else ()), *paths_of(active))
         return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, dict.fromkeys(start))
 
     def restore_session(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self, Unpack, cast
 
 import anyio
 
@@ -37,9 +37,9 @@ from ..tokens import approximate_tokens, measure
 from . import formats
 from .execution import run_turn
 from .formats import Definition, Format
-from .history import Judge, Replay
+from .history import FailureCheck, Replay
 from .messages import turns_of
-from .spelling import Speller
+from .spelling import NameOptions, Speller
 
 
 class Tokens(NamedTuple):
@@ -97,7 +97,9 @@ class Conversation:
     # -- other beginnings ---------------------------------------------------------------------------------------------
 
     @classmethod
-    def restore(cls, tools: ToolSet, data: Any, profile: str | Profile | None = None, **spelling: Any) -> Self:
+    def restore(
+        cls, tools: ToolSet, data: Any, profile: str | Profile | None = None, **spelling: Unpack[NameOptions]
+    ) -> Self:
         """Return the conversation that `dump` was asked of, with the same groups loaded in the same order (SPEC GRP-6).
 
         Against a changed catalog it is normalised, and `dropped` tells what is gone (SPEC PER-2). What
@@ -127,8 +129,8 @@ class Conversation:
         profile: str | Profile | None = None,
         *,
         active: Iterable[str] = (),
-        failed: Judge | None = None,
-        **spelling: Any,
+        failed: FailureCheck | None = None,
+        **spelling: Unpack[NameOptions],
     ) -> Self:
         """Return a conversation with the groups loaded that its messages tell of (SPEC GRP-6).
 
@@ -181,7 +183,7 @@ class Conversation:
         Raises:
             ToolfoldError: A group can't be active at the start.
         """
-        spelling: Any = {"separator": self._speller.separator, "max_length": self._speller.max_length}
+        spelling: NameOptions = {"separator": self._speller.separator, "max_length": self._speller.max_length}
         if groups == "inherit":
             data = {**self.dump(), "first": self.loaded}
             return Conversation.restore(self._tools, data, self._profile, **spelling)

@@ -15,7 +15,8 @@ from .outcome import has_failed
 from .spelling import Speller
 from .turn import Call, batches
 
-Judge = Callable[[PastCall], bool | None]
+FailureCheck = Callable[[PastCall], bool | None]
+"""Says whether a call failed; `None` to go by how it was answered."""
 
 
 @define
@@ -26,13 +27,13 @@ class Replay:
         snapshot: The state that they have led to so far.
         view_of: Gives the view of a snapshot.
         speller: Knows the names that the model has for the tools.
-        judge: Says whether a call failed; `None` to go by its answer.
+        check: Says whether a call failed, in place of how it was answered.
     """
 
     snapshot: Snapshot
     view_of: Callable[[Snapshot], View]
     speller: Speller
-    judge: Judge | None = None
+    check: FailureCheck | None = None
 
     def states(self, turn: Iterable[PastCall]) -> Iterator[Snapshot]:
         """Give the states that the calls of a turn led to, one after the other.
@@ -58,5 +59,5 @@ class Replay:
         return next((name for name, spec in catalog.tools.items() if spec.loader is not None), "")
 
     def _failed(self, past: PastCall, call: Call, catalog: Catalog) -> bool:
-        judged = None if self.judge is None else self.judge(past)
-        return has_failed(past, call, self.speller.spell(call.name), catalog) if judged is None else judged
+        failed = None if self.check is None else self.check(past)
+        return has_failed(past, call, self.speller.spell(call.name), catalog) if failed is None else failed

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from attrs import define
+from attrs import frozen
 from pydantic import BaseModel
 
 
-@define
+@frozen
 class PastCall:
-    """A call in the messages of a conversation.
+    """A call in the messages of a conversation, and how it was answered.
 
     Attributes:
         name: The tool, as the model calls it; empty for a tool search, which stands for the loader.
         arguments: A mapping or JSON text, as it was written.
-        text: The answer: its texts, joined by line breaks. Empty if it has none.
+        text: The texts of the answer, joined by line breaks.
         marked: Whether the message marks the answer as an error; `None` if it does not say.
         found: For a tool search, whether it was answered with any tools.
     """
@@ -38,40 +38,38 @@ def turns_of(messages: Iterable[Any]) -> list[list[PastCall]]:
     A turn is what the model calls before it is answered. A call without an answer was never carried out, as far as the
     messages tell.
     """
-    turns: list[list[PastCall]] = []
-    unanswered: dict[str, list[PastCall]] = {}
-    answered: set[int] = set()
+    turns: list[dict[int, PastCall]] = []
+    waiting: dict[str, list[tuple[dict[int, PastCall], int, str, Any]]] = {}
     between = True
-    for part in _parts(messages):
-        if (made := _call(part)) is not None:
-            identity, call = made
+    for place, part in enumerate(_parts(messages)):
+        if (call := _call(part)) is not None:
+            identity, name, arguments = call
             if between:
-                turns.append([])
-            turns[-1].append(call)
-            unanswered.setdefault(identity, []).append(call)
+                turns.append({})
+            waiting.setdefault(identity, []).append((turns[-1], place, name, arguments))
             between = False
         elif (answer := _answer(part)) is not None:
-            between = True
             identity, told = answer
-            if waiting := unanswered.get(identity):
-                call = waiting.pop(0)
-                call.text, call.marked, call.found = told
-                answered.add(id(call))
-    return [kept for turn in turns if (kept := [call for call in turn if id(call) in answered])]
+            if asked := waiting.get(identity):
+                turn, at, name, arguments = asked.pop(0)
+                turn[at] = PastCall(name, arguments, *told)
+            between = True
+    return [[turn[place] for place in sorted(turn)] for turn in turns if turn]
 
 
-def _call(part: Mapping[str, Any]) -> tuple[str, PastCall] | None:
+def _call(part: Mapping[str, Any]) -> tuple[str, str, Any] | None:
+    """Return the identity, name and arguments of a call."""
     match part:
         case {"type": "tool_use", "id": str(identity), "name": str(name), "input": arguments}:
-            return identity, PastCall(name, arguments)
+            return identity, name, arguments
         case {"type": "function_call", "call_id": str(identity), "name": str(name), "arguments": arguments}:
-            return identity, PastCall(name, arguments)
+            return identity, name, arguments
         case {"type": "tool_search_call", "call_id": str(identity), "arguments": arguments}:
-            return identity, PastCall("", arguments)
+            return identity, "", arguments
         case {"id": str(identity), "function": function}:
             match _table(function):
                 case {"name": str(name), "arguments": arguments}:
-                    return identity, PastCall(name, arguments)
+                    return identity, name, arguments
                 case _:
                     return None
         case _:
@@ -79,7 +77,7 @@ def _call(part: Mapping[str, Any]) -> tuple[str, PastCall] | None:
 
 
 def _answer(part: Mapping[str, Any]) -> tuple[str, tuple[str, bool | None, bool | None]] | None:
-    """Return which call is answered, and the text, mark and finding of the answer."""
+    """Return the identity of a call, and the text, mark and finding of its answer."""
     match part:
         case {"type": "tool_result", "tool_use_id": str(identity)}:
             marked = part.get("is_error")

@@ -1,14 +1,15 @@
 """The order in which the calls of one turn run, where they are carried out and where they are replayed (SPEC AGT-2).
 
-A model writes the calls of a turn one after the other and is answered once. Calls of control tools run in the order in
-which they were written, one at a time. Every other call waits for them, so that it may use what the turn opens, and
-runs at once with its like; it waits no longer than is safe:
+A model writes the calls of a turn one after the other, and is answered once. The calls of control tools run one at a
+time, in the order in which they were written. All other calls wait and run at the end of the turn, at once, so that
+they can use what the turn opens. Of those that were written before a control call, and whose tools are available by
+then, some can't wait:
 
-- Before a control call closes a group, what was written before it runs, unless its tool is still to be opened.
-- So does a call whose success opens groups before any control call, lest it undo what that call was answered.
+- If the control call closes groups, all of them run before it: they may need what it closes.
+- If not, those run before it whose success opens groups; later, they could undo what the control call was answered.
 
-Whatever a control call was answered therefore stays true unless a call that was written after it changes it. Groups
-that a handler opens through its context are nobody's knowledge, and come when the handler does.
+So what a control call was answered stays true until the end of the turn, unless a call that was written after it
+changes it. This does not hold for groups that a handler opens or closes through its context: only the handler knows.
 """
 
 from __future__ import annotations

@@ -54,6 +54,10 @@ async def relived(tools: ToolSet, write: Write, *turns: list[tuple[str, Any]]) -
         return conversation, again
 
 
+OPEN: tuple[str, Any] = ("a__activate", {})
+CLOSE: tuple[str, Any] = ("a__deactivate", {})
+
+
 @pytest.mark.spec("GRP-6")
 @in_each_shape
 async def test_the_groups_that_were_loaded_are_loaded_again_in_the_same_order(write: Write) -> None:
@@ -105,10 +109,9 @@ async def test_the_loader_reads_its_own_argument_wherever_it_stands_and_refuses_
 @pytest.mark.spec("GRP-6", "AGT-2")
 @in_each_shape
 async def test_a_group_that_was_closed_and_opened_in_one_turn_is_open(write: Write) -> None:
-    close, open_ = ("a__deactivate", {}), ("a__activate", {})
-    _, again = await relived(flaky(), write, [open_], [close, open_])
+    _, again = await relived(flaky(), write, [OPEN], [CLOSE, OPEN])
     assert again.loaded == ("a",)
-    _, again = await relived(flaky(), write, [open_, close])
+    _, again = await relived(flaky(), write, [OPEN, CLOSE])
     assert again.loaded == ()
 
 
@@ -229,8 +232,7 @@ async def test_loads_by_a_tool_search_are_repeated_if_they_found_tools() -> None
 
 @pytest.mark.spec("GRP-6", "AGT-1")
 async def test_a_list_that_a_provider_has_cached_stays_the_beginning_of_the_list_after_a_restart() -> None:
-    close, open_ = ("a__deactivate", {}), ("a__activate", {})
-    conversation, again = await relived(flaky(control_visibility="relevant"), openai, [open_], [close])
+    conversation, again = await relived(flaky(control_visibility="relevant"), openai, [OPEN], [CLOSE])
     assert names(again)[-1] == "a__activate" == names(conversation)[-1]
 
 

@@ -153,7 +153,7 @@ def calls(world: World) -> st.SearchStrategy[tuple[str, Any]]:
     )
     if world.control == "per_group":
         names = [f"{path.replace('.', '__')}__{verb}" for path in PATHS for verb in ("activate", "deactivate")]
-        switched = st.tuples(st.sampled_from(names), st.just({}))
+        switched: st.SearchStrategy[tuple[str, Any]] = st.tuples(st.sampled_from(names), st.just({}))
         wrong = st.tuples(st.sampled_from([*names, "look"]), odd)
     else:
         name, argument = LOADERS[world.control]
