@@ -297,16 +297,21 @@ def refusal(error: ToolfoldError) -> ToolResult:
 
     Programs find the error's name, and what it names, in `meta`.
     """
-    text = str(error)
     about: dict[str, str] = {"error": type(error).__name__}
     if isinstance(error, ParentInactive):
         about["missing"] = error.parent
     if isinstance(error, HookFailed):
         about |= {"group": error.group, "phase": error.phase}
-        reason = f" Reason: {error.__cause__}" if isinstance(error.__cause__, ToolError) else ""
-        doing = "opening" if error.phase == "on_activate" else "closing"
-        text = f"Nothing was changed: {doing} group {error.group} failed.{reason} Try again later, or go on without it."
-    return evolve(ToolResult.of_text(text, is_error=True), meta={ERROR_META: about})
+    return evolve(ToolResult.of_text(refused(error), is_error=True), meta={ERROR_META: about})
+
+
+def refused(error: ToolfoldError) -> str:
+    """Return in words why a group stays as it is, and what to do (SPEC CTL-5)."""
+    if not isinstance(error, HookFailed):
+        return str(error)
+    reason = f" Reason: {error.__cause__}" if isinstance(error.__cause__, ToolError) else ""
+    doing = "opening" if error.phase == "on_activate" else "closing"
+    return f"Nothing was changed: {doing} group {error.group} failed.{reason} Try again later, or go on without it."
 
 
 def _error(kind: str, text: str, **about: Any) -> ToolResult:

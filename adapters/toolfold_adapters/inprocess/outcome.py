@@ -20,10 +20,9 @@ from toolfold import (
     QuotaExceeded,
     ReentrantTransition,
     SessionClosed,
-    ToolError,
     ToolNotFound,
 )
-from toolfold.control import refusal
+from toolfold.control import refused
 from toolfold.dispatch import internal_error, misfit
 
 from .arguments import unreadable
@@ -70,17 +69,13 @@ def _refused_steps(call: Call, catalog: Catalog) -> Iterator[str]:
 
 @cache
 def _refused_by_groups() -> tuple[str, ...]:
-    failed = [HookFailed(_ANY, phase) for phase in ("on_activate", "on_deactivate") for _ in range(2)]
-    for error in failed[::2]:
-        error.__cause__ = ToolError(_ANY)
-    refused = [
-        *failed,
-        ParentInactive(_ANY, _ANY),
-        QuotaExceeded(_ANY, cast("Any", _ANY), _ANY),
-        ReentrantTransition(_ANY),
+    errors = (ParentInactive(_ANY, _ANY), QuotaExceeded(_ANY, cast("Any", _ANY), _ANY), ReentrantTransition(_ANY))
+    open_ended = [
+        str(GroupNotFound(_ANY)),
+        *(refused(HookFailed(_ANY, phase)) for phase in ("on_activate", "on_deactivate")),
     ]
-    unknown = str(GroupNotFound(_ANY)).partition(". ")[0]  # what follows depends on the groups that there are
-    return unknown, *(refusal(error).text for error in refused)
+    # what follows the name depends there on the groups that there are, and on the reason
+    return *map(refused, errors), *(text[: text.rindex(_ANY) + 1] for text in open_ended)
 
 
 def _reads_as(text: str, made: str) -> bool:
