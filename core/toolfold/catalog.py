@@ -23,6 +23,7 @@ from .names import canonical_key, split_name
 from .visibility import Visibility, anchors, is_settled, listing_rule, never_listed
 
 if TYPE_CHECKING:
+    from .control import Loader
     from .dispatch import Context
     from .modes import Modes
     from .schema import Arguments
@@ -89,10 +90,10 @@ class Spec:
     """Something registered: a tool, prompt, resource or resource template (SPEC REG-9).
 
     `name` is what it is called by: the full name, the URI, or the URI template. `definition` is what clients are shown,
-    in the shape of the MCP specification; treat it as read-only. `control` is set for what the library made itself.
-    `hidden` says whether lists leave it out, or is the rule under which they do (SPEC VIS-6); ask
-    `visibility.is_hidden`. `modes` is set for a composite tool, and `origin` for one as it is offered in one snapshot:
-    what was registered.
+    in the shape of the MCP specification; treat it as read-only. `control` is set for what the library made itself, and
+    `loader` for a tool that opens groups by name. `hidden` says whether lists leave it out, or is the rule under which
+    they do (SPEC VIS-6); ask `visibility.is_hidden`. `modes` is set for a composite tool, and `origin` for one as it is
+    offered in one snapshot: what was registered.
     """
 
     kind: Kind
@@ -106,6 +107,7 @@ class Spec:
     category: str | None = None
     tags: tuple[str, ...] = ()
     control: tuple[Role, str] | None = None
+    loader: Loader | None = None
     modes: Modes | None = None
     origin: Spec | None = None
 

@@ -7,11 +7,12 @@ They are ordinary specs with visibility rules and handlers of their own. What a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, field, frozen
 
-from .catalog import Catalog, GroupSpec, Handler, Role, Spec
+from .catalog import Catalog, GroupSpec, Role, Spec
 from .dispatch import Context, ToolResult
 from .errors import (
     ConfigError,
@@ -26,6 +27,7 @@ from .errors import (
     ToolfoldError,
 )
 from .listing import listed
+from .machine import Step
 from .names import check_segment, is_text, qualified_name
 from .schema import NO_ARGUMENTS, Arguments
 from .visibility import Always, Group, Not, Visibility, groups_of
@@ -45,12 +47,20 @@ ERROR_META = "dev.toolfold/error"
 _ANNOTATIONS = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 
 
+_NOTHING: Mapping[str, Any] = {"group": "", "title": "", "count": 0, "tools": "", "groups": "", "argument": ""}
+
+
+def _filled(template: str, **values: Any) -> str:
+    """Return a text of a loader: each has every placeholder, whether or not there is something to put there."""
+    return template.format(**{**_NOTHING, **values})
+
+
 def _check_template(_: object, attribute: Any, template: Any) -> None:
     """Raise `ConfigError` unless the text can be filled in."""
     if template is None:
         return
     try:
-        template.format(group="", title="", count=0, tools="", groups="", argument="")
+        _filled(template)
     except (LookupError, ValueError, AttributeError, TypeError) as error:
         known = "{group}, {title}, {count}, {tools}, {groups} and {argument}"
         raise ConfigError(f"A loader's text {attribute.name!r} may mention {known}, and is {template!r}.") from error
@@ -105,30 +115,43 @@ class Loader:
         """Return the loader's spec for a catalog that has `groups`."""
         lines = [line_of(group.path, group.description) for group in groups if group.controls]
         description = "\n".join([self.description, *(["Groups:", *lines] if lines else ["There are no groups."])])
+        control = _control(("load", ""), self.name, description, self._accepted.schema, self._handle, Always(), None)
+        # The loader checks its arguments itself: a missing one is answered in words of its own (SPEC GRP-3).
+        return evolve(control, arguments=None, loader=self)
+
+    def refuse(self, name: str, arguments: Mapping[str, Any], catalog: Catalog) -> ToolResult | None:
+        """Return the answer to a call that names no group to open in `catalog`, or `None` if it names one (GRP-3).
+
+        `name` is the loader's name as the caller knows it.
+        """
+        path = arguments.get(self.argument)
+        if path is None and self.texts is not None and self.texts.missing is not None:
+            text = _filled(self.texts.missing, argument=self.argument)
+            return _error("missing_parameter", text, parameter=self.argument)
+        try:
+            self._accepted.check(name, arguments)
+        except InvalidArguments as error:
+            return _error("missing_parameter" if path is None else "invalid_parameter", str(error))
+        return self._unusable(str(path), catalog)
+
+    def refusals(self, path: str, title: str, groups: str) -> tuple[str, ...]:
+        """Return how its own texts refuse to open a group: there is none of that name, or it has no tools (GRP-3)."""
+        templates = () if self.texts is None else (self.texts.not_found, self.texts.empty)
+        return tuple(_filled(one, group=path, title=title, groups=groups) for one in templates if one is not None)
+
+    @cached_property
+    def _accepted(self) -> Arguments:
         schema = {
             "type": "object",
             "properties": {self.argument: {"type": "string", "description": self.argument_description}},
             "required": [self.argument],
             "additionalProperties": False,
         }
-        control = _control(("load", ""), self.name, description, schema, None, Always(), None)
-        # The loader checks its arguments itself: a missing one is answered in words of its own (SPEC GRP-3).
-        return evolve(control, handler=self._handler(control.arguments or _NO_ARGUMENTS), arguments=None)
+        return Arguments.from_schema(self.name, schema)
 
-    def _handler(self, accepted: Arguments) -> Handler:
-        async def handle(arguments: dict[str, Any], context: Context) -> ToolResult:
-            path = arguments.get(self.argument)
-            if path is None and self.texts is not None and self.texts.missing is not None:
-                text = self.texts.missing.format(argument=self.argument)
-                return _error("missing_parameter", text, parameter=self.argument)
-            try:
-                accepted.check(context.spell(self.name), arguments)
-            except InvalidArguments as error:
-                return _error("missing_parameter" if path is None else "invalid_parameter", str(error))
-            unusable = self._unusable(str(path), context.snapshot.catalog)
-            return unusable or await open_group(context, str(path), self.texts)
-
-        return handle
+    async def _handle(self, arguments: dict[str, Any], context: Context) -> ToolResult:
+        refused = self.refuse(context.spell(self.name), arguments, context.snapshot.catalog)
+        return refused or await open_group(context, arguments[self.argument], self.texts)
 
     def _unusable(self, path: str, catalog: Catalog) -> ToolResult | None:
         """Return why there is nothing to open under this name, or `None` (SPEC GRP-3)."""
@@ -137,10 +160,10 @@ class Loader:
         if path not in known:
             text = str(GroupNotFound(path, known))
             if texts is not None and texts.not_found is not None:
-                text = texts.not_found.format(group=path, groups=", ".join(known) or "none")
+                text = _filled(texts.not_found, group=path, groups=", ".join(known) or "none")
             return _error("not_found", text, group=path, groups=known)
         if texts is not None and texts.empty is not None and _is_empty(catalog, path):
-            text = texts.empty.format(group=path, title=catalog.group(path).display_name)
+            text = _filled(texts.empty, group=path, title=catalog.group(path).display_name)
             return _error("empty_group", text, group=path)
         return None
 
@@ -208,6 +231,18 @@ class ControlStyle:
         return {spec.name: spec for spec in made}
 
 
+def step_of(spec: Spec, arguments: Mapping[str, Any], catalog: Catalog) -> Step | None:
+    """Return the step that a call of a control tool asks for in `catalog`, or `None` if it refuses the arguments."""
+    if spec.control is None or (spec.arguments is not None and spec.arguments.problems(arguments)):
+        return None
+    role, path = spec.control
+    if spec.loader is not None:
+        if spec.loader.refuse(spec.name, arguments, catalog) is not None:
+            return None
+        path = arguments[spec.loader.argument]
+    return Step(deactivate=path) if role == "deactivate" else Step(activate=path)
+
+
 async def open_group(context: Context, path: str, texts: LoaderTexts | None = None) -> ToolResult:
     """Activate a group and return what the model is told about it, in `texts` if given (SPEC CTL-4, CTL-5)."""
     session = context.session
@@ -240,7 +275,7 @@ def _opened(path: str, change: Change, lines: list[str]) -> str:
 def _loaded(texts: LoaderTexts, group: GroupSpec, change: Change, lines: list[str]) -> str:
     template = texts.again if not change else texts.loaded if lines else texts.nothing
     tools = "\n".join(lines)
-    text = template.format(group=group.path, title=group.display_name, count=len(lines), tools=tools).strip()
+    text = _filled(template, group=group.path, title=group.display_name, count=len(lines), tools=tools).strip()
     return f"{text}\nClosed to make room: {', '.join(change.deactivated)}." if change.deactivated else text
 
 
@@ -263,16 +298,21 @@ def refusal(error: ToolfoldError) -> ToolResult:
 
     Programs find the error's name, and what it names, in `meta`.
     """
-    text = str(error)
     about: dict[str, str] = {"error": type(error).__name__}
     if isinstance(error, ParentInactive):
         about["missing"] = error.parent
     if isinstance(error, HookFailed):
         about |= {"group": error.group, "phase": error.phase}
-        reason = f" Reason: {error.__cause__}" if isinstance(error.__cause__, ToolError) else ""
-        doing = "opening" if error.phase == "on_activate" else "closing"
-        text = f"Nothing was changed: {doing} group {error.group} failed.{reason} Try again later, or go on without it."
-    return evolve(ToolResult.of_text(text, is_error=True), meta={ERROR_META: about})
+    return evolve(ToolResult.of_text(refused(error), is_error=True), meta={ERROR_META: about})
+
+
+def refused(error: ToolfoldError) -> str:
+    """Return in words why a group stays as it is, and what to do (SPEC CTL-5)."""
+    if not isinstance(error, HookFailed):
+        return str(error)
+    reason = f" Reason: {error.__cause__}" if isinstance(error.__cause__, ToolError) else ""
+    doing = "opening" if error.phase == "on_activate" else "closing"
+    return f"Nothing was changed: {doing} group {error.group} failed.{reason} Try again later, or go on without it."
 
 
 def _error(kind: str, text: str, **about: Any) -> ToolResult:

@@ -195,11 +195,7 @@ def checked(name: str, handle: Handler, output: Output) -> Handler:
             return result
         told = "; ".join(f"{place}: {problem}" for place, problem in problems.items())
         log.error("the result of %r does not fit its output schema: %s", name, told)
-        return ToolResult.of_text(
-            f"{context.spell(name)} failed: its result does not fit its output schema: {told}. "
-            "Its operator can find it in the log.",
-            is_error=True,
-        )
+        return misfit(context.spell(name), told)
 
     return checked_handle
 
@@ -243,8 +239,20 @@ async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context)
         return ToolResult.of_text(str(error), is_error=True)
     except Exception:
         log.exception("the handler of %r failed", spec.name)
-        text = f"{name} failed with an internal error; its operator can find it in the log."
-        return ToolResult.of_text(text, is_error=True)
+        return internal_error(name)
+
+
+def misfit(name: str, problems: str) -> ToolResult:
+    """Return the answer to a call whose result is not one that the tool may give (SPEC KIT-6)."""
+    text = f"{name} failed: its result does not fit its output schema: {problems}. Its operator can find it in the log."
+    return ToolResult.of_text(text, is_error=True)
+
+
+def internal_error(name: str) -> ToolResult:
+    """Return the answer to a call that failed in a way that its caller is told nothing of (SPEC CALL-3)."""
+    return ToolResult.of_text(
+        f"{name} failed with an internal error; its operator can find it in the log.", is_error=True
+    )
 
 
 def to_result(value: Any, *, structured: bool = False) -> ToolResult:

@@ -203,6 +203,17 @@ async def test_a_loader_of_ones_own_answers_in_its_own_words() -> None:
     assert (await told(tools, which="no"))[0].startswith("There is no group 'no'.")
 
 
+@pytest.mark.spec("CTL-3", "GRP-3")
+async def test_every_text_may_mention_whatever_any_may_mention() -> None:
+    all_of_them = "{group}|{title}|{count}|{tools}|{groups}|{argument}"
+    texts = LoaderTexts(**dict.fromkeys(("loaded", "nothing", "again", "missing", "not_found", "empty"), all_of_them))
+    tools = mail(Loader(name="open", argument="which", texts=texts))
+    assert (await told(tools))[0] == "||0|||which"
+    assert (await told(tools, which="no"))[0] == "no||0||google_drive, google_gmail, hollow|"
+    assert (await told(tools, which="hollow"))[0] == "hollow|hollow|0|||"
+    assert (await told(tools, which="google_drive"))[0] == "google_drive|google_drive|1|- drive_list||"
+
+
 @pytest.mark.spec("CTL-3")
 @pytest.mark.parametrize("template", ["{nothing}", "{0}", "{", "{tools.no}", 5])
 def test_a_text_that_cannot_be_filled_in_is_refused(template: Any) -> None:

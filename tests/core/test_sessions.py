@@ -19,6 +19,7 @@ from toolfold import (
     QuotaExceeded,
     Session,
     SessionClosed,
+    ToolSet,
 )
 from toolfold.observe import SessionEnded, SessionOpened
 
@@ -217,6 +218,14 @@ async def test_a_session_ends_with_its_block_whatever_happens_in_it() -> None:
     assert journal.take() == ["+c", "-c"]
     assert (told[0], told[-1]) == (SessionOpened("me"), SessionEnded("me"))
     assert told.count(SessionEnded("me")) == 1
+
+
+@pytest.mark.spec("SES-3")
+async def test_a_session_may_start_with_a_single_path_which_is_one_group_and_not_its_letters() -> None:
+    tools = ToolSet("x")
+    tools.register_group("database")
+    async with tools.open_session(active="database") as session:
+        assert session.active == ("database",)
 
 
 @pytest.mark.spec("SES-3", "PRO-1")

@@ -3,11 +3,14 @@
 conversation.py  `Conversation`: what one conversation is given, and what it calls
 blocking.py      the same for code without an event loop
 formats.py       definitions in the shapes of providers' APIs
-history.py       which groups a conversation had loaded, by its messages
+turn.py          the order in which the calls of a turn run      execution.py  running them
+history.py       which groups a conversation had loaded          messages.py   the calls in its messages
+outcome.py       which of them failed                            arguments.py, spelling.py  what a model writes
 """
 
 from .blocking import BlockingConversation
 from .conversation import Conversation, Tokens
 from .formats import Format
+from .messages import PastCall
 
-__all__ = ["BlockingConversation", "Conversation", "Format", "Tokens"]
+__all__ = ["BlockingConversation", "Conversation", "Format", "PastCall", "Tokens"]

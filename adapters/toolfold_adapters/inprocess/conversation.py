@@ -7,9 +7,8 @@ an order: what a model was shown keeps its place, and what is new comes at the e
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self, Unpack, cast
 
 import anyio
 
@@ -21,8 +20,6 @@ from toolfold import (
     Snapshot,
     Spec,
     Step,
-    ToolfoldError,
-    ToolNotFound,
     ToolResult,
     ToolSet,
     View,
@@ -38,9 +35,11 @@ from toolfold.visibility import anchors, never_listed
 
 from ..tokens import approximate_tokens, measure
 from . import formats
+from .execution import run_turn
 from .formats import Definition, Format
-from .history import read_arguments, replayed
-from .spelling import Speller
+from .history import FailureCheck, Replay
+from .messages import turns_of
+from .spelling import NameOptions, Speller
 
 
 class Tokens(NamedTuple):
@@ -83,8 +82,8 @@ class Conversation:
         self._starting = anyio.Lock()
         self._started = False
         self._order: list[str] = []
-        session = tools.open_session(self._profile, active := paths_of(active))
-        wanted = (*(self._profile.active if self._profile else ()), *active)
+        wanted = (*(self._profile.active if self._profile else ()), *paths_of(active))
+        session = tools.open_session(self._profile, wanted)
         self._begin(session, plan(session.snapshot, Step(activate=wanted)).after, wanted)
         self._first = self._loaded
         self._speller.learn(session.catalog, strict=True)
@@ -98,7 +97,9 @@ class Conversation:
     # -- other beginnings ---------------------------------------------------------------------------------------------
 
     @classmethod
-    def restore(cls, tools: ToolSet, data: Any, profile: str | Profile | None = None, **spelling: Any) -> Self:
+    def restore(
+        cls, tools: ToolSet, data: Any, profile: str | Profile | None = None, **spelling: Unpack[NameOptions]
+    ) -> Self:
         """Return the conversation that `dump` was asked of, with the same groups loaded in the same order (SPEC GRP-6).
 
         Against a changed catalog it is normalised, and `dropped` tells what is gone (SPEC PER-2). What
@@ -115,36 +116,62 @@ class Conversation:
             ConfigError: There is no such profile.
         """
         saved = read(tools.name, data)
-        loaded = _paths(data.get("loaded", saved.active))
-        chosen = tools.profile(saved.profile if profile is None else profile)
-        made = cls(tools, profile=chosen, **spelling)
-        beginning = saved.snapshot(tools.catalog_under(chosen))
+        made = cls(tools, profile=saved.profile if profile is None else profile, **spelling)
         made._first = _paths(data.get("first", made._first))
-        made._begin(tools.restore_session(data, chosen), beginning, loaded)
+        made._resume(data)
         return made
 
     @classmethod
     def from_history(
-        cls, tools: ToolSet, messages: Iterable[Any], profile: str | Profile | None = None, **spelling: Any
+        cls,
+        tools: ToolSet,
+        messages: Iterable[Any],
+        profile: str | Profile | None = None,
+        *,
+        active: Iterable[str] = (),
+        failed: FailureCheck | None = None,
+        **spelling: Unpack[NameOptions],
     ) -> Self:
         """Return a conversation with the groups loaded that its messages tell of (SPEC GRP-6).
 
-        What loaded or closed a group and was answered without an error is done again, in order, in the present
-        catalog; what is refused by now is passed over. Facts, and groups that handlers opened, are not in messages.
+        The turns are replayed in the present catalog: what loaded or closed a group is done again in the order in which
+        `execute` did it, and what is refused by now is passed over. A call whose answer is marked as an error, or reads
+        as one of the library's own refusals, did nothing.
+
+        Not in messages, and so not restored, are facts, groups that handlers or code opened and closed, and that a
+        group which should have opened with the success of a tool was refused. Where messages have no mark of errors
+        (OpenAI's), the error of such a tool is known only if its answer is the library's.
 
         Args:
             tools: The tools.
             messages: Of Anthropic's Messages API, of OpenAI's Chat Completions API, or items of its Responses API.
             profile: The profile of the conversation.
+            active: The groups that the conversation started with.
+            failed: Says whether a call failed, for answers that are kept in another form: `failed(call)` is given a
+                `PastCall`, and returns `None` to go by what the answer says.
             spelling: `separator` and `max_length`.
+
+        Raises:
+            ToolfoldError: As for a new conversation.
         """
-        made = cls(tools, profile=profile, **spelling)
-        states = list(replayed(messages, made._beginning, made._speller.meant))
-        loaded: Iterable[str] = made._loaded
-        for state in states:
-            loaded = _in_order(loaded, state)
-        state = states[-1] if states else made._beginning
-        return cls.restore(tools, {**dumped(tools.name, None, state), "loaded": loaded}, made._profile, **spelling)
+        made = cls(tools, profile=profile, active=active, **spelling)
+        replay = Replay(made._beginning, tools.view_of, made._speller, failed)
+        made._listed()
+        for turn in turns_of(messages):
+            before = made._beginning
+            for state in replay.states(turn):
+                made._beginning = state
+                made._note()
+            if made._beginning is not before:
+                made._listed()  # what the model was given next keeps its place
+        made._resume(made.dump())
+        return made
+
+    def _resume(self, data: Any) -> None:
+        saved = read(self._tools.name, data)
+        loaded = _paths(data.get("loaded", saved.active))
+        beginning = saved.snapshot(self._tools.catalog_under(self._profile))
+        self._begin(self._tools.restore_session(data, self._profile), beginning, loaded)
 
     def child(self, groups: Literal["inherit", "fresh"] | Iterable[str] = "inherit") -> Conversation:
         """Return a conversation for a sub-agent: under the same profile and spelling, with a state of its own.
@@ -156,7 +183,7 @@ class Conversation:
         Raises:
             ToolfoldError: A group can't be active at the start.
         """
-        spelling: Any = {"separator": self._speller.separator, "max_length": self._speller.max_length}
+        spelling: NameOptions = {"separator": self._speller.separator, "max_length": self._speller.max_length}
         if groups == "inherit":
             data = {**self.dump(), "first": self.loaded}
             return Conversation.restore(self._tools, data, self._profile, **spelling)
@@ -204,6 +231,13 @@ class Conversation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    if not TYPE_CHECKING:  # type checkers know it already
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError("Use `async with`; in code without an event loop, use BlockingConversation.")
+
+        def __exit__(self, *_: object) -> None: ...
 
     # -- what the model is given --------------------------------------------------------------------------------------
 
@@ -272,9 +306,12 @@ class Conversation:
     async def execute(self, calls: Iterable[tuple[str, Any]]) -> list[ToolResult]:
         """Return the results of the calls of one turn, in the order of the calls (SPEC AGT-1, AGT-2).
 
-        What opens groups is done first, one after the other; then everything else at once; then what closes groups. So
-        a tool can be called in the same turn as its group is loaded. What can't be called is an error result; with
-        `ToolSet(on_hidden="hint")` it says which group to load.
+        Calls of control tools run in the order in which the model wrote them. All others run at once after them, so
+        that a tool can be called in the turn in which its group is loaded; but what was written before a call that
+        closes a group runs before it, and so does a call whose success opens groups. What can't be called is an error
+        result; with `ToolSet(on_hidden="hint")` it says which group to load.
+
+        Each call has its own result: one that fails, in whatever way, changes nothing for the others.
 
         Args:
             calls: Names, as the model knows them, with arguments: a mapping or JSON text.
@@ -287,43 +324,9 @@ class Conversation:
         if not self._session.is_open:
             raise SessionClosed(self._session.id)
         self._speller.learn(self._snapshot.catalog)
-        asked = [(self._speller.meant(name), arguments) for name, arguments in calls]
-        results = [ToolResult()] * len(asked)
-
-        async def call(number: int) -> None:
-            results[number] = await self._call(*asked[number])
-
-        turns: dict[str, list[int]] = {"open": [], "call": [], "close": []}
-        for number, (name, _) in enumerate(asked):
-            turns[self._turn(name)].append(number)
-        for number in turns["open"]:
-            await call(number)
-        async with anyio.create_task_group() as group:
-            for number in turns["call"]:
-                group.start_soon(partial(call, number))
-        for number in turns["close"]:
-            await call(number)
-        return results
-
-    async def _call(self, name: str, arguments: Any) -> ToolResult:
-        spell = self._speller.spell
-        given = read_arguments(arguments)
-        if given is None:
-            return ToolResult.of_text(f"The arguments of {spell(name)} are no JSON object.", is_error=True)
-        try:
-            return await self._session.call(name, given, spell=spell)
-        except ToolNotFound as error:
-            return ToolResult.of_text(str(ToolNotFound(spell(name), error.hint)), is_error=True)
-        except ToolfoldError as error:  # a protocol's error, or the end of the session: no other call is lost by it
-            return ToolResult.of_text(str(error), is_error=True)
+        return await run_turn(self._session, self._speller, calls, self._note)
 
     # -- within -------------------------------------------------------------------------------------------------------
-
-    def _turn(self, name: str) -> str:
-        spec = self._snapshot.catalog.tools.get(name)
-        if spec is None or spec.control is None:
-            return "call"
-        return "close" if spec.control[0] == "deactivate" else "open"
 
     @property
     def _snapshot(self) -> Snapshot:

@@ -1,105 +1,63 @@
-"""Which groups a conversation had loaded, by its messages (SPEC GRP-6).
-
-The messages may be those of Anthropic's Messages API, of OpenAI's Chat Completions API, or the items of its Responses
-API, as mappings or as the objects of the official packages.
-"""
+"""Which groups a conversation had loaded, by its messages (SPEC GRP-6)."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
-from attrs import frozen
-from pydantic_core import to_jsonable_python
+from attrs import define
 
-from toolfold import Catalog, Snapshot, Step, ToolfoldError, plan
-from toolfold.names import Spelling
-from toolfold.schema import table
+from toolfold import Catalog, Snapshot, ToolfoldError, View, plan
 
+from .arguments import read_arguments
+from .messages import PastCall
+from .outcome import has_failed
+from .spelling import Speller
+from .turn import Call, batches
 
-@frozen
-class PastCall:
-    """A call that was answered, and whether the answer is marked as an error."""
-
-    name: str
-    arguments: Mapping[str, Any]
-    failed: bool
+FailureCheck = Callable[[PastCall], bool | None]
+"""Says whether a call failed; `None` to go by how it was answered."""
 
 
-def replayed(messages: Iterable[Any], snapshot: Snapshot, meant: Spelling) -> Iterator[Snapshot]:
-    """Give the states that the calls of a history led to from `snapshot`, one after the other.
+@define
+class Replay:
+    """Takes the steps of past turns again, in the order in which they were taken.
 
-    A call that failed, or that is refused by now, leads nowhere. `meant` gives the catalog's names for the model's.
+    Attributes:
+        snapshot: The state that they have led to so far.
+        view_of: Gives the view of a snapshot.
+        speller: Knows the names that the model has for the tools.
+        check: Says whether a call failed, in place of how it was answered.
     """
-    for past in past_calls(messages):
-        step = None if past.failed else step_of(snapshot.catalog, meant(past.name), past.arguments)
-        if step is not None:
-            try:
-                snapshot = plan(snapshot, step).after
-            except ToolfoldError:
-                continue
-            yield snapshot
 
+    snapshot: Snapshot
+    view_of: Callable[[Snapshot], View]
+    speller: Speller
+    check: FailureCheck | None = None
 
-def step_of(catalog: Catalog, name: str, arguments: Mapping[str, Any]) -> Step | None:
-    """Return the step that a successful call takes, if it is of a tool that opens or closes groups."""
-    spec = catalog.tools.get(name)
-    if spec is None:
-        return None
-    if spec.control is None:
-        return Step(activate=catalog.opened_by[name]) if name in catalog.opened_by else None
-    role, path = spec.control
-    if role == "load":
-        path = str(next(iter(arguments.values()), ""))
-    return Step(deactivate=(path,)) if role == "deactivate" else Step(activate=(path,))
+    def states(self, turn: Iterable[PastCall]) -> Iterator[Snapshot]:
+        """Give the states that the calls of a turn led to, one after the other.
 
+        A call that failed, or that is refused by now, leads nowhere.
+        """
+        catalog = self.snapshot.catalog
+        past = list(turn)
+        calls = [Call(self._meant(one, catalog), read_arguments(one.arguments)) for one in past]
+        for batch in batches(calls, lambda: self.view_of(self.snapshot)):
+            for number in chain.from_iterable(batch):
+                steps = calls[number].steps(catalog)
+                for step in () if not steps or self._failed(past[number], calls[number], catalog) else steps:
+                    try:
+                        self.snapshot = plan(self.snapshot, step).after
+                    except ToolfoldError:
+                        continue
+                    yield self.snapshot
 
-def past_calls(messages: Iterable[Any]) -> list[PastCall]:
-    """Return the calls that were answered, in the order of the calls.
+    def _meant(self, past: PastCall, catalog: Catalog) -> str:
+        if past.name:
+            return self.speller.meant(past.name)
+        return next((name for name, spec in catalog.tools.items() if spec.loader is not None), "")
 
-    A call without an answer was never carried out, as far as the history tells. OpenAI's messages have no mark of
-    errors, so their calls all count as successful.
-    """
-    asked: list[tuple[str, str, Any]] = []
-    failed: dict[str, bool] = {}
-    for part in _parts(to_jsonable_python(list(messages))):
-        match part:
-            case {"type": "tool_use", "id": str(identity), "name": str(name), "input": arguments}:
-                asked.append((identity, name, arguments))
-            case {"type": "function_call", "call_id": str(identity), "name": str(name), "arguments": arguments}:
-                asked.append((identity, name, arguments))
-            case {"id": str(identity), "function": {"name": str(name), "arguments": arguments}}:
-                asked.append((identity, name, arguments))
-            case {"type": "tool_result", "tool_use_id": str(identity), **rest}:
-                failed[identity] = bool(rest.get("is_error"))
-            case {"type": "function_call_output", "call_id": str(identity)}:
-                failed[identity] = False
-            case {"role": "tool", "tool_call_id": str(identity)}:
-                failed[identity] = False
-            case _:
-                pass
-    return [
-        PastCall(name, read_arguments(arguments) or {}, failed[identity])
-        for identity, name, arguments in asked
-        if identity in failed
-    ]
-
-
-def read_arguments(arguments: Any) -> dict[str, Any] | None:
-    """Return a call's arguments, given as a mapping or as JSON text; `None` if they are no JSON object."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments or "{}")
-        except ValueError:
-            return None
-    return dict(cast("Mapping[str, Any]", arguments)) if isinstance(arguments, Mapping) else None
-
-
-def _parts(messages: list[Any]) -> Iterator[Any]:
-    """Give messages, and the blocks and calls within them, in order."""
-    for message in messages:
-        yield message
-        for key in ("content", "tool_calls"):
-            within: Any = (table(message) or {}).get(key)
-            yield from within if isinstance(within, list) else ()
+    def _failed(self, past: PastCall, call: Call, catalog: Catalog) -> bool:
+        failed = None if self.check is None else self.check(past)
+        return has_failed(past, call, self.speller.spell(call.name), catalog) if failed is None else failed

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import logging
+from typing import TypedDict
 
 from toolfold import Catalog, ConfigError, ToolNotFound, WireNames
 
 log = logging.getLogger("toolfold.inprocess")
+
+
+class NameOptions(TypedDict, total=False):
+    """Options of the names that a model is given: what stands for the dot, and how long they may be."""
+
+    separator: str
+    max_length: int
 
 
 class Speller:

@@ -1,6 +1,7 @@
 """Conversations of an agent's own loop (SPEC 19), and document C's integration tests of the message loop.
 
-What a conversation keeps, and what others begin with, is in test_conversation_state.py.
+The order of calls within a turn is in test_turn.py; what a conversation keeps, and what others begin with, in
+test_conversation_state.py and test_history.py.
 """
 
 from __future__ import annotations
@@ -134,19 +135,6 @@ async def test_a_load_is_done_first_and_a_use_of_the_same_turn_works() -> None:
         assert not any(result.is_error for result in loaded)
 
 
-@pytest.mark.spec("AGT-2")
-async def test_what_closes_a_group_is_done_last() -> None:
-    tools = ToolSet("x")
-    tools.register_group("a")
-    tools.register("b", lambda: "b", group="a", input_schema=NOTHING)
-    async with Conversation(tools) as conversation:
-        closed, used, opened = await conversation.execute([("a__deactivate", {}), ("a__b", {}), ("a__activate", {})])
-        assert used.text == "b"
-        assert not closed.is_error
-        assert not opened.is_error
-        assert conversation.loaded == ()
-
-
 @pytest.mark.spec("AGT-1")
 async def test_calls_of_one_turn_run_side_by_side_and_answer_in_their_order() -> None:
     tools = ToolSet("x")
@@ -221,6 +209,19 @@ async def test_results_spell_names_as_the_model_knows_them_and_arguments_name_gr
     async with Conversation(phone()) as conversation:
         results = await conversation.execute(load("gmail", "gmail.labels"))
         assert "- gmail__labels__add: Add a label" in results[1].text
+
+
+@pytest.mark.spec("AGT-1")
+async def test_a_single_path_is_one_group_to_start_with_and_not_its_letters() -> None:
+    async with Conversation(phone(), active="gmail") as conversation:
+        assert conversation.loaded == conversation.session.active == ("gmail",)
+        assert conversation.child("pdf").loaded == ("pdf",)
+
+
+@pytest.mark.spec("AGT-1")
+def test_with_in_place_of_async_with_is_told_what_to_use() -> None:
+    with pytest.raises(TypeError, match=r"async with.*BlockingConversation"):
+        Conversation(phone()).__enter__()  # type: ignore[attr-defined]
 
 
 @pytest.mark.spec("AGT-1")

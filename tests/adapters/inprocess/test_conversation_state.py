@@ -1,4 +1,7 @@
-"""What outlives a conversation: snapshots, histories, and what sub-agents begin with (SPEC 19, GRP-6)."""
+"""What outlives a conversation: snapshots, and what sub-agents begin with (SPEC 19, GRP-6).
+
+Histories are in test_history.py.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.inprocess.support import CORE, FILES, NOTHING, load, names, phone
+from tests.adapters.inprocess.support import CORE, FILES, load, names, phone
 from toolfold import GroupNotFound, HandleInvalid, HookFailed, ParentInactive, Profile, ToolSet
 from toolfold_adapters.inprocess import Conversation
 
@@ -76,89 +79,6 @@ async def test_hooks_of_a_restored_conversation_run_when_it_starts_and_fail_it_c
     with pytest.raises(HookFailed):
         await conversation.start()
     assert (ran, tools.sessions) == (["pdf"], ())
-
-
-# -- histories --------------------------------------------------------------------------------------------------------
-
-
-def anthropic(*calls: tuple[str, Any, bool]) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "Go on"}]
-    for number, (name, arguments, failed) in enumerate(calls):
-        use = {"type": "tool_use", "id": f"c{number}", "name": name, "input": arguments}
-        answer = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "…", "is_error": failed}
-        messages += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]
-    return messages
-
-
-def openai(*calls: tuple[str, Any, bool]) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "Go on"}]
-    for number, (name, arguments, _) in enumerate(calls):
-        function = {"name": name, "arguments": json.dumps(arguments)}
-        use = {"id": f"c{number}", "type": "function", "function": function}
-        answer = {"role": "tool", "tool_call_id": f"c{number}", "content": "…"}
-        messages += [{"role": "assistant", "content": None, "tool_calls": [use]}, answer]
-    return messages
-
-
-def responses(*calls: tuple[str, Any, bool]) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = [{"role": "user", "content": "Go on"}]
-    for number, (name, arguments, _) in enumerate(calls):
-        call = {"type": "function_call", "call_id": f"c{number}", "name": name, "arguments": json.dumps(arguments)}
-        items += [call, {"type": "function_call_output", "call_id": f"c{number}", "output": "…"}]
-    return items
-
-
-def loads(*groups: str, failed: bool = False) -> list[tuple[str, Any, bool]]:
-    return [(name, arguments, failed) for name, arguments in load(*groups)]
-
-
-@pytest.mark.spec("GRP-6")
-@pytest.mark.parametrize("written", [anthropic, openai, responses])
-async def test_a_conversation_restored_from_its_messages_has_the_same_groups_loaded(written: Any) -> None:
-    messages = written(*loads("pdf"), ("pdf_info", {}, False), *loads("gmail", "gmail.labels", "unknown", "pdf"))
-    async with Conversation.from_history(phone(), messages) as conversation:
-        assert conversation.loaded == ("pdf", "gmail", "gmail.labels")
-        assert names(conversation) == [*CORE, *FILES, "gmail__search", "gmail__labels__add"]
-
-
-@pytest.mark.spec("GRP-6")
-def test_loads_that_failed_or_were_never_answered_are_not_repeated() -> None:
-    messages = [*anthropic(*loads("pdf", failed=True)), anthropic(*loads("gmail"))[1]]
-    assert Conversation.from_history(phone(), messages).loaded == ()
-    assert Conversation.from_history(phone(), []).loaded == ()
-
-
-@pytest.mark.spec("GRP-6")
-def test_a_history_is_replayed_with_what_displaced_and_closed_groups() -> None:
-    tools = ToolSet("x")
-    for path in ("a", "b", "b.c", "d"):
-        tools.register_group(path)
-    tools.register_exclusion("a", "b")
-    steps = ["a__activate", "d__activate", "b__activate", "b__c__activate", "d__deactivate"]
-    messages = anthropic(*((name, {}, False) for name in steps))
-    assert Conversation.from_history(tools, messages).loaded == ("b", "b.c")
-    with_dots = anthropic(*((name.replace("__", "."), {}, False) for name in steps[:2]))
-    assert Conversation.from_history(tools, with_dots, separator=".").loaded == ("a", "d")
-
-
-@pytest.mark.spec("GRP-6", "SES-6", "PER-4")
-def test_a_gate_that_a_call_opened_is_open_again_unless_it_is_transient() -> None:
-    tools = ToolSet("x")
-    tools.register("observe", lambda: "", input_schema=NOTHING)
-    tools.register_group("lasting", opens_on="observe")
-    tools.register_group("gate", opens_on="observe", transient=True)
-    assert Conversation.from_history(tools, anthropic(("observe", {}, False))).loaded == ("lasting",)
-
-
-@pytest.mark.spec("GRP-6")
-async def test_a_real_history_gives_what_the_conversation_had() -> None:
-    tools = phone()
-    async with Conversation(tools) as conversation:
-        asked = load("gmail", "nothing", "pdf")
-        results = await conversation.execute(asked)
-        written = [(name, arguments, result.is_error) for (name, arguments), result in zip(asked, results, strict=True)]
-        again = Conversation.from_history(tools, anthropic(*written))
-        assert again.tools("openai") == conversation.tools("openai")
 
 
 # -- sub-agents -------------------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from anthropic.types import ToolParam, ToolReferenceBlockParam, ToolResultBlockParam, ToolUseBlock
-from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessage
-from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall, ToolSearchToolParam
+from anthropic.types import ToolParam, ToolReferenceBlockParam, ToolResultBlockParam
+from openai.types.chat import ChatCompletionFunctionToolParam
+from openai.types.responses import FunctionToolParam, ToolSearchToolParam
 from pydantic import TypeAdapter, ValidationError
 
 from examples.assistant import build
@@ -103,34 +103,6 @@ async def test_names_have_only_characters_that_providers_accept_and_come_back_on
 def test_an_unknown_format_is_refused_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match="'openai_responses'"):
         Conversation(shop()).tools("gemini")  # type: ignore[arg-type]
-
-
-@pytest.mark.spec("GRP-6")
-def test_a_history_may_hold_the_objects_of_the_official_packages() -> None:
-    tools = shop(control="load_tool_group")
-    asked = ToolUseBlock(type="tool_use", id="1", name="load_tool_group", input={"group_name": "stock"})
-    answered = {"type": "tool_result", "tool_use_id": "1", "content": "…"}
-    messages = [{"role": "assistant", "content": [asked]}, {"role": "user", "content": [answered]}]
-    assert Conversation.from_history(tools, messages).loaded == ("stock",)
-    call = ResponseFunctionToolCall(
-        type="function_call", call_id="1", name="load_tool_group", arguments='{"group_name": "stock"}'
-    )
-    items = [call, {"type": "function_call_output", "call_id": "1", "output": "…"}]
-    assert Conversation.from_history(tools, items).loaded == ("stock",)
-    said = ChatCompletionMessage.model_validate(
-        {
-            "role": "assistant",
-            "tool_calls": [
-                {
-                    "id": "1",
-                    "type": "function",
-                    "function": {"name": "load_tool_group", "arguments": '{"group_name": "stock"}'},
-                }
-            ],
-        }
-    )
-    turns = [said, {"role": "tool", "tool_call_id": "1", "content": "…"}]
-    assert Conversation.from_history(tools, turns).loaded == ("stock",)
 
 
 # -- what providers have for late tools -------------------------------------------------------------------------------

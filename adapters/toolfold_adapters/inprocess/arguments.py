@@ -1,0 +1,27 @@
+"""What a model wrote as the arguments of a call, read as a JSON object (SPEC AGT-1, CALL-2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from toolfold import InvalidDefinition, ToolResult
+from toolfold.schema import plain_json, table
+
+
+def read_arguments(arguments: Any) -> dict[str, Any] | None:
+    """Return a call's arguments, given as a mapping or as JSON text, as plain JSON data.
+
+    `None` if they are no JSON object, are nested too deeply, or hold what UTF-8 can't carry.
+    """
+    try:
+        given = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+        return table(plain_json("arguments", given, "value")) if isinstance(given, Mapping) else None
+    except (ValueError, RecursionError, InvalidDefinition):
+        return None
+
+
+def unreadable(name: str) -> ToolResult:
+    """Return the answer to a call of `name` whose arguments can't be read."""
+    return ToolResult.of_text(f"The arguments of {name} are no JSON object; call it again with one.", is_error=True)

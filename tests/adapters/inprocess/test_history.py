@@ -1,0 +1,245 @@
+"""What a conversation had loaded, told from its messages in each shape (SPEC GRP-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.adapters.inprocess.support import (
+    CORE,
+    FILES,
+    NOTHING,
+    SHAPES,
+    Answered,
+    anthropic,
+    as_objects,
+    lived,
+    load,
+    names,
+    openai,
+    openai_responses,
+    phone,
+)
+from toolfold import Loader, LoaderTexts, ToolSet
+from toolfold_adapters.inprocess import Conversation, PastCall
+
+Write = Callable[[Any], list[Any]]
+in_each_shape = pytest.mark.parametrize("write", SHAPES.values(), ids=SHAPES)
+
+
+def flaky(*failing: str, **options: Any) -> ToolSet:
+    """Three groups; to open one of the failing ones fails, and to close it too."""
+    tools = ToolSet("flaky", **options)
+    for path in ("a", "b", "c"):
+        hook = fail if path in failing else None
+        tools.register_group(path, on_activate=hook)
+        tools.register("tool", lambda: "done", group=path, input_schema=NOTHING)
+    return tools
+
+
+def fail() -> None:
+    raise RuntimeError("no connection")
+
+
+async def relived(tools: ToolSet, write: Write, *turns: list[tuple[str, Any]]) -> tuple[Conversation, Conversation]:
+    """Return a conversation that has lived through some turns, and one that is told of them."""
+    async with Conversation(tools) as conversation:
+        messages = write(await lived(conversation, *turns))
+        again = Conversation.from_history(tools, messages)
+        assert again.loaded == conversation.loaded
+        assert again.tools() == conversation.tools()
+        assert Conversation.from_history(tools, as_objects(messages)).tools() == conversation.tools()
+        return conversation, again
+
+
+OPEN: tuple[str, Any] = ("a__activate", {})
+CLOSE: tuple[str, Any] = ("a__deactivate", {})
+
+
+@pytest.mark.spec("GRP-6")
+@in_each_shape
+async def test_the_groups_that_were_loaded_are_loaded_again_in_the_same_order(write: Write) -> None:
+    turns = [load("pdf"), [("pdf_info", {})], load("gmail"), load("gmail.labels", "unknown", "pdf")]
+    _, again = await relived(phone(), write, *turns)
+    assert again.loaded == ("pdf", "gmail", "gmail.labels")
+    assert names(again) == [*CORE, *FILES, "gmail__search", "gmail__labels__add"]
+    async with again:
+        assert [result.text for result in await again.execute([("gmail__labels__add", {})])] == ["added"]
+
+
+@pytest.mark.spec("GRP-6")
+@in_each_shape
+async def test_a_load_whose_hook_failed_is_not_repeated(write: Write) -> None:
+    for tools, call in (
+        (flaky("b", control="load_tool_group"), load),
+        (flaky("b"), lambda *paths: [(f"{path}__activate", {}) for path in paths]),
+    ):
+        _, again = await relived(tools, write, call("c"), call("b", "a"))
+        assert again.loaded == ("c", "a")
+
+
+@pytest.mark.spec("GRP-6", "SES-6")
+@in_each_shape
+async def test_a_call_that_failed_opens_nothing_although_a_group_opens_with_its_success(write: Write) -> None:
+    tools = ToolSet("x")
+    tools.register("look", fail, input_schema={"type": "object", "required": ["at"]})
+    tools.register("group_a", lambda: "", input_schema={"type": "object", "required": ["at"]})
+    tools.register_group("a", opens_on="group_a")
+    tools.register_group("b", opens_on="look")
+    await relived(tools, write, [("look", {"at": 1})], [("group_a", {}), ("group_a", "{")])
+    _, again = await relived(tools, write, [("group_a", {"at": 1})])
+    assert again.loaded == ("a",)
+
+
+@pytest.mark.spec("GRP-6")
+@in_each_shape
+async def test_the_loader_reads_its_own_argument_wherever_it_stands_and_refuses_any_other(write: Write) -> None:
+    tools = flaky(control=Loader(name="enter", argument="which"))
+    _, again = await relived(
+        tools,
+        write,
+        [("enter", {"note": "a", "which": "b"}), ("enter", {"group": "a"}), ("enter", ["a"])],
+        [("enter", {}), ("enter", {"which": None}), ("enter", '{"which": "c"}'), ("enter", '{"which": "a"')],
+    )
+    assert again.loaded == ("c",)
+
+
+@pytest.mark.spec("GRP-6", "AGT-2")
+@in_each_shape
+async def test_a_group_that_was_closed_and_opened_in_one_turn_is_open(write: Write) -> None:
+    _, again = await relived(flaky(), write, [OPEN], [CLOSE, OPEN])
+    assert again.loaded == ("a",)
+    _, again = await relived(flaky(), write, [OPEN, CLOSE])
+    assert again.loaded == ()
+
+
+@pytest.mark.spec("GRP-6")
+@in_each_shape
+async def test_a_load_that_failed_is_not_repeated_in_a_catalog_where_it_would_succeed(write: Write) -> None:
+    empty = ToolSet("phone", control="load_tool_group")
+    empty.register_group("pdf", title="Papers")
+    async with Conversation(empty) as conversation:
+        messages = write(await lived(conversation, load("gmail", "pdf")))
+    assert Conversation.from_history(phone(), messages).loaded == ()
+
+
+@pytest.mark.spec("GRP-6")
+@in_each_shape
+async def test_whatever_a_loader_says_of_success_it_is_read_as_such(write: Write) -> None:
+    bare = LoaderTexts(loaded="{title}\n{tools}", nothing="{title}", again="{title}", not_found="{groups}", empty=None)
+    tools = flaky("b", control=Loader(name="load_tool_group", argument="group_name", texts=bare))
+    _, again = await relived(tools, write, load("a", "b", "d", "a"))
+    assert again.loaded == ("a",)
+
+
+@pytest.mark.spec("GRP-6")
+@in_each_shape
+async def test_answers_that_their_author_rewrote_count_as_successes_unless_the_author_says_otherwise(
+    write: Write,
+) -> None:
+    (mail,), (pdf,) = load("gmail"), load("pdf")
+    messages = write([[Answered(*mail, "[removed]"), Answered(*pdf, "ERROR", failed=True)]])
+    marked = write is anthropic
+    assert Conversation.from_history(phone(), messages).loaded == (("gmail",) if marked else ("gmail", "pdf"))
+
+    def says(call: PastCall) -> bool | None:
+        return True if call.text == "ERROR" else None
+
+    assert Conversation.from_history(phone(), messages, failed=says).loaded == ("gmail",)
+    assert Conversation.from_history(phone(), messages, failed=lambda call: call.text != "ERROR").loaded == ("pdf",)
+
+
+@pytest.mark.spec("GRP-6")
+@in_each_shape
+def test_calls_that_were_never_answered_are_not_repeated(write: Write) -> None:
+    messages = write([[Answered(*call, "…")] for call in load("pdf", "gmail")])
+    assert Conversation.from_history(phone(), messages).loaded == ("pdf", "gmail")
+    assert Conversation.from_history(phone(), messages[:-1]).loaded == ("pdf",)
+    assert Conversation.from_history(phone(), []).loaded == ()
+    assert Conversation.from_history(phone(), ["text", None, 3, {"content": "text"}, {"tool_calls": [4]}]).loaded == ()
+
+
+@pytest.mark.spec("GRP-6")
+@in_each_shape
+def test_identities_of_calls_may_be_used_again_in_a_later_turn(write: Write) -> None:
+    turns = [[Answered(*load(group)[0], "…", failed=failed)] for group, failed in (("pdf", True), ("gmail", False))]
+    messages = write(turns[:1]) + write(turns[1:])
+    assert Conversation.from_history(phone(), messages).loaded == (
+        ("gmail",) if write is anthropic else ("pdf", "gmail")
+    )
+
+
+@pytest.mark.spec("GRP-6")
+@in_each_shape
+async def test_a_history_is_replayed_with_what_displaced_and_closed_groups(write: Write) -> None:
+    def build() -> ToolSet:
+        tools = ToolSet("x")
+        for path in ("a", "b", "b.c", "d"):
+            tools.register_group(path)
+        tools.register_exclusion("a", "b")
+        return tools
+
+    steps = ["a__activate", "d__activate", "b__activate", "b__c__activate", "d__deactivate"]
+    _, again = await relived(build(), write, *([(name, {})] for name in steps))
+    assert again.loaded == ("b", "b.c")
+    async with Conversation(build(), separator=".") as dotted:
+        turns = await lived(dotted, *([(name.replace("__", "."), {})] for name in steps[:2]))
+    assert Conversation.from_history(build(), write(turns), separator=".").loaded == ("a", "d")
+
+
+@pytest.mark.spec("GRP-6", "SES-6", "PER-4")
+@in_each_shape
+def test_a_gate_that_a_call_opened_is_open_again_unless_it_is_transient(write: Write) -> None:
+    tools = ToolSet("x")
+    tools.register("observe", lambda: "", input_schema=NOTHING)
+    tools.register_group("lasting", opens_on="observe")
+    tools.register_group("gate", opens_on="observe", transient=True)
+    messages = write([[Answered("observe", {}, "seen")]])
+    assert Conversation.from_history(tools, messages).loaded == ("lasting",)
+
+
+@pytest.mark.spec("GRP-6")
+@in_each_shape
+async def test_a_conversation_that_began_with_groups_is_told_so_again(write: Write) -> None:
+    tools = phone()
+    async with Conversation(tools, active="gmail") as conversation:
+        turns = await lived(conversation, load("pdf", "gmail.labels"))
+        again = Conversation.from_history(tools, write(turns), active="gmail")
+        assert again.loaded == conversation.loaded == ("gmail", "pdf", "gmail.labels")
+        assert again.tools("anthropic", deferred=True) == conversation.tools("anthropic", deferred=True)
+
+
+@pytest.mark.spec("GRP-6", "AGT-3")
+async def test_loads_by_a_tool_search_are_repeated_if_they_found_tools() -> None:
+    tools = phone()
+    tools.register_group("hollow")
+    tools.register("in_it", lambda: "", group="hollow", input_schema=NOTHING, hidden=True)
+    tools.register_group("broken", on_activate=fail)
+    tools.register("in_it", lambda: "", group="broken", input_schema=NOTHING)
+    async with Conversation(tools) as conversation:
+        items: list[Any] = []
+        for number, (name, arguments) in enumerate(load("gmail", "broken", "gmail.labels")):
+            (result,) = await conversation.execute([(name, arguments)])
+            found = conversation.late(result, "openai_responses")
+            about = {"call_id": f"c{number}", "execution": "client"}
+            items.append({"type": "tool_search_call", "arguments": arguments, **about})
+            items.append({"type": "tool_search_output", "tools": found, **about})
+        again = Conversation.from_history(tools, items)
+        assert again.loaded == conversation.loaded == ("gmail", "gmail.labels")
+
+
+@pytest.mark.spec("GRP-6", "AGT-1")
+async def test_a_list_that_a_provider_has_cached_stays_the_beginning_of_the_list_after_a_restart() -> None:
+    conversation, again = await relived(flaky(control_visibility="relevant"), openai, [OPEN], [CLOSE])
+    assert names(again)[-1] == "a__activate" == names(conversation)[-1]
+
+
+@pytest.mark.spec("GRP-6", "SAF-1")
+@pytest.mark.parametrize("arguments", ['{"x":' * 10_000, '{"\\ud800": 1}', '{"x": NaN}', "[" * 10_000, '"text"'])
+async def test_a_history_with_arguments_that_nobody_can_read_is_read_all_the_same(arguments: str) -> None:
+    for write in (openai, openai_responses):
+        turn = [("load_tool_group", arguments), ("\ud800", {}), *load("pdf")]
+        _, again = await relived(phone(), write, turn)
+        assert again.loaded == ("pdf",)

@@ -1,0 +1,296 @@
+"""The order in which the calls of one turn run, and that each has a result of its own (SPEC AGT-1, AGT-2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from tests.adapters.inprocess.support import NOTHING, load, phone
+from toolfold import ToolSet
+from toolfold_adapters.inprocess import Conversation
+
+# -- order ------------------------------------------------------------------------------------------------------------
+
+
+def rooms(**options: Any) -> ToolSet:
+    """Groups a and b with a tool each."""
+    tools = ToolSet("rooms", **options)
+    for path in ("a", "b"):
+        tools.register_group(path)
+        tools.register("use", says(f"used {path}"), group=path, input_schema=NOTHING)
+    return tools
+
+
+def says(text: str) -> Callable[[], str]:
+    return lambda: text
+
+
+CALLS: dict[str, tuple[str, Any]] = {
+    "use a": ("a__use", {}),
+    "use b": ("b__use", {}),
+    "open a": ("a__activate", {}),
+    "open b": ("b__activate", {}),
+    "close a": ("a__deactivate", {}),
+    "close b": ("b__deactivate", {}),
+    "look": ("look", {}),
+}
+
+
+async def answers(tools: ToolSet, begun_with: str, *calls: str) -> tuple[list[str], str]:
+    """Return the first lines of the answers of one turn, and the groups that are open after it."""
+    async with Conversation(tools, active=begun_with.split()) as conversation:
+        results = await conversation.execute([CALLS[call] for call in calls])
+        return [result.text.partition("\n")[0] for result in results], " ".join(conversation.session.active)
+
+
+OPENED = "Group {} is open. You can now call:"
+CLOSED = "Group {} is closed."
+
+
+@pytest.mark.spec("AGT-2")
+@pytest.mark.parametrize(
+    ("begun_with", "calls", "texts", "open_after"),
+    [
+        ("", ["use a", "open a"], ["used a", OPENED.format("a")], "a"),
+        ("", ["use a", "open a", "close a"], ["used a", OPENED.format("a"), CLOSED.format("a")], ""),
+        ("a", ["use a", "close a"], ["used a", CLOSED.format("a")], ""),
+        ("a", ["close a", "use a"], [CLOSED.format("a"), "Unknown tool: a__use"], ""),
+        ("a", ["close a", "use a", "open a"], [CLOSED.format("a"), "used a", OPENED.format("a")], "a"),
+        ("", ["open a", "close a"], [OPENED.format("a"), CLOSED.format("a")], ""),
+        ("b", ["use b", "close b", "open a"], ["used b", CLOSED.format("b"), OPENED.format("a")], "a"),
+        ("b", ["use a", "close b", "open a"], ["used a", CLOSED.format("b"), OPENED.format("a")], "a"),
+        (
+            "",
+            ["open a", "use a", "close a", "open b", "use b"],
+            [OPENED.format("a"), "used a", CLOSED.format("a"), OPENED.format("b"), "used b"],
+            "b",
+        ),
+    ],
+)
+async def test_what_a_turn_uses_runs_after_what_opens_it_and_before_what_closes_it(
+    begun_with: str, calls: list[str], texts: list[str], open_after: str
+) -> None:
+    assert await answers(rooms(), begun_with, *calls) == (texts, open_after)
+
+
+@pytest.mark.spec("AGT-2", "ACT-4")
+async def test_a_use_runs_before_a_call_that_makes_room_by_closing_its_group() -> None:
+    tools = rooms()
+    tools.register_exclusion("a", "b")
+    texts, open_after = await answers(tools, "a", "use a", "open b", "use b")
+    assert texts == ["used a", "Group b is open. Closed to make room: a. You can now call:", "used b"]
+    assert open_after == "b"
+
+
+@pytest.mark.spec("AGT-2", "SES-6")
+async def test_what_opens_a_group_by_its_success_undoes_nothing_that_a_later_call_was_told() -> None:
+    for calls in (["look", "open b"], ["open b", "look"]):
+        tools = rooms()
+        tools.register("look", lambda: "seen", input_schema=NOTHING)
+        tools.register_group("gate", opens_on="look", controls=False)
+        tools.register_exclusion("b", "gate")
+        texts, open_after = await answers(tools, "", *calls)
+        assert texts[calls.index("look")] == "seen"
+        assert open_after == ("b" if calls[-1] == "open b" else "gate")
+
+
+@pytest.mark.spec("AGT-2", "SES-6")
+async def test_groups_that_open_with_the_success_of_tools_open_in_the_order_in_which_these_were_called() -> None:
+    tools = ToolSet("x")
+    fast_is_done = anyio.Event()
+
+    async def slow() -> None:
+        with anyio.move_on_after(0):  # if it ran beside the other, it would end after it
+            await fast_is_done.wait()
+
+    tools.register("slow", slow, input_schema=NOTHING)
+    tools.register("fast", fast_is_done.set, input_schema=NOTHING)
+    tools.register_group("a", opens_on="fast")
+    tools.register_group("b", opens_on="slow")
+    async with Conversation(tools) as conversation:
+        await conversation.execute([("slow", {}), ("fast", {})])
+        assert conversation.loaded == ("b", "a")
+
+
+@pytest.mark.spec("AGT-1", "SES-6")
+async def test_calls_of_one_tool_run_side_by_side_although_a_group_opens_with_its_success() -> None:
+    tools, both = ToolSet("x"), anyio.Event()
+    here: list[int] = []
+
+    async def look() -> str:
+        here.append(1)
+        if len(here) == 2:
+            both.set()
+        await both.wait()
+        return "seen"
+
+    tools.register("look", look, input_schema=NOTHING)
+    tools.register_group("gate", opens_on="look")
+    async with Conversation(tools) as conversation:
+        with anyio.fail_after(5):
+            results = await conversation.execute([("look", {}), ("look", {})])
+        assert [result.text for result in results] == ["seen", "seen"]
+
+
+@pytest.mark.spec("AGT-1", "AGT-2")
+async def test_groups_without_tools_are_loaded_in_the_order_of_their_calls() -> None:
+    tools = ToolSet("x")
+    for path in ("a", "b"):
+        tools.register_group(path)
+    async with Conversation(tools) as conversation:
+        await conversation.execute([CALLS["open b"], CALLS["open a"]])
+        assert conversation.loaded == ("b", "a")
+
+
+@pytest.mark.spec("AGT-2", "HOOK-1")
+async def test_hooks_of_groups_run_in_the_task_that_carries_out_the_turn() -> None:
+    tools, tasks = ToolSet("x"), list[Any]()
+    tools.register_group(
+        "a",
+        on_activate=lambda: tasks.append(asyncio.current_task()),
+        on_deactivate=lambda: tasks.append(asyncio.current_task()),
+    )
+    async with Conversation(tools) as conversation:
+        await conversation.execute([CALLS["open a"], CALLS["close a"], CALLS["open a"]])
+    assert tasks == [asyncio.current_task()] * 4
+
+
+# -- a result for each call -------------------------------------------------------------------------------------------
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"x": value}
+    return value
+
+
+UNREADABLE = {
+    "nested objects": '{"x":' * 100_000,
+    "nested lists": "[" * 100_000,
+    "not a number": '{"x": NaN}',
+    "infinity": '{"x": 1e999}',
+    "surrogate key": '{"\\ud800": 1}',
+    "surrogate value": '{"x": "\\udfff"}',
+    "huge integer": '{"x": ' + "9" * 5_000 + "}",
+    "nested mapping": nested(20_000),
+    "not a number in a mapping": {"x": float("nan")},
+    "surrogate key of a mapping": {"\ud800": 1},
+    "surrogate in a mapping": {"x": ["\udfff"]},
+    "huge integer in a mapping": {"x": 10**5_000},
+    "no JSON value": {"x": object()},
+    "no text as key": {("a", "b"): 1},
+    "bytes": b"{}",
+}
+
+
+@pytest.mark.spec("AGT-1", "CALL-2", "SAF-1")
+@pytest.mark.parametrize("arguments", UNREADABLE.values(), ids=UNREADABLE)
+async def test_arguments_that_no_tool_can_be_given_are_refused_and_the_other_calls_are_answered(arguments: Any) -> None:
+    calls = [("get_current_time", arguments), ("load_tool_group", arguments), *load("pdf"), ("pdf_info", {})]
+    async with Conversation(phone()) as conversation:
+        time, nothing, loaded, used = await conversation.execute(calls)
+    told = "The arguments of {} are no JSON object; call it again with one."
+    assert (time.is_error, time.text) == (True, told.format("get_current_time"))
+    assert (nothing.is_error, nothing.text) == (True, told.format("load_tool_group"))
+    assert (loaded.is_error, used.text) == (False, "3 pages")
+
+
+@pytest.mark.spec("AGT-1", "CALL-1")
+@pytest.mark.parametrize("name", [None, 3, ["get_current_time"], {}, b"get_current_time", "\ud800", "", "x" * 100_000])
+async def test_a_name_that_is_none_is_refused_in_words_that_can_be_sent(name: Any) -> None:
+    for separator in ("__", "."):
+        async with Conversation(phone(), separator=separator, max_length=128) as conversation:
+            refused, good = await conversation.execute([(name, {}), ("get_current_time", {})])
+        assert (refused.is_error, good.text) == (True, "noon")
+        refused.text.encode()
+
+
+class Odd(BaseException):
+    """What nobody expects a tool to raise."""
+
+
+async def cancels_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await anyio.lowlevel.checkpoint()
+
+
+def ends(error: BaseException) -> Callable[[], None]:
+    def handler() -> None:
+        raise error
+
+    return handler
+
+
+ENDS = {
+    "base exception": ends(Odd()),
+    "exit": ends(SystemExit(1)),
+    "interrupt": ends(KeyboardInterrupt()),
+    "group": ends(BaseExceptionGroup("", [Odd()])),
+    "cancellation": ends(asyncio.CancelledError()),
+    "its own cancellation": cancels_itself,
+}
+
+
+@pytest.mark.spec("AGT-1", "CALL-3", "SAF-2")
+@pytest.mark.parametrize("handler", ENDS.values(), ids=ENDS)
+async def test_whatever_a_handler_raises_the_calls_beside_it_run_to_their_ends(handler: Callable[[], Any]) -> None:
+    tools, raised = phone(), anyio.Event()
+
+    async def raises() -> None:
+        raised.set()
+        await (handler() or anyio.lowlevel.checkpoint())
+
+    async def patient() -> str:
+        await raised.wait()
+        await anyio.lowlevel.checkpoint()
+        return "finished"
+
+    tools.register("raises", raises, input_schema=NOTHING)
+    tools.register("patient", patient, input_schema=NOTHING)
+    async with Conversation(tools) as conversation:
+        results = await conversation.execute([("patient", {}), ("raises", {}), *load("pdf"), ("pdf_info", {})])
+        assert [result.is_error for result in results] == [False, True, False, False]
+        assert (results[0].text, results[-1].text) == ("finished", "3 pages")
+
+
+@pytest.mark.spec("AGT-1", "SAF-2")
+@pytest.mark.parametrize("by", ["scope", "task"])
+@pytest.mark.parametrize("calls", [1, 2])
+async def test_a_turn_that_is_cancelled_ends_with_all_its_calls(by: str, calls: int) -> None:
+    tools = ToolSet("x")
+    waiting, ended, finished = anyio.Event(), list[str](), list[str]()
+
+    async def wait() -> None:
+        waiting.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("wait")
+
+    tools.register("wait", wait, input_schema=NOTHING)
+    async with Conversation(tools) as conversation:
+
+        async def turn() -> None:
+            await conversation.execute([("wait", {})] * calls)
+            finished.append("turn")
+
+        if by == "scope":
+            async with anyio.create_task_group() as group:
+                group.start_soon(turn)
+                await waiting.wait()
+                group.cancel_scope.cancel()
+        else:
+            task = asyncio.create_task(turn())
+            await waiting.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert (ended, finished) == (["wait"] * calls, [])
