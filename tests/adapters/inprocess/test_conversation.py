@@ -175,7 +175,10 @@ async def test_by_choice_the_error_says_which_group_to_load() -> None:
     async with Conversation(phone(on_hidden="hint")) as conversation:
         (result,) = await conversation.execute([("gmail__search", {})])
         assert result.is_error
-        assert result.text == "Unknown tool: gmail__search (activate the group gmail first)"
+        assert result.text == (
+            "Unknown tool: gmail__search (it needs the group gmail, which is not open: "
+            'call load_tool_group {"group_name": "gmail"} first)'
+        )
 
 
 @pytest.mark.spec("AGT-2", "CALL-1")
