@@ -18,6 +18,8 @@ from toolfold.listing import listed
 from toolfold.names import Spelling
 
 CHARACTERS_PER_TOKEN = 4
+ANSWER_TOKENS = 8_000
+"""How long an answer of the library itself may be unless its author says otherwise (SPEC CTL-4)."""
 
 
 def approximate_tokens(value: Any) -> int:

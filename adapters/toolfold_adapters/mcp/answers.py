@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from toolfold import ConfigError, Page, Session, Spec, ToolResult, WireNames
 from toolfold.catalog import Kind
 from toolfold.control import ERROR_META
 
-from ..tokens import CHARACTERS_PER_TOKEN
+from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN
 from .describe import Described, describe, names
 from .render import Renderer
 from .through import HANDLE, HANDLE_META
@@ -25,7 +25,6 @@ CHANGE_META = "dev.toolfold/change"
 """In the `_meta` of an answer of a control tool: what it changed, as data."""
 
 AnswerForm = Literal["auto", "definitions", "names"]
-TOKENS = 8_000
 LEAST_TOKENS = 1_200
 """The smallest budget: it leaves some room beside the longest handle that is accepted, and the sentence about it."""
 
@@ -44,7 +43,7 @@ class AnswerOptions:
     """
 
     form: AnswerForm = "auto"
-    tokens: int = field(default=TOKENS)
+    tokens: int = ANSWER_TOKENS
 
     def __attrs_post_init__(self) -> None:
         if self.form not in get_args(AnswerForm):
@@ -169,7 +168,7 @@ class Answers:
         told = tell(tools, room - len(text("."))) if tools else ""
         whole = text(told)
         if told not in whole:  # an author's words may leave the tools out, but then nothing else tells of them
-            whole = f"{whole}\n{told}"
+            whole = f"{whole}\n{told}".lstrip("\n")
         if tools and len(whole) > room:
             told = tell(tools, 0)
             whole = f"{_cut(text('…'), room - len(told) - 1)}\n{told}"

@@ -20,7 +20,8 @@ from toolfold.catalog import Kind
 from toolfold.names import WIRE_LENGTH, WIRE_SEPARATOR
 from toolfold.observe import Event, ListsAnnounced
 
-from .answers import TOKENS, AnswerForm, AnswerOptions
+from ..tokens import ANSWER_TOKENS
+from .answers import AnswerForm, AnswerOptions
 from .disclose import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams, declares, require
 from .handles import KeptSessions, SignedHandles, Stale, StoredHandles, end, end_surplus, keys_of
 from .instructions import instructions as told
@@ -72,7 +73,7 @@ def build_server(
     stale_handles: Stale = "normalise",
     max_handles: int = 10_000,
     answers: AnswerForm = "auto",
-    answer_tokens: int = TOKENS,
+    answer_tokens: int = ANSWER_TOKENS,
 ) -> Server[TaskGroup]:
     """Return a low-level MCP server that delivers `tools` to clients of both eras.
 
