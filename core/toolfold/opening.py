@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 
 from .catalog import Spec, bits
-from .dispatch import Spelling
-from .names import SEPARATOR, canonical_key
+from .names import SEPARATOR, Spelling, canonical_key
 from .visibility import View, anchors, available
 
 

@@ -13,10 +13,11 @@ from weakref import WeakKeyDictionary
 
 from .catalog import Catalog, Profile, Spec
 from .control import ControlStyle, Loader
-from .dispatch import Spelling, ToolResult
+from .dispatch import ToolResult
 from .draft import Draft
 from .errors import ConfigError
 from .listing import GroupInfo, Page
+from .names import Spelling
 from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
 from .opening import needed, topmost_inactive
 from .persist import read

@@ -150,7 +150,7 @@ class Answers:
         return _of_text(result, _cut(result.text, self._room), {ERROR_META: about} if about else {})
 
     def _described(self, specs: Iterable[Spec]) -> list[Described]:
-        """Return those tools that clients of this delivery can be shown."""
+        """Return those tools that clients of this delivery can be shown, in the order of their lists."""
         found: list[Described] = []
         for spec in specs:
             if spec not in self._known:
@@ -158,7 +158,7 @@ class Answers:
                 self._known[spec] = None if definition is None else Described.of(definition)
             if (described := self._known[spec]) is not None:
                 found.append(described)
-        return found
+        return sorted(found, key=lambda described: described.name)
 
     def _text(self, text: Callable[[str], str], tools: Sequence[Described], guide: str, *, short: bool = False) -> str:
         """Return a text about tools, within the budget."""

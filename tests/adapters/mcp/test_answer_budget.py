@@ -63,7 +63,7 @@ class Made:
                 flat=True,
             )
         for number in range(self.displaced):
-            path = f"{'other' * 12}{number:04}"
+            path = f"{'other' * 9}{number:04}"
             tools.register_group(path)
             tools.register_exclusion("g", path)
         return tools
@@ -93,7 +93,7 @@ CATALOGS = st.builds(
 
 async def answers(made: Made, era: str, **options: Any) -> list[Any]:
     """Return what opening the group is answered, at first and once it is open already."""
-    active = ["other" * 12 + f"{number:04}" for number in range(made.displaced)]
+    active = ["other" * 9 + f"{number:04}" for number in range(made.displaced)]
     server = build_server(made.tool_set(), answer_tokens=BUDGET, active=active, separator=".", **options)
     name, arguments = ("g.activate", {}) if made.loaded is None else ("open", {"group": "g"})
     async with Client(server, mode=era) as client:
