@@ -19,6 +19,8 @@ from toolfold.names import Spelling
 from toolfold.visibility import never_listed
 
 CHARACTERS_PER_TOKEN = 4
+ANSWER_TOKENS = 8_000
+"""How long an answer of the library itself may be unless its author says otherwise (SPEC CTL-4)."""
 
 
 def approximate_tokens(value: Any) -> int:

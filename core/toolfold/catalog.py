@@ -242,6 +242,11 @@ class Catalog:
         """All tools by full name, control tools included."""
         return self.shelves["tool"].by_name
 
+    @cached_property
+    def loader(self) -> Spec | None:
+        """The tool that opens groups by name, if there is one (SPEC CTL-3)."""
+        return next((spec for spec in self.tools.values() if spec.control and spec.control[0] == "load"), None)
+
     def number(self, path: str) -> int:
         """Return the number of a group, or raise `GroupNotFound` with near matches (SPEC ACT-1, ERR-2)."""
         number = self.index.get(path)

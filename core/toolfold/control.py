@@ -6,14 +6,15 @@ They are ordinary specs with visibility rules and handlers of their own. What a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from string import Formatter
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, field, frozen
 
 from .catalog import Catalog, GroupSpec, Role, Spec
-from .dispatch import Context, ToolResult
+from .dispatch import AboutTools, Context, ToolResult, arguments_refused
 from .errors import (
     ConfigError,
     ExclusionConflict,
@@ -29,12 +30,12 @@ from .errors import (
 from .listing import listed
 from .machine import Step
 from .names import check_segment, is_text, qualified_name
+from .opening import opener
 from .schema import NO_ARGUMENTS, Arguments
 from .visibility import Always, Group, Not, Visibility, groups_of
 
 if TYPE_CHECKING:
     from .observe import Change
-    from .session import Session
 
 ControlName = Literal["per_group", "none", "load_tool_group", "expand_tools"]
 ControlVisibility = Literal["always", "relevant"]
@@ -64,14 +65,18 @@ def _check_template(_: object, attribute: Any, template: Any) -> None:
     except (LookupError, ValueError, AttributeError, TypeError) as error:
         known = "{group}, {title}, {count}, {tools}, {groups} and {argument}"
         raise ConfigError(f"A loader's text {attribute.name!r} may mention {known}, and is {template!r}.") from error
+    tools = [(form, conversion) for _, name, form, conversion in Formatter().parse(template) if name == "tools"]
+    if tools not in ([], [("", None)]):
+        raise ConfigError(f"A loader's text {attribute.name!r} may mention {{tools}} once, as it is: {template!r}.")
 
 
 @frozen(kw_only=True)
 class LoaderTexts:
     """What a loader answers, as templates for `str.format` (SPEC CTL-3, GRP-3).
 
-    A template may mention `{group}` (its path), `{title}` (the name that people see), `{tools}` (a line for each tool
-    that can be called now), `{count}` (how many), `{groups}` (all that the loader can open) and `{argument}`.
+    A template may mention `{group}` (its path), `{title}` (the name that people see), `{tools}` (what can be called
+    now, a line for each tool; over MCP, with its input schema), `{count}` (how many tools), `{groups}` (all that the
+    loader can open) and `{argument}`. Over MCP the tools stand at the end of a text that does not mention them.
 
     Args:
         loaded: The group is open now.
@@ -82,7 +87,7 @@ class LoaderTexts:
         empty: The group has no tools, so it was not opened; `None` to open it all the same.
 
     Raises:
-        ConfigError: A template mentions something else.
+        ConfigError: A template mentions something else, or `{tools}` more than once.
     """
 
     loaded: str = field(validator=_check_template)
@@ -131,7 +136,8 @@ class Loader:
         try:
             self._accepted.check(name, arguments)
         except InvalidArguments as error:
-            return _error("missing_parameter" if path is None else "invalid_parameter", str(error))
+            kind = "missing_parameter" if path is None else "invalid_parameter"
+            return evolve(arguments_refused(catalog.tools[self.name], error), structured={"error_type": kind})
         return self._unusable(str(path), catalog)
 
     def refusals(self, path: str, title: str, groups: str) -> tuple[str, ...]:
@@ -250,64 +256,68 @@ async def open_group(context: Context, path: str, texts: LoaderTexts | None = No
     try:
         change = await session.transition(activate=[path], view=context.view)
     except REFUSALS as error:
-        return refusal(error)
+        return refusal(error, context)
     after = listed(context.view.of(session.snapshot), "tool")
     if change:
         new = [spec for spec in after if spec.name not in before]
     else:
         new = [spec for spec in after if spec.group == path and not spec.control]
-    lines = [line_of(context.spell(spec.name), spec.description) for spec in new]
-    if texts is None:
-        text = _opened(path, change, lines)
-    else:
-        text = _loaded(texts, context.snapshot.catalog.group(path), change, lines)
-    return _answer(session, path, change, text, [context.spell(spec.name) for spec in new])
+    text: Callable[[str], str] = partial(_opened, path, change)
+    if texts is not None:
+        text = partial(_loaded, texts, context.snapshot.catalog.group(path), change, len(new))
+    return _answer(context, path, change, text, new)
 
 
-def _opened(path: str, change: Change, lines: list[str]) -> str:
+def _opened(path: str, change: Change, tools: str) -> str:
     parts = [f"Group {path} is open." if change else f"Group {path} was open already."]
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
-    parts.append("You can now call:" if lines else "It adds no tools to the list.")
-    return "\n".join([" ".join(parts), *lines])
+    parts.append(f"You can now call:\n{tools}" if tools else "It adds no tools to the list.")
+    return " ".join(parts)
 
 
-def _loaded(texts: LoaderTexts, group: GroupSpec, change: Change, lines: list[str]) -> str:
-    template = texts.again if not change else texts.loaded if lines else texts.nothing
-    tools = "\n".join(lines)
-    text = _filled(template, group=group.path, title=group.display_name, count=len(lines), tools=tools).strip()
+def _loaded(texts: LoaderTexts, group: GroupSpec, change: Change, count: int, tools: str) -> str:
+    template = texts.again if not change else texts.loaded if tools else texts.nothing
+    text = _filled(template, group=group.path, title=group.display_name, count=count, tools=tools).strip()
     return f"{text}\nClosed to make room: {', '.join(change.deactivated)}." if change.deactivated else text
 
 
 async def close_group(context: Context, path: str) -> ToolResult:
     """Deactivate a group and return what the model is told about it (SPEC CTL-4, CTL-5)."""
-    session = context.session
     try:
-        change = await session.transition(deactivate=[path], view=context.view)
+        change = await context.session.transition(deactivate=[path], view=context.view)
     except REFUSALS as error:
-        return refusal(error)
+        return refusal(error, context)
     also = [name for name in change.deactivated if name != path]
     text = f"Group {path} is closed." if change else f"Group {path} was closed already."
     if also:
         text += f" Closed with it: {', '.join(also)}."
-    return _answer(session, path, change, text, [])
+    return _answer(context, path, change, lambda _: text, ())
 
 
-def refusal(error: ToolfoldError) -> ToolResult:
+def refusal(error: ToolfoldError, context: Context) -> ToolResult:
     """Return the tool result that tells the model why a group stays as it is, and what to do (SPEC CTL-5).
 
     Programs find the error's name, and what it names, in `meta`.
     """
+    how = None
     about: dict[str, str] = {"error": type(error).__name__}
     if isinstance(error, ParentInactive):
         about["missing"] = error.parent
+        view = context.view.of(context.session.snapshot)
+        how = opener(error.parent, view, context.spell) or f"it needs the group {error.parent}, which is not open"
     if isinstance(error, HookFailed):
         about |= {"group": error.group, "phase": error.phase}
-    return evolve(ToolResult.of_text(refused(error), is_error=True), meta={ERROR_META: about})
+    return evolve(ToolResult.of_text(refused(error, how), is_error=True), meta={ERROR_META: about})
 
 
-def refused(error: ToolfoldError) -> str:
-    """Return in words why a group stays as it is, and what to do (SPEC CTL-5)."""
+def refused(error: ToolfoldError, how: str | None = None) -> str:
+    """Return in words why a group stays as it is, and what to do (SPEC CTL-5).
+
+    `how` says what opens the ancestor that is inactive.
+    """
+    if isinstance(error, ParentInactive) and how is not None:
+        return f"Group {error.group!r} can't be activated yet: {how}."
     if not isinstance(error, HookFailed):
         return str(error)
     reason = f" Reason: {error.__cause__}" if isinstance(error.__cause__, ToolError) else ""
@@ -332,16 +342,18 @@ def line_of(name: str, description: str) -> str:
     return f"- {name}: {' '.join(description.split())}" if description else f"- {name}"
 
 
-def _answer(session: Session, path: str, change: Any, text: str, tools: list[str]) -> ToolResult:
-    displaced = [name for name in change.deactivated if name != path]
+def _answer(
+    context: Context, path: str, change: Change, text: Callable[[str], str], tools: Sequence[Spec]
+) -> ToolResult:
     structured = {
         "group": path,
         "changed": bool(change),
-        "active": list(session.active),
-        "displaced": displaced,
-        "tools": tools,
+        "active": list(context.session.active),
+        "displaced": [name for name in change.deactivated if name != path],
+        "tools": [context.spell(spec.name) for spec in tools],
     }
-    return ToolResult.of_text(text, structured)
+    lines = "\n".join(line_of(context.spell(spec.name), spec.description) for spec in tools)
+    return evolve(ToolResult.of_text(text(lines), structured), about=AboutTools(tuple(tools), text))
 
 
 def _activator(group: GroupSpec, relevant_only: bool) -> Spec:

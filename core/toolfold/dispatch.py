@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from .catalog import Handler, Spec
@@ -57,11 +57,25 @@ class InputRequired:
         return {"resultType": "input_required", **asked, **state}
 
 
+@frozen(eq=False)
+class AboutTools:
+    """What the text of a result says about tools, for adapters that describe tools in their own form.
+
+    Attributes:
+        tools: The tools: those that can be called now (SPEC CTL-4), or the one whose arguments were refused (CALL-2).
+        text: Returns the text with a given description of the tools in it; `""` stands for none.
+    """
+
+    tools: tuple[Spec, ...]
+    text: Callable[[str], str]
+
+
 @frozen
 class ToolResult:
     """The answer to a call: content blocks for the model, structured content for programs, whether it is an error.
 
-    With `needs` it is no answer yet: the caller has to supply something and to call again.
+    With `needs` it is no answer yet: the caller has to supply something and to call again. `about` is set where the
+    library itself speaks of tools: when a group was opened or closed, and when arguments were refused.
     """
 
     content: tuple[Mapping[str, Any], ...] = field(default=(), converter=_blocks)
@@ -69,6 +83,7 @@ class ToolResult:
     is_error: bool = False
     meta: Mapping[str, Any] | None = None
     needs: InputRequired | None = None
+    about: AboutTools | None = field(default=None, eq=False, repr=False)
 
     @classmethod
     def of_text(cls, text: str, structured: Any = None, *, is_error: bool = False) -> ToolResult:
@@ -230,7 +245,7 @@ async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context)
         if spec.arguments is not None:
             values = spec.arguments.check(name, values)
     except InvalidArguments as error:
-        return ToolResult.of_text(str(error), is_error=True)
+        return arguments_refused(spec, error)
     try:
         return to_result(await spec.handler(values, context))
     except ProtocolError:
@@ -253,6 +268,15 @@ def internal_error(name: str) -> ToolResult:
     return ToolResult.of_text(
         f"{name} failed with an internal error; its operator can find it in the log.", is_error=True
     )
+
+
+def arguments_refused(spec: Spec, error: InvalidArguments) -> ToolResult:
+    """Return the result that names the places of wrong arguments, and what is expected there (SPEC CALL-2)."""
+
+    def text(schema: str) -> str:
+        return f"{error}\n{schema}" if schema else str(error)
+
+    return evolve(ToolResult.of_text(text(""), is_error=True), about=AboutTools((spec,), text))
 
 
 def to_result(value: Any, *, structured: bool = False) -> ToolResult:

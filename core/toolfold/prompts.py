@@ -26,7 +26,7 @@ def prompt_section(of: ToolSet | Session, *, spell: Spelling = str) -> str:
         spell: Gives tools' names as the model knows them.
     """
     catalog = of.catalog
-    loader = next((spec.name for spec in catalog.tools.values() if spec.control and spec.control[0] == "load"), None)
+    loader = catalog.loader.name if catalog.loader else None
     openers = {group.path: loader or f"{group.path}{SEPARATOR}activate" for group in catalog.groups if group.controls}
     usable = [path for path, opener in openers.items() if opener in catalog.tools]
     if not usable:

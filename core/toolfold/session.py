@@ -290,7 +290,7 @@ class Session:
             ProtocolError: The handler asked for an error of the protocol.
         """
         with self._tools.observers.requested(self.id, "tool", name):
-            spec, view = self._find("tool", name, view)
+            spec, view = self._find("tool", name, spell, view)
             context = Context(self, name, view, request, spell, progress or no_progress)
             result = await dispatch.run(narrowed(spec, view), arguments, context)
             self._tools.observers.answered(self.id, result.is_error)
@@ -300,20 +300,29 @@ class Session:
             return result
 
     async def fetch(
-        self, kind: Kind, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None
+        self,
+        kind: Kind,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        request: Any = None,
+        spell: Spelling = str,
     ) -> Any:
         """Return what the handler of a prompt, resource or resource template answers (SPEC REG-9).
+
+        `spell` gives tools' names as the caller knows them.
 
         Raises:
             ToolNotFound: It is unknown or not available.
             InvalidArguments: The arguments do not fit.
         """
         with self._tools.observers.requested(self.id, kind, name):
-            spec, view = self._find(kind, name)
-            return await self._answer(spec, arguments, view, request)
+            spec, view = self._find(kind, name, spell)
+            return await self._answer(spec, arguments, Context(self, spec.name, view, request, spell))
 
-    async def read(self, uri: str, request: Any = None) -> Any:
+    async def read(self, uri: str, request: Any = None, spell: Spelling = str) -> Any:
         """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
+
+        `spell` gives tools' names as the caller knows them.
 
         Raises `ToolNotFound` if no available resource has that URI.
         """
@@ -321,22 +330,15 @@ class Session:
             self._check_open()
             self._tools.pool.touch(self)
             view = self.view()
-            shelves = view.snapshot.catalog.shelves
-            resource = shelves["resource"].by_name.get(uri)
-            if resource is not None and available(resource, view):
-                found: tuple[Spec, dict[str, str]] | None = (resource, {})
-            else:
-                templates = shelves["resource_template"].by_name.values()
-                found = match([one for one in templates if available(one, view)], uri)
-            if found is None:
-                raise ToolNotFound(uri, self._tools.hint(resource, view), "resource")
-            spec, arguments = found
-            answer = await self._answer(spec, arguments, view, request)
+            spec, arguments = self._resource(uri, view, spell)
+            answer = await self._answer(spec, arguments, Context(self, spec.name, view, request, spell))
             return dispatch.to_contents(uri, spec.definition.get("mimeType"), answer)
 
-    async def get_prompt(self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None) -> Any:
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None, spell: Spelling = str
+    ) -> Any:
         """Return the messages of a prompt, in the form of the MCP specification (SPEC REG-9); raises as `fetch`."""
-        return dispatch.to_prompt(await self.fetch("prompt", name, arguments, request))
+        return dispatch.to_prompt(await self.fetch("prompt", name, arguments, request, spell))
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
@@ -438,21 +440,34 @@ class Session:
         if self._status != "open":
             raise SessionClosed(self.id)
 
-    def _find(self, kind: Kind, name: str, view: View | None = None) -> tuple[Spec, View]:
+    def _find(self, kind: Kind, name: str, spell: Spelling, view: View | None = None) -> tuple[Spec, View]:
         """Return what is called by that name, and the view in which it is available (SPEC CALL-4)."""
         self._check_open()
         self._tools.pool.touch(self)
         view = view or self.view()
         spec = view.snapshot.catalog.shelves[kind].by_name.get(name)
         if spec is None or not available(spec, view):
-            raise ToolNotFound(name, self._tools.hint(spec, view), kind.replace("_", " "))
+            raise ToolNotFound(name, self._tools.hint(spec, view, spell), kind.replace("_", " "))
         return spec, view
 
-    async def _answer(self, spec: Spec, arguments: Mapping[str, Any] | None, view: View, request: Any) -> Any:
+    def _resource(self, uri: str, view: View, spell: Spelling) -> tuple[Spec, Mapping[str, str]]:
+        """Return the resource that is available at a URI, or a template with the values of its variables."""
+        shelves = view.snapshot.catalog.shelves
+        resource = shelves["resource"].by_name.get(uri)
+        if resource is not None and available(resource, view):
+            return resource, {}
+        templates = shelves["resource_template"].by_name.values()
+        if found := match([one for one in templates if available(one, view)], uri):
+            return found
+        closed = match(templates, uri)
+        missed = resource or (closed and closed[0])
+        raise ToolNotFound(uri, self._tools.hint(missed, view, spell), "resource")
+
+    async def _answer(self, spec: Spec, arguments: Mapping[str, Any] | None, context: Context) -> Any:
         values = dispatch.as_object(spec.name, arguments)
         if spec.arguments is not None:
             values = spec.arguments.check(spec.name, values)
-        return await spec.handler(values, Context(self, spec.name, view, request))
+        return await spec.handler(values, context)
 
     def _end(self) -> Plan:
         snapshot = self.snapshot

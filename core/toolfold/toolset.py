@@ -18,14 +18,15 @@ from .dispatch import ToolResult
 from .draft import Draft
 from .errors import ConfigError
 from .listing import GroupInfo, Page
-from .names import canonical_key
+from .names import Spelling
 from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
+from .opening import needed, topmost_inactive
 from .persist import read
 from .pool import SessionPool
 from .registration import Registration
 from .session import Session
 from .snapshot import Snapshot
-from .visibility import StateReader, View, anchors
+from .visibility import StateReader, View
 
 
 class ToolSet(Registration):
@@ -36,7 +37,8 @@ class ToolSet(Registration):
         control: How groups are opened: `"per_group"`, `"none"`, `"load_tool_group"`, `"expand_tools"`, or a `Loader`.
         control_visibility: `"always"`, or `"relevant"` to list a control tool only while it can do something.
         page_size: The greatest number of items in a page of a list; `None` for one page.
-        on_hidden: `"opaque"`, or `"hint"` to name the group to activate when a tool of an inactive group is called.
+        on_hidden: `"opaque"`, or `"hint"` to name the group to open first, and what opens it, when something of an
+            inactive group is asked for (SPEC CALL-1).
         state: Supplies `view.state` to predicates and counts; called at most once for each request (SPEC MOD-3).
         max_active: The greatest number of active groups in a session (SPEC ACT-10).
         evict: `"oldest"` to make room for a new group by closing the longest-active one; `None` to refuse.
@@ -106,14 +108,12 @@ class ToolSet(Registration):
         """Return a view of a snapshot for one request (SPEC VIS-3)."""
         return View(snapshot, self._state, self._report)
 
-    def hint(self, spec: Spec | None, view: View) -> str | None:
-        """Return what to activate for a tool that is not available, where hints are on (SPEC CALL-1)."""
+    def hint(self, spec: Spec | None, view: View, spell: Spelling) -> str | None:
+        """Return which group to open first for what is not available, and how, where hints are on (SPEC CALL-1)."""
         if self._on_hidden != "hint" or spec is None:
             return None
-        missing = sorted((path for path in anchors(spec.rule) if not view.is_group_active(path)), key=canonical_key)
-        if not missing or not view.snapshot.catalog.index.keys() >= set(missing):
-            return None  # no group would help, or one that does not exist here (SPEC PRO-1)
-        return f"activate the group {missing[0]} first"
+        path = topmost_inactive(spec, view)
+        return None if path is None else needed(path, view, spell)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""

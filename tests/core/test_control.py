@@ -15,6 +15,7 @@ from toolfold import (
     Visibility,
     success_of,
 )
+from toolfold.control import ERROR_META
 
 
 def answer() -> str:
@@ -248,12 +249,27 @@ def says(result: ToolResult, *parts: str) -> None:
 
 @pytest.mark.spec("CTL-5")
 async def test_a_refusal_is_a_result_that_says_what_to_do() -> None:
-    says(await desk().call_tool("a.x.activate"), "'a.x'", "activate 'a' first")
+    says(await desk().call_tool("a.x.activate"), "'a.x'", "call a.activate first")
     says(await desk(control="expand_tools").call_tool("expand_tools", {"group": "bb"}), "'bb'", "Did you mean 'b'?")
     full = desk(max_active=1)
     await full.activate_group("c")
     says(await full.call_tool("b.activate"), "limit of 1", "deactivate a group", "'b'")
     assert full.default_session.active == ("c",)
+
+
+@pytest.mark.spec("CTL-5", "ACT-2")
+async def test_what_an_inner_group_needs_first_is_said_with_what_opens_it_here() -> None:
+    tools = desk(control="expand_tools")
+    says(await tools.call_tool("expand_tools", {"group": "a.x"}), "'a.x'", 'call expand_tools {"group": "a"} first')
+    tools = desk()
+    tools.register_group("gate", opens_on=success_of("b.t"))
+    tools.register_group("gate.in")
+    says(await tools.call_tool("gate.in.activate"), "'gate.in'", "needs the group gate, which is not open.")
+    await tools.activate_group("b")
+    says(await tools.call_tool("gate.in.activate"), "'gate.in'", "it opens when b.t succeeds.")
+    result = await tools.default_session.call("a.x.activate", spell=str.upper)
+    says(result, "call A.ACTIVATE first")
+    assert (result.meta or {})[ERROR_META] == {"error": "ParentInactive", "missing": "a"}
 
 
 @pytest.mark.spec("CTL-5", "CALL-3")

@@ -368,7 +368,7 @@ async def test_an_inactive_parent_is_named_as_the_one_to_activate_first() -> Non
     assert raised.value.parent == "database"
     refused = await tools.call_tool("database.write.activate")
     assert refused.is_error
-    assert "activate 'database' first" in refused.text
+    assert "call database.activate first" in refused.text
 
 
 @pytest.mark.spec("HOOK-1", "HOOK-2", "HOOK-4")

@@ -173,7 +173,7 @@ async def test_other_refusals_say_what_to_do_as_everywhere() -> None:
     tools.register_group("outer.inner")
     tools.register("deep", answer, group="outer.inner")
     assert "The mailbox is locked." in (await told(tools, group_name="shut"))[0]
-    assert "activate 'outer' first" in (await told(tools, group_name="outer.inner"))[0]
+    assert 'call load_tool_group {"group_name": "outer"} first' in (await told(tools, group_name="outer.inner"))[0]
     await told(tools, group_name="google_gmail")
     assert "limit of 1" in (await told(tools, group_name="outer"))[0]
 
@@ -215,7 +215,9 @@ async def test_every_text_may_mention_whatever_any_may_mention() -> None:
 
 
 @pytest.mark.spec("CTL-3")
-@pytest.mark.parametrize("template", ["{nothing}", "{0}", "{", "{tools.no}", 5])
+@pytest.mark.parametrize(
+    "template", ["{nothing}", "{0}", "{", "{tools.no}", 5, "{tools} {tools}", "{tools!r}", "{tools:.3}"]
+)
 def test_a_text_that_cannot_be_filled_in_is_refused(template: Any) -> None:
     with pytest.raises(ConfigError, match="'again'"):
         LoaderTexts(loaded="", nothing="", again=template)

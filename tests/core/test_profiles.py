@@ -216,6 +216,9 @@ async def test_a_rule_that_names_a_group_outside_is_of_a_group_that_is_never_act
                 await session.call(name)
 
 
+A_FIRST = "it needs the group a, which is not open: call a.activate first"
+
+
 @pytest.mark.spec("PRO-1", "CALL-1")
 async def test_a_hint_names_no_group_outside_of_the_profile() -> None:
     tools = ToolSet("desk", on_hidden="hint")
@@ -232,10 +235,10 @@ async def test_a_hint_names_no_group_outside_of_the_profile() -> None:
                     await session.call(name)
                 hints[name, profile and profile.name] = caught.value.hint
     assert hints == {
-        ("with_a", None): "activate the group a first",
-        ("with_both", None): "activate the group a first",
-        ("with_c", None): "activate the group c first",
-        ("with_a", "p"): "activate the group a first",
+        ("with_a", None): A_FIRST,
+        ("with_both", None): A_FIRST,
+        ("with_c", None): "it needs the group c, which is not open: call c.activate first",
+        ("with_a", "p"): A_FIRST,
         ("with_both", "p"): None,
         ("with_c", "p"): None,
     }

@@ -40,14 +40,14 @@ def register(tools: ToolSet, kind: Kind, **options: Any) -> str:
             return tools.register_resource_template(TEMPLATE, lambda values: values["day"], **options).name
 
 
-async def use(session: Session, kind: Kind, name: str) -> Any:
+async def use(session: Session, kind: Kind, name: str, **options: Any) -> Any:
     match kind:
         case "prompt":
-            return (await session.get_prompt(name))["messages"][0]["content"]["text"]
+            return (await session.get_prompt(name, **options))["messages"][0]["content"]["text"]
         case "resource":
-            return (await session.read(name))["contents"][0]["text"]
+            return (await session.read(name, **options))["contents"][0]["text"]
         case _:
-            return (await session.read("file:///logs/text.txt"))["contents"][0]["text"]
+            return (await session.read("file:///logs/text.txt", **options))["contents"][0]["text"]
 
 
 async def state_of(session: Session, kind: Kind, name: str) -> tuple[bool, bool]:
@@ -102,15 +102,23 @@ async def test_what_is_hidden_is_not_listed_and_can_be_used_while_available(kind
 
 @pytest.mark.spec("REG-9", "CALL-1")
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_hint_names_the_group_where_hints_are_on(kind: Kind) -> None:
+async def test_a_hint_names_the_group_and_what_opens_it_where_hints_are_on(kind: Kind) -> None:
     tools = ToolSet("t", on_hidden="hint")
     tools.register_group("g")
     name = register(tools, kind, group="g")
-    if kind == "resource_template":
-        return
     with pytest.raises(ToolNotFound) as caught:
         await use(tools.default_session, kind, name)
-    assert caught.value.hint == "activate the group g first"
+    assert caught.value.hint == "it needs the group g, which is not open: call g.activate first"
+
+
+@pytest.mark.spec("REG-9", "CALL-1")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_hint_calls_tools_as_the_caller_does(kind: Kind) -> None:
+    tools = ToolSet("t", on_hidden="hint")
+    tools.register_group("g")
+    name = register(tools, kind, group="g")
+    with pytest.raises(ToolNotFound, match=r"call G\.ACTIVATE first"):
+        await use(tools.default_session, kind, name, spell=str.upper)
 
 
 @pytest.mark.spec("REG-9", "LST-1", "LST-2")

@@ -10,6 +10,8 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.support import build_server
 from toolfold import Session, ToolNotFound, ToolSet
+from toolfold.control import ERROR_META
+from toolfold_adapters.mcp.answers import CHANGE_META
 from toolfold_adapters.mcp.through import HANDLE_META
 
 CHANGED = "notifications/tools/list_changed"
@@ -17,7 +19,7 @@ UNKNOWN = "unknown tool"
 
 
 class Answer(NamedTuple):
-    """What a client is answered to a call."""
+    """What a client is answered to a call; `structured` is what programs are told, also where it is in `_meta`."""
 
     is_error: bool
     text: str
@@ -88,7 +90,8 @@ class OverMcp(Caller):
             return Answer(True, UNKNOWN)
         self.handle = (result.meta or {}).get(HANDLE_META, self.handle)
         text = "\n".join(getattr(block, "text", "") for block in result.content)
-        return Answer(bool(result.is_error), text, result.structured_content)
+        told = (result.meta or {}).get(ERROR_META if result.is_error else CHANGE_META)
+        return Answer(bool(result.is_error), text, told if told is not None else result.structured_content)
 
 
 Connect = Callable[..., AbstractAsyncContextManager[Caller]]

@@ -16,7 +16,7 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.support import PATIENCE, build_server
+from tests.adapters.mcp.support import PATIENCE, build_server, schemas_in
 from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Answer, Connect, connected
 from tests.examples.hub import AT_FIRST, FILE_TOOLS, GROUPS, Hub, done, open_groups, opened, refused
 from toolfold import Session, ToolSet
@@ -108,7 +108,8 @@ async def test_the_activation_flow_where_clients_have_none(hub: Hub) -> None:
         assert json.dumps(await other.listed()) == json.dumps(first)
         assert client.heard == []
         second = await client.listed()  # 4
-        assert answer.structured["tools"] == [second[name] for name in FILE_TOOLS]
+        assert answer.structured["tools"] == FILE_TOOLS
+        assert list(schemas_in(answer.text).values()) == [second[name]["inputSchema"] for name in FILE_TOOLS]
         await done(client, "file_ops.list_files")  # 5
         through = {"name": "file_ops.list_files", "handle": answer.structured["handle"]}
         assert (await done(other, "call_tool", **through)).text == "[]"
@@ -173,7 +174,7 @@ async def test_hierarchical_groups(hub: Hub, connect: Connect) -> None:
     """Document A, test_hierarchical_groups; error handling, parent inactive: says which to activate first."""
     async with connect(hub.tools) as client:
         told = await refused(client, "database.write.activate")
-        assert told == "Group 'database.write' can't be activated yet: activate 'database' first."
+        assert told == "Group 'database.write' can't be activated yet: call database.activate first."
         assert await open_groups(client) == []
         await opened(client, "database", "database.write")
         assert await open_groups(client) == ["database", "database.write"]

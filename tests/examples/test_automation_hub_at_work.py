@@ -281,7 +281,7 @@ def test_the_demonstration_shows_what_document_a_is_about() -> None:
     assert lines["A closed group"] == "Unknown tool: file_ops.write_file"
     assert lines["Open"] == "hello.txt has 6 characters."
     assert lines["What they serve"] == "Hello."
-    assert "activate 'database' first" in lines["Parents go first"]
+    assert "call database.activate first" in lines["Parents go first"]
     assert "Another client is writing" in lines["A hook that fails"]
     assert "Closed to make room: database.write." in lines["Exclusion"]
     assert lines["A plugin's tool"] == "3"

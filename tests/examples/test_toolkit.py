@@ -17,6 +17,7 @@ from examples.toolkit import build
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of, names_of, target_of
 from tests.examples.callers import UNKNOWN, WAYS, connected, in_process
 from toolfold import ToolSet
+from toolfold_adapters.mcp.through import HANDLE_META
 
 ROOT = Path(__file__).parents[2]
 MODERN = "2026-07-28"
@@ -166,9 +167,9 @@ async def test_the_catalog_tool_answers_for_the_session_of_its_client() -> None:
 @pytest.mark.spec("CAT-2", "DEL-2")
 async def test_the_catalog_tool_answers_for_the_handle_that_it_is_called_under() -> None:
     async with client(MODERN) as one:
-        opened = (await one.call_tool("reports.activate", {})).structured_content
+        opened = await one.call_tool("reports.activate", {})
         asked = {"name": "catalog", "arguments": {"type": "tools", "category": "Admin"}}
-        under = await one.call_tool("call_tool", {**asked, "handle": opened["handle"]})
+        under = await one.call_tool("call_tool", {**asked, "handle": (opened.meta or {})[HANDLE_META]})
         assert [entry["name"] for entry in under.structured_content["tools"]] == ["reports.weekly"]
         without = await one.call_tool("call_tool", asked)
         assert without.structured_content == {"tools": []}

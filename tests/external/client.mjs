@@ -41,7 +41,7 @@ for (const [method, argument] of asked.steps) {
     (result) => (method === "listen" ? {} : { result }),
     ({ code, message }) => ({ error: { code, message } }),
   );
-  handle = outcome.result?.structuredContent?.handle ?? handle;
+  handle = outcome.result?._meta?.["dev.toolfold/handle"] ?? handle;
   steps.push({ ...outcome, progress, heard });
 }
 const capabilities = client.getServerCapabilities();

@@ -19,7 +19,7 @@ import pytest
 from anyio.streams.text import TextReceiveStream
 from mcp import Client
 
-from tests.adapters.mcp.support import client_of, names_of
+from tests.adapters.mcp.support import change_of, client_of, names_of
 from tests.external.support import FOLDER, PACKAGES, ROOT, run
 
 SUITE = str(PACKAGES / "conformance/dist/index.js")
@@ -94,7 +94,7 @@ async def open_groups(client: Client) -> None:
     for path in ("library", "library__loans", "editing", "reading"):
         opened = await client.call_tool(f"{path}__activate", handle)
         assert not opened.is_error
-        handle = {name: given for name, given in opened.structured_content.items() if name == "handle"}
+        handle = {name: given for name, given in change_of(opened).items() if name == "handle"}
 
 
 @pytest.mark.spec("DEL-9", "DEL-1", "DEL-7")

@@ -12,7 +12,8 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
-from tests.adapters.mcp.support import client_of, names_of
+from tests.adapters.mcp.support import change_of, client_of, names_of, schemas_in
+from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.external.support import (
     EVERYTHING,
     GITHUB,
@@ -24,6 +25,7 @@ from tests.external.support import (
     run,
     typescript,
 )
+from toolfold_adapters.mcp.through import HANDLE_META
 
 pytestmark = pytest.mark.usefixtures("node_packages")
 
@@ -256,13 +258,17 @@ async def test_a_modern_client_of_a_real_legacy_server_calls_by_handle_and_is_al
         expected = await definitions(direct)
         first = await definitions(client)
         assert set(first) & set(expected)
-        opened = (await client.call_tool("get__activate")).structured_content
-        assert opened is not None
-        new = {tool["name"]: tool for tool in opened["tools"]}
-        assert new.pop("get__deactivate")
-        for name, definition in new.items():
-            assert definition == without_execution(expected[name])
-        assert set(new) | set(first) > set(expected)
+        answer = await client.call_tool("get__activate")
+        opened = change_of(answer)
+        meta: Any = {HANDLE_META: opened["handle"]}
+        page = await client.list_tools(meta=meta, cache_mode="bypass")
+        under = {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in page.tools}
+        new = set(opened["tools"]) - {"get__deactivate"}
+        for name in new:
+            assert under[name] == without_execution(expected[name])
+            line = f"- {name}: {' '.join(expected[name]['description'].split())}"
+            assert schemas_in(text_of(answer))[line] == expected[name]["inputSchema"]
+        assert new | set(first) > set(expected)
         for tool, arguments in CALLS:
             through = {"handle": opened["handle"], "name": tool, "arguments": arguments}
             result = await outcome(client, "call_tool", through)

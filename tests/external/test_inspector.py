@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.external.support import DESK, PACKAGES, TOOLFOLD, names_in, over_http, run
+from toolfold_adapters.mcp.answers import CHANGE_META
 
 pytestmark = pytest.mark.usefixtures("node_packages")
 
@@ -63,7 +64,7 @@ async def test_a_handle_from_one_command_of_the_inspector_is_good_in_the_next(tm
         status, opened = await call(tmp_path, [url], "modern", "database.activate")
         assert status == 0
         query = {"name": "database.query", "arguments": {"sql": "select 1"}}
-        handle = opened["structuredContent"]["handle"]
+        handle = opened["_meta"][CHANGE_META]["handle"]
         status, used = await call(tmp_path, [url], "modern", "call_tool", handle=handle, **query)
         assert (status, used["structuredContent"]) == (0, {"ran": "select 1"})
         status, _ = await call(tmp_path, [url], "modern", "call_tool", **query)

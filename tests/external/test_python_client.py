@@ -11,7 +11,7 @@ from mcp import Client, MCPError
 from mcp_types import INVALID_PARAMS
 
 from tests.adapters.mcp.desk import make_desk
-from tests.adapters.mcp.support import build_server, client_of, names_of
+from tests.adapters.mcp.support import build_server, change_of, client_of, names_of
 from tests.external.support import DESK, definitions, served
 
 TRANSPORTS = ["memory", "stdio", "http"]
@@ -87,9 +87,8 @@ async def test_a_modern_client_is_always_listed_the_same_and_calls_by_handle(tra
             for name in ("ping", "open_database", "mode_a.activate", "database.deactivate"):
                 await client.call_tool(name)
                 assert await definitions(client) == first
-            opened = (await client.call_tool("database.activate")).structured_content
-            assert opened is not None
-            assert [tool["name"] for tool in opened["tools"]] == ["database.query"]
+            opened = change_of(await client.call_tool("database.activate"))
+            assert opened["tools"] == ["database.query"]
             query = {"handle": opened["handle"], "name": "database.query", "arguments": {"sql": "select 1"}}
             assert (await client.call_tool("call_tool", query)).structured_content == {"ran": "select 1"}
             forged = await client.call_tool("call_tool", {**query, "handle": opened["handle"] + "x"})

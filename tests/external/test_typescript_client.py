@@ -8,6 +8,7 @@ import pytest
 from mcp_types import INVALID_PARAMS
 
 from tests.external.support import DESK, names_in, served, typescript
+from toolfold_adapters.mcp.answers import CHANGE_META
 
 pytestmark = pytest.mark.usefixtures("node_packages")
 
@@ -78,7 +79,8 @@ async def test_a_modern_client_is_always_listed_the_same_and_calls_by_handle(tra
     listening, first, opened, second, used, third, ping, refused = said["steps"]
     assert "error" not in listening
     assert first["result"]["tools"] == second["result"]["tools"] == third["result"]["tools"]
-    assert [tool["name"] for tool in opened["result"]["structuredContent"]["tools"]] == ["database.query"]
+    assert opened["result"]["_meta"][CHANGE_META]["tools"] == ["database.query"]
+    assert "structuredContent" not in opened["result"]
     assert used["result"]["structuredContent"] == {"ran": "select 1"}
     assert ping["result"]["content"] == [{"type": "text", "text": "pong"}]
     assert refused["error"]["code"] == INVALID_PARAMS

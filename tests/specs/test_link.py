@@ -209,7 +209,7 @@ def test_requests_of_several_connections_are_under_way_at_once_and_can_be_cancel
         assert pending[0].reply() is None
         opened = pending[1].reply()
         assert opened is not None
-        assert opened.structured["active"] == ["a"]
+        assert opened.change["active"] == ["a"]
         assert one.call_tool("conformance_observe", {"settled": True})["structuredContent"]["parked"] == []
 
 

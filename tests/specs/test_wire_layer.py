@@ -53,6 +53,8 @@ def test_without_a_wire_they_are_left_out() -> None:
         ("NTF-4", "legacy"),
         ("CTL-4", "legacy"),
         ("CTL-4 text", "modern"),
+        ("CTL-4 schemas", "legacy"),
+        ("CTL-4 schemas", "modern"),
         ("CTL-5", "legacy"),
         ("CTL-6", "modern"),
         ("CALL-1", "legacy"),

@@ -13,6 +13,7 @@ from toolfold import ToolSet
 from toolfold.names import WIRE_SEPARATOR
 
 from ..targets import GatewayOptions, Opened, Target, open_target
+from ..tokens import ANSWER_TOKENS
 from .inspection import costs_over_mcp, print_profiles, view_at_start
 from .options import TargetCommand, chosen, examples, paths, run, target_options
 from .output import about, counted
@@ -34,6 +35,8 @@ class Serving:
     profile: str | None
     active: tuple[str, ...]
     separator: str
+    answers: str
+    answer_tokens: int
 
 
 @click.command(
@@ -60,6 +63,22 @@ class Serving:
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and end.")
 @click.option(
     "--separator", default=WIRE_SEPARATOR, show_default=True, help="Stands for the dot in names that clients see."
+)
+@click.option(
+    "--answers",
+    type=click.Choice(["auto", "definitions", "names"]),
+    default="auto",
+    show_default=True,
+    help="Answer the opening of a group with the definitions of its tools, or with names alone; auto: with names where "
+    "the client lists again by itself.",
+)
+@click.option(
+    "--answer-tokens",
+    type=int,
+    default=ANSWER_TOKENS,
+    show_default=True,
+    metavar="N",
+    help="The greatest length of such an answer, in approximate tokens.",
 )
 @click.pass_context
 def serve_target(ctx: click.Context, /, targets: tuple[str, ...], list_profiles: bool, **said: Any) -> None:
@@ -127,6 +146,8 @@ def _for_server(opened: Opened, serving: Serving) -> dict[str, Any]:
         "separator": serving.separator,
         "profile": serving.profile,
         "active": serving.active,
+        "answers": serving.answers,
+        "answer_tokens": serving.answer_tokens,
         "instructions": opened.instructions,
         **({"version": opened.version} if opened.version else {}),
     }

@@ -20,7 +20,8 @@ available = ["*"]
 description = "For a look around"
 
 [options]
-control = "per_group"                   # and control_visibility ("relevant"), max_active, evict, page_size
+control = "per_group"                   # and control_visibility ("relevant"), on_hidden ("hint"), max_active, evict,
+                                        # page_size
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ class OptionsConfig(_Table):
 
     control: str = "per_group"
     control_visibility: str = "relevant"
+    on_hidden: Literal["opaque", "hint"] = "hint"
     max_active: Annotated[int, Field(strict=True)] | None = None
     evict: Literal["oldest"] | None = None
     page_size: Annotated[int, Field(strict=True)] | None = None

@@ -232,13 +232,6 @@ class Conversation:
     ) -> None:
         await self.close()
 
-    if not TYPE_CHECKING:  # type checkers know it already
-
-        def __enter__(self) -> NoReturn:
-            raise TypeError("Use `async with`; in code without an event loop, use BlockingConversation.")
-
-        def __exit__(self, *_: object) -> None: ...
-
     # -- what the model is given --------------------------------------------------------------------------------------
 
     @property

@@ -69,13 +69,14 @@ def _refused_steps(call: Call, catalog: Catalog) -> Iterator[str]:
 
 @cache
 def _refused_by_groups() -> tuple[str, ...]:
-    errors = (ParentInactive(_ANY, _ANY), QuotaExceeded(_ANY, cast("Any", _ANY), _ANY), ReentrantTransition(_ANY))
+    errors = (QuotaExceeded(_ANY, cast("Any", _ANY), _ANY), ReentrantTransition(_ANY))
     open_ended = [
         str(GroupNotFound(_ANY)),
         *(refused(HookFailed(_ANY, phase)) for phase in ("on_activate", "on_deactivate")),
     ]
     # what follows the name depends there on the groups that there are, and on the reason
-    return *map(refused, errors), *(text[: text.rindex(_ANY) + 1] for text in open_ended)
+    locked = refused(ParentInactive(_ANY, _ANY), _ANY)
+    return locked, *map(refused, errors), *(text[: text.rindex(_ANY) + 1] for text in open_ended)
 
 
 def _reads_as(text: str, made: str) -> bool:

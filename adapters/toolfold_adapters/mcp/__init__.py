@@ -3,6 +3,7 @@
     server.py    `build_server`: a server for both eras      serve.py    `serve`: stdio and streamable HTTP
     legacy.py    sessions of the era up to 2025-11-25        modern.py   requests of 2026-07-28
     notify.py    what a connection is told, and when         render.py   definitions, results and errors on the wire
+    answers.py   what opening made callable, in words     describe.py  tools in a text, within a budget
     following.py a client that carries the handle along
 
 `legacy` and `modern` have the same verbs: `list`, `call`, `prompt`, `read`. Each finds the snapshot that its request is

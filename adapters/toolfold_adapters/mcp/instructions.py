@@ -17,7 +17,7 @@ def instructions(given: str | None, catalog: Catalog, wire: WireNames, through: 
         through: The tool that calls other tools, if there is one; without, the client's list itself changes.
         modern: Whether the client is of the modern era.
     """
-    loader = next((spec.name for spec in catalog.tools.values() if spec.control and spec.control[0] == "load"), None)
+    loader = catalog.loader.name if catalog.loader else None
     activators = {spec.control[1] for spec in catalog.tools.values() if spec.control and spec.control[0] == "activate"}
     groups = [group for group in catalog.groups if group.path in activators or (loader and group.controls)]
     if not groups:

@@ -18,6 +18,7 @@ from toolfold import InvalidArguments, Session, ToolNotFound, ToolResult, ToolSe
 from toolfold.catalog import Kind
 
 from ..sdk import connection_of
+from .answers import AnswerOptions, SessionAnswers
 from .notify import Notifier
 from .render import Renderer, unknown
 from .selection import UNUSABLE, Selection, refusal, selected
@@ -66,20 +67,24 @@ class SessionDelivery:
         wire: The names that clients see.
         built: What the server was built to begin with; an HTTP request that opens a session may select otherwise.
         through: The tool that calls other tools, for clients that never list again; `None` to do without (SPEC DEL-8).
+        options: How tools are described in answers (SPEC CTL-4).
     """
 
-    def __init__(self, tools: ToolSet, wire: WireNames, built: Selection, through: CallThrough | None) -> None:
+    def __init__(
+        self, tools: ToolSet, wire: WireNames, built: Selection, through: CallThrough | None, options: AnswerOptions
+    ) -> None:
         self._tools = tools
         self._wire = wire
         self._built = built
         self._through = through
         self._renderer = Renderer(wire, modern=False)
+        self._answers = SessionAnswers(self._renderer, options, wire)
 
     async def list(self, server: Server[Any], ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what the session lists."""
         async with self._request(server, ctx) as session:
             extra = (self._through.spec,) if self._through and kind == "tool" and session.catalog.groups else ()
-            return self._renderer.page(session.list(kind, cursor, extra, self._wire.to_wire), kind)
+            return self._renderer.page(self._answers.page(session, kind, cursor, extra), kind)
 
     async def call(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers in the session."""
@@ -93,33 +98,24 @@ class SessionDelivery:
     async def prompt(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in the session."""
         async with self._request(server, ctx) as session:
-            return self._renderer.other(await session.get_prompt(name, arguments, ctx))
+            return self._renderer.other(await session.get_prompt(name, arguments, ctx, self._wire.to_wire))
 
     async def read(self, server: Server[Any], ctx: Any, uri: str) -> Any:
         """Return the contents of a resource in the session."""
         async with self._request(server, ctx) as session:
-            return self._renderer.contents(await session.read(uri, ctx))
+            return self._renderer.contents(await session.read(uri, ctx, self._wire.to_wire))
 
     async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
         if self._through is None or name != self._through.name or not session.catalog.groups:
-            return await self._call(ctx, session, name, arguments)
+            return await self._answers.call(session, name, arguments, ctx)
         try:
             asked = self._through.unpack(arguments)
         except InvalidArguments as error:
             return ToolResult.of_text(str(error), is_error=True)
         try:
-            return await self._call(ctx, session, asked.name, asked.arguments)
+            return await self._answers.call(session, asked.name, asked.arguments, ctx, through=True)
         except ToolNotFound as error:
             return ToolResult.of_text(unknown(error, asked.name), is_error=True)
-
-    async def _call(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
-        return await session.call(
-            self._wire.from_wire(name),
-            arguments,
-            progress=ctx.session.report_progress,
-            request=ctx,
-            spell=self._wire.to_wire,
-        )
 
     @asynccontextmanager
     async def _request(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> AsyncGenerator[Session]:

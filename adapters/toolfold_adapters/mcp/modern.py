@@ -7,8 +7,7 @@ definitions of what became available and with a handle, under which `call_tool` 
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,7 +21,6 @@ from toolfold import (
     InvalidArguments,
     Session,
     Snapshot,
-    Spec,
     ToolNotFound,
     ToolResult,
     ToolSet,
@@ -30,7 +28,9 @@ from toolfold import (
 )
 from toolfold.catalog import Kind
 from toolfold.listing import listed, page_of
+from toolfold.visibility import is_hidden
 
+from .answers import AnswerOptions, Answers
 from .handles import SignedHandles, StoredHandles, end
 from .principals import principal_of
 from .render import Renderer, unknown
@@ -60,6 +60,7 @@ class HandleDelivery:
         stored: Makes handles for catalogs with hooks.
         starts: Sets up what selections begin with.
         through: The tool that calls other tools.
+        options: How tools are described in answers (SPEC CTL-4).
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class HandleDelivery:
         stored: StoredHandles,
         starts: Starts,
         through: CallThrough,
+        options: AnswerOptions,
     ) -> None:
         self._tools = tools
         self._wire = wire
@@ -80,6 +82,7 @@ class HandleDelivery:
         self._starts = starts
         self._through = through
         self._renderer = Renderer(wire, modern=True, adjust=with_handle)
+        self._answers = Answers(self._renderer, options)
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of the list that the request is about.
@@ -108,7 +111,7 @@ class HandleDelivery:
             asked = take_handle(catalog.tools.get(self._wire.from_wire(asked.name)), asked)
             asked = asked if asked.handle is not None else evolve(asked, handle=own)
             async with self._state(ctx, selection, asked.handle) as state:
-                result = await self._answer(ctx, asked, state)
+                result = await self._answer(ctx, asked, state, through)
         except STALE as error:
             result = ToolResult.of_text(str(error), is_error=True)
             result = evolve(result, meta={HANDLE_META: NO_HANDLE}) if asked.handle == own else result
@@ -123,12 +126,12 @@ class HandleDelivery:
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt."""
         async with self._readable(ctx) as session:
-            return self._renderer.other(await session.get_prompt(name, arguments, ctx))
+            return self._renderer.other(await session.get_prompt(name, arguments, ctx, self._wire.to_wire))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource."""
         async with self._readable(ctx) as session:
-            contents = await session.read(uri, ctx)
+            contents = await session.read(uri, ctx, self._wire.to_wire)
         return self._renderer.contents(contents)
 
     # -- which state --------------------------------------------------------------------------------------------------
@@ -177,10 +180,10 @@ class HandleDelivery:
 
     # -- the answer ---------------------------------------------------------------------------------------------------
 
-    async def _answer(self, ctx: Any, asked: Asked, state: State) -> ToolResult:
+    async def _answer(self, ctx: Any, asked: Asked, state: State, through: bool) -> ToolResult:
         name = self._wire.from_wire(asked.name)
         session = state.session
-        view = session.view()
+        view, spec = session.view(), session.catalog.tools.get(name)
         result = await session.call(
             name,
             asked.arguments,
@@ -189,16 +192,19 @@ class HandleDelivery:
             spell=self._wire.to_wire,
             view=view,
         )
-        spec = session.catalog.tools.get(name)
         control = spec is not None and spec.control is not None
         changed = session.snapshot.mask != state.before.mask or session.snapshot.facts != state.before.facts
         if not changed and (not control or result.is_error):
-            return result
-        handle, now = await self._handle(ctx, state), listed(session.view(view), "tool")
+            # Without a handle, what is listed is listed to everybody (SPEC DEL-7).
+            own = not through and asked.handle is None
+            return self._answers.of_call(result, spec, lambda one: own and not is_hidden(one, view))
+        handle = await self._handle(ctx, state)
+        guide = f"Handle: {handle}\nGive it as {HANDLE!r} to {self._through.name}, and when you open or close groups."
         if control:
-            return self._told(result, handle, now)
+            return self._answers.of_change(result, handle=handle, guide=guide)
         before = {spec.name for spec in listed(view.of(state.before), "tool")}
-        return self._changed(result, handle, [spec for spec in now if spec.name not in before])
+        new = [spec for spec in listed(session.view(view), "tool") if spec.name not in before]
+        return self._answers.with_news(result, new, handle, guide)
 
     async def _handle(self, ctx: Any, state: State) -> str:
         """Return a handle of the present state; a session that ran hooks is kept for it from now on."""
@@ -211,27 +217,6 @@ class HandleDelivery:
             for session in self._stored.surplus():
                 ctx.lifespan_context.start_soon(end, session)
         return state.stored
-
-    def _told(self, result: ToolResult, handle: str, now: Iterable[Spec]) -> ToolResult:
-        """Return a control tool's answer with the handle and the full definitions of what became available."""
-        told = dict(result.structured or {})
-        new = {self._wire.from_wire(name) for name in told.get("tools", ())}
-        definitions = self._renderer.definitions(spec for spec in now if spec.name in new)
-        guide = f"Handle: {handle}\nGive it as {HANDLE!r} to {self._through.name}, and when you open or close groups."
-        content = [*result.content, *_texts(guide, definitions)]
-        structured = {**told, HANDLE: handle, "tools": definitions}
-        return evolve(result, content=content, structured=structured, meta={**(result.meta or {}), HANDLE_META: handle})
-
-    def _changed(self, result: ToolResult, handle: str, new: Iterable[Spec]) -> ToolResult:
-        """Return the answer of a tool that opened groups or set facts by itself: nothing else would tell of it."""
-        guide = f"More may be available now. Handle: {handle}\nGive it as {HANDLE!r} to {self._through.name}."
-        content = [*result.content, *_texts(guide, self._renderer.definitions(new))]
-        return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
-
-
-def _texts(guide: str, definitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    texts = [guide, json.dumps(definitions, ensure_ascii=False)] if definitions else [guide]
-    return [{"type": "text", "text": text} for text in texts]
 
 
 def _handle_of(ctx: Any) -> str | None:

@@ -19,9 +19,10 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
-from toolfold import Session, ToolResult, ToolSet, WireNames
+from toolfold import Session, ToolSet, WireNames
 from toolfold.catalog import Kind
 
+from .answers import AnswerOptions, SessionAnswers
 from .handles import KeptSessions, end
 from .notify import EVENTS
 from .render import Renderer
@@ -97,44 +98,44 @@ class PrincipalDelivery:
         built: What a caller's session begins with.
         kept: The callers' sessions.
         streams: Where callers listen.
+        options: How tools are described in answers (SPEC CTL-4).
     """
 
-    def __init__(self, tools: ToolSet, wire: WireNames, built: Selection, kept: KeptSessions, streams: Streams) -> None:
+    def __init__(
+        self,
+        tools: ToolSet,
+        wire: WireNames,
+        built: Selection,
+        kept: KeptSessions,
+        streams: Streams,
+        options: AnswerOptions,
+    ) -> None:
         self._tools = tools
         self._wire = wire
         self._built = built
         self._kept = kept
         self._streams = streams
         self._renderer = Renderer(wire, modern=True)
+        self._answers = SessionAnswers(self._renderer, options, wire)
         self._opening: dict[str, anyio.Lock] = {}
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of the caller's list."""
         session = await self._session(ctx)
-        return {
-            **self._renderer.page(session.list(kind, cursor, spell=self._wire.to_wire), kind),
-            "cacheScope": "private",
-        }
+        return {**self._renderer.page(self._answers.page(session, kind, cursor), kind), "cacheScope": "private"}
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers in the caller's session."""
-        session = await self._session(ctx)
-        result: ToolResult = await session.call(
-            self._wire.from_wire(name),
-            arguments,
-            progress=ctx.session.report_progress,
-            request=ctx,
-            spell=self._wire.to_wire,
-        )
-        return self._renderer.result(result)
+        return self._renderer.result(await self._answers.call(await self._session(ctx), name, arguments, ctx))
 
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt in the caller's session."""
-        return self._renderer.other(await (await self._session(ctx)).get_prompt(name, arguments, ctx))
+        session = await self._session(ctx)
+        return self._renderer.other(await session.get_prompt(name, arguments, ctx, self._wire.to_wire))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource in the caller's session."""
-        contents = await (await self._session(ctx)).read(uri, ctx)
+        contents = await (await self._session(ctx)).read(uri, ctx, self._wire.to_wire)
         return self._renderer.contents(contents)
 
     async def _session(self, ctx: Any) -> Session:

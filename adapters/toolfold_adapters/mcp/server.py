@@ -20,6 +20,8 @@ from toolfold.catalog import Kind
 from toolfold.names import WIRE_LENGTH, WIRE_SEPARATOR
 from toolfold.observe import Event, ListsAnnounced
 
+from ..tokens import ANSWER_TOKENS
+from .answers import AnswerForm, AnswerOptions
 from .disclose import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams, declares, require
 from .handles import KeptSessions, SignedHandles, Stale, StoredHandles, end, end_surplus, keys_of
 from .instructions import instructions as told
@@ -70,6 +72,8 @@ def build_server(
     handle_lifetime: float = 3600,
     stale_handles: Stale = "normalise",
     max_handles: int = 10_000,
+    answers: AnswerForm = "auto",
+    answer_tokens: int = ANSWER_TOKENS,
 ) -> Server[TaskGroup]:
     """Return a low-level MCP server that delivers `tools` to clients of both eras.
 
@@ -96,6 +100,12 @@ def build_server(
         handle_lifetime: Seconds for which a handle is accepted; where groups have hooks, after its last use.
         stale_handles: `"normalise"` or `"refuse"` a handle that was made before the groups changed.
         max_handles: The greatest number of sessions kept for handles or callers.
+        answers: How an answer to opening a group describes the tools that can be called now (SPEC CTL-4):
+            `"definitions"` with name, description and input schema, for clients that never list again; `"names"` by
+            name alone; `"auto"` with definitions, except in a session whose client has listed again after an earlier
+            change of its list.
+        answer_tokens: The greatest length of what the library itself answers, in approximate tokens. Beyond it, tools
+            have no schema, then no description, and then only their number is given.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
@@ -103,6 +113,7 @@ def build_server(
     """
     if delivery not in get_args(Delivery):
         raise ConfigError(f'There is no delivery {delivery!r}; use "auto" or "principal".')
+    options = AnswerOptions(form=answers, tokens=answer_tokens)
     wire = WireNames(separator, max_name_length)
     built = Selection(tools.profile(profile), active)
     built.start(tools)
@@ -110,15 +121,15 @@ def build_server(
     starts = Starts(tools, kept)
     streams = Streams(by_caller=delivery == "principal")
     legacy = SessionDelivery(
-        tools, wire, built, CallThrough(call_tool, with_handle=False) if legacy_call_tool else None
+        tools, wire, built, CallThrough(call_tool, with_handle=False) if legacy_call_tool else None, options
     )
     modern: HandleDelivery | PrincipalDelivery
     if delivery == "principal":
-        modern = PrincipalDelivery(tools, wire, built, kept, streams)
+        modern = PrincipalDelivery(tools, wire, built, kept, streams, options)
     else:
         signed = SignedHandles(keys_of(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
         modern = HandleDelivery(
-            tools, wire, built, signed, StoredHandles(kept), starts, CallThrough(call_tool, with_handle=True)
+            tools, wire, built, signed, StoredHandles(kept), starts, CallThrough(call_tool, with_handle=True), options
         )
     disclosure = Disclosure(tools, wire, built)
     # Last of what can fail: a server that is not built must not keep names.

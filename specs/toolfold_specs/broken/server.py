@@ -9,6 +9,7 @@ it changes has a handle of its own, and the state without a handle is the empty 
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from secrets import token_hex
@@ -30,6 +31,7 @@ from .rules import Refused, Session
 
 KitTool = Callable[[Any, Mapping[str, Any]], Awaitable[types.CallToolResult]]
 
+CHANGE = "dev.toolfold/change"
 HANDLE = "dev.toolfold/handle"
 ERROR = "dev.toolfold/error"
 CALL_TOOL = "call_tool"
@@ -161,12 +163,11 @@ class Fixture:
             "changed": changed,
             "active": self.engine.canonical(session.active),
             "displaced": self.engine.canonical(before - set(session.active) - {path}),
-            "tools": [self.definition(name).model_dump(mode="json", by_alias=True, exclude_none=True) for name in new]
-            if self.is_modern(ctx)
-            else new,
+            "tools": new,
         }
-        text = "\n".join([f"{path} is {'changed' if changed else 'as it was'}.", *new])
-        return self.result(text, told, handle=self.new_handle(ctx, session))
+        lines = [f"{name} {json.dumps(self.definition(name).input_schema)}" for name in new]
+        text = "\n".join([f"{path} is {'changed' if changed else 'as it was'}.", *lines])
+        return self.result(text, change=told, handle=self.new_handle(ctx, session))
 
     def new_handle(self, ctx: Any, session: Session) -> str | None:
         """The handle that a modern result carries."""
@@ -181,14 +182,21 @@ class Fixture:
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def result(
-        self, text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False, handle: str | None = None
+        self,
+        text: str,
+        structured: dict[str, Any] | None = None,
+        *,
+        change: dict[str, Any] | None = None,
+        is_error: bool = False,
+        handle: str | None = None,
     ) -> types.CallToolResult:
         """A result of one text."""
+        told = {name: value for name, value in ((CHANGE, change), (HANDLE, handle)) if value is not None}
         return types.CallToolResult(
             content=[types.TextContent(text=text)],
             structured_content=structured,
             is_error=is_error,
-            _meta={HANDLE: handle} if handle else None,
+            _meta=told or None,
         )
 
     def refusal(self, refused: Refused) -> types.CallToolResult:

@@ -176,10 +176,10 @@ class SilentActivators(WireFault):
 
     clauses = ("CTL-4",)
 
-    def result(self, text: str, structured: dict[str, Any] | None = None, **more: Any) -> types.CallToolResult:
+    def result(self, text: str, *rest: Any, change: dict[str, Any] | None = None, **more: Any) -> types.CallToolResult:
         nothing: list[str] = []
-        told = None if structured is None else {**structured, "tools": nothing}
-        return super().result(text.partition("\n")[0], told, **more)
+        told = None if change is None else {**change, "tools": nothing}
+        return super().result(text.partition("\n")[0], *rest, change=told, **more)
 
 
 class BareDefinitions(WireFault):

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 import anyio
 import anyio.lowlevel
@@ -25,6 +25,7 @@ from toolfold.extras import extras_named
 from toolfold_specs.driver import TargetFailed
 
 from .process import Child, Command
+from .protocol import Era
 from .replies import Pending, Reply, TargetNotStarted, WireError
 
 with extras_named():
@@ -36,7 +37,6 @@ with extras_named():
 
 __all__ = ["Command", "Connection", "Era", "Link", "Pending", "Reply", "TargetNotStarted", "WireError"]
 
-Era: TypeAlias = Literal["legacy", "modern"]
 Json: TypeAlias = dict[str, Any]
 
 CHANGED = "notifications/tools/list_changed"

@@ -29,23 +29,24 @@ pages, none of them is.
 `capabilities` names what the server has of `CLAIMED`; the rest follows from the protocol, or can't be had over it. A
 server that names none is judged by its activations, deactivations, lists and notices. What it answers:
 
-- Activating and deactivating: structured content with `changed` and `active` (SPEC CTL-4); without `active` the kit
-  lists tools after each step, and takes a group for active if one of its tools is listed.
+- Activating and deactivating: ``_meta["dev.toolfold/change"]`` with `changed` and `active` (SPEC CTL-4), or structured
+  content with them; without `active` the kit lists tools after each step, and takes a group for active if one of its
+  tools is listed.
 - A refusal is a result with `isError`. With "errors" its ``_meta["dev.toolfold/error"]`` is the error as
   ``{"error": "ParentInactive", "missing": "a"}``: for HookFailed with `group` and `phase`.
 - A tool that is unknown or not available is the error -32602.
 
 Legacy: a session is a connection; a server over stdio is started once for each, so it has one session. Modern: a
-session is the newest handle, from ``_meta["dev.toolfold/handle"]`` of a result or `handle` in its structured content.
+session is the newest handle, from ``_meta["dev.toolfold/handle"]`` of a result or `handle` beside `changed`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from .link import Era
+Era: TypeAlias = Literal["legacy", "modern"]
 
 CONFIGURE: Final = "conformance_configure"
 FACT: Final = "conformance_fact"
@@ -56,6 +57,7 @@ PREFIX: Final = "conformance_"
 
 HANDLE: Final = "handle"
 HANDLE_META: Final = "dev.toolfold/handle"
+CHANGE_META: Final = "dev.toolfold/change"
 ERROR_META: Final = "dev.toolfold/error"
 INVALID_PARAMS: Final = -32602
 

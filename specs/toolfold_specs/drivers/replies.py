@@ -11,6 +11,8 @@ from attrs import field, frozen
 
 from toolfold_specs.driver import TargetFailed
 
+from .protocol import CHANGE_META, HANDLE, HANDLE_META
+
 
 class TargetNotStarted(TargetFailed):
     """The server can't be started or reached, so that nothing can be said about it."""
@@ -36,14 +38,23 @@ class Reply:
     @property
     def structured(self) -> Mapping[str, Any]:
         """The structured content."""
-        found = self.result.get("structuredContent")
-        return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+        return _mapping(self.result.get("structuredContent"))
 
     @property
     def meta(self) -> Mapping[str, Any]:
         """The result's `_meta`."""
-        found = self.result.get("_meta")
-        return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+        return _mapping(self.result.get("_meta"))
+
+    @property
+    def change(self) -> Mapping[str, Any]:
+        """What a control tool says that it changed, in `_meta`, or in the structured content of other servers."""
+        return _mapping(self.meta.get(CHANGE_META)) or self.structured
+
+    @property
+    def handle(self) -> str | None:
+        """The handle that the result gives."""
+        found = self.meta.get(HANDLE_META) or self.change.get(HANDLE)
+        return found if isinstance(found, str) else None
 
     @property
     def text(self) -> str:
@@ -55,6 +66,10 @@ class Reply:
     def is_error(self) -> bool:
         """Whether the tool failed."""
         return bool(self.result.get("isError"))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 class Pending:

@@ -194,8 +194,8 @@ class McpDriver(Driver):
         error, detail = self._refusal(operation, reply)
         if error is not None and self._setup.relevant_controls and self._is_so(operation, session):
             error = None  # there is no tool for what is so already
-        changed = reply.structured.get("changed") if error is None else None
-        told = reply.structured.get("active") if error is None else None
+        changed = reply.change.get("changed") if error is None else None
+        told = reply.change.get("active") if error is None else None
         active = self._active(session) if told is None else canonical(told)
         hooks = self._hooks(session)
         notified = self._notified(session, changed is True)
@@ -222,9 +222,8 @@ class McpDriver(Driver):
         return active is not None and path in self._setup.paths and (path in active) == (operation.verb == "activate")
 
     def _keep_handle(self, session: Session, reply: Reply) -> None:
-        handle = reply.meta.get(HANDLE_META) or reply.structured.get(HANDLE)
-        if self._modern and isinstance(handle, str):
-            session.handle = handle
+        if self._modern and reply.handle is not None:
+            session.handle = reply.handle
 
     # -- lists --------------------------------------------------------------------------------------------------------
 

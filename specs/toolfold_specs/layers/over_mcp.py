@@ -15,6 +15,9 @@ from ..trial import Trial
 
 Json: TypeAlias = dict[str, Any]
 
+OPTIONAL = {"type": "object", "properties": {"fathoms": {"type": "integer"}}}
+"""Arguments that may be left out."""
+
 SETUP = Setup(
     groups=[
         Group("a", "First group"),
@@ -23,7 +26,13 @@ SETUP = Setup(
         Group("d"),
     ],
     exclusions=[("a", "c")],
-    tools=[Tool("root"), Tool("tool", "a"), Tool("tool", "a.b"), Tool("tool", "c"), Tool("tool", "d")],
+    tools=[
+        Tool("root"),
+        Tool("tool", "a", input_schema=OPTIONAL),
+        Tool("tool", "a.b"),
+        Tool("tool", "c"),
+        Tool("tool", "d"),
+    ],
 )
 
 
@@ -113,6 +122,14 @@ class Wire:
         """Return the names on the list."""
         return [str(tool["name"]) for tool in self.tools(meta, on)]
 
+    def untold(self, opened: Reply, names: list[str]) -> dict[str, list[str]]:
+        """Return what the text of an activation leaves out of tools: by name, its own name and those of parameters."""
+        meta = {HANDLE_META: opened.handle} if self.modern and self.trial.can("listing") else None
+        schemas = {tool["name"]: mapping(tool.get("inputSchema")) for tool in self.tools(meta)}
+        told = {name: [name, *mapping(schemas.get(name, {}).get("properties"))] for name in names}
+        left_out = {name: [word for word in words if word not in opened.text] for name, words in told.items()}
+        return {name: words for name, words in left_out.items() if words}
+
     def judge(self, clause: str, holds: bool, message: str, expected: Any = None, got: Any = None) -> bool:
         """Report a violation, or that there is none; return whether there is none."""
         if holds:
@@ -145,12 +162,6 @@ def denied(text: str, tool: str, group: str) -> str:
     A remark in brackets that names its group is left out too: an author may choose to give such a hint (SPEC CALL-1).
     """
     return re.sub(rf" \([^()]*{re.escape(group)}[^()]*\)", "", text.replace(tool, "NAME"))
-
-
-def handle_of(reply: Reply) -> str | None:
-    """Return the handle that an answer gives."""
-    handle = reply.meta.get(HANDLE_META) or reply.structured.get(HANDLE)
-    return handle if isinstance(handle, str) else None
 
 
 def seen(reply: Reply) -> Json:

@@ -14,7 +14,7 @@ from ..driver import Group, Operation, Setup, Tool
 from ..drivers.protocol import INVALID_PARAMS
 from ..drivers.replies import Reply, WireError
 from . import delivery
-from .over_mcp import SETUP, Wire, denied, handle_of, items, mapping, name_in, on, seen
+from .over_mcp import SETUP, Wire, denied, items, mapping, name_in, on, seen
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 UNKNOWN_NAMES = ("no_such_tool", "a.no_such_tool", "", "é")
@@ -38,16 +38,16 @@ def _told(wire: Wire) -> None:
     group, before = wire.group, {*wire.names(), *wire.controls}
     opened = wire.step("activate", group)
     new = wire.tools_of(group) if wire.modern else [name for name in wire.names() if name not in before]
-    silent = [name for name in new if name not in opened.text]
-    wire.judge("CTL-4", not silent, f"the text of an activation does not name {', '.join(silent)}", new, opened.text)
+    untold = wire.untold(opened, new)
+    wire.judge("CTL-4", not untold, "the text of an activation leaves out names or parameters", untold, opened.text)
     _judge_structure(wire, opened, group, True, (group,), (), new)
     if not wire.setup.relevant_controls:  # else there is no tool for what is so already
-        again = wire.step("activate", group, handle_of(opened))
+        again = wire.step("activate", group, opened.handle)
         _judge_structure(wire, again, group, False, (group,), ())
     partners = (one for members in wire.setup.exclusions if group in members for one in members)
     partner = next((one for one in partners if one != group and "." not in one), None)
     if partner is not None:
-        displacing = wire.step("activate", partner, handle_of(opened))
+        displacing = wire.step("activate", partner, opened.handle)
         _judge_structure(wire, displacing, partner, True, (partner,), (group,))
 
 
@@ -60,13 +60,13 @@ def _judge_structure(
     displaced: tuple[str, ...],
     tools: list[str] | None = None,
 ) -> None:
-    """Judge the structured content of a control tool's answer."""
-    told = reply.structured
+    """Judge what a control tool's answer tells programs."""
+    told = reply.change
     right: dict[str, Any] = {"group": group, "changed": changed, "active": [*active], "displaced": [*displaced]}
     got = {name: told.get(name) for name in right}
     if tools is not None:
         right["tools"], got["tools"] = sorted(tools), sorted({*map(name_in, items(told.get("tools")))} - wire.controls)
-    wire.judge("CTL-4", got == right, "the structured content of an answer is not what happened", right, got)
+    wire.judge("CTL-4", got == right, "what an answer tells programs is not what happened", right, got)
 
 
 @on()
@@ -78,7 +78,7 @@ def _refused(wire: Wire) -> None:
     if wire.trial.can("setups", "limits"):
         setup = Setup(groups=SETUP.groups, tools=SETUP.tools, max_active=1)
         wire.trial.driver.configure(setup)
-        handle = handle_of(wire.step("activate", "a"))
+        handle = wire.step("activate", "a").handle
         _judge_refusal(wire, wire.step("activate", "d", handle), "a group beyond the limit")
     if wire.trial.can("setups", "failing hooks"):
         wire.trial.driver.configure(Setup(groups=[Group("a", hooks=["on_activate"])], tools=[Tool("tool", "a")]))

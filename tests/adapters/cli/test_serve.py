@@ -67,6 +67,22 @@ def hang_up(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.spec("CTL-4")
+async def test_how_tools_are_told_in_answers_is_an_option(shop: Path) -> None:
+    said = ("--answers", "names", "--answer-tokens", "2000", "--separator", ".")
+    with anyio.fail_after(SECONDS):
+        async with Client(server("serve", "shop:tools", *said, cwd=shop), mode="legacy") as client:
+            opened = await client.call_tool("orders.activate", {})
+            assert getattr(opened.content[0], "text", "").splitlines()[1:] == ["- orders.place"]
+
+
+@pytest.mark.spec("CTL-4")
+def test_a_budget_for_answers_that_is_too_small_is_refused(shop: Path) -> None:
+    refused = run("serve", "shop:tools", "--answer-tokens", "5", cwd=shop)
+    assert refused.returncode == 1
+    assert "answer_tokens must be at least 1200, not 5." in refused.stderr
+
+
 @pytest.mark.spec("DEL-10")
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_tool_set_is_served_over_stdio_in_either_era(shop: Path, mode: Literal["legacy", "auto"]) -> None:

@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from tests.adapters.gateway.support import opened, proper, raw
-from toolfold import ProtocolError
+from toolfold import ProtocolError, ToolNotFound
+from toolfold_adapters.gateway import GroupConfig, open_gateway
 
 pytestmark = pytest.mark.spec("GWY-1")
 
@@ -43,6 +44,15 @@ async def test_content_of_every_kind_and_all_that_is_beside_it_comes_back_as_it_
     assert given.structured == result["structuredContent"]
     assert given.is_error is True
     assert given.meta == {"example.org/trace": {"id": 7}}
+
+
+@pytest.mark.spec("CALL-1", "GWY-6")
+async def test_a_call_of_a_tool_in_a_closed_group_is_told_what_opens_the_group() -> None:
+    config = raw("plain").model_copy(update={"groups": {"g": GroupConfig(tools=("*",))}})
+    async with open_gateway(config) as tools, tools.open_session() as session:
+        with pytest.raises(ToolNotFound) as refused:
+            await session.call("one")
+        assert refused.value.hint == "it needs the group g, which is not open: call g.activate first"
 
 
 async def test_arguments_arrive_as_they_are() -> None:

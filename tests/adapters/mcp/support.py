@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import httpx2
+import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import Client, StdioServerParameters
 from mcp.client import IncomingMessage
@@ -18,6 +19,7 @@ from mcp.server import Server
 
 from toolfold import ToolSet
 from toolfold_adapters import mcp
+from toolfold_adapters.mcp.answers import CHANGE_META
 
 DESK = Path(__file__).with_name("desk.py")
 CHANGED = "notifications/tools/list_changed"
@@ -59,6 +61,26 @@ class Listener:
         """Give the stream back."""
         self._send.close()
         self._receive.close()
+
+
+def change_of(result: types.CallToolResult) -> dict[str, Any]:
+    """Return what a control tool's answer tells programs, and check that structured content tells nothing."""
+    assert not result.is_error
+    assert result.structured_content is None
+    return dict((result.meta or {})[CHANGE_META])
+
+
+def schemas_in(text: str) -> dict[str, Any]:
+    """Return the input schemas that a text gives, by the line that names their tool; each stands there once."""
+    lines = text.splitlines()
+    found = [(lines[number - 1], json.loads(line)) for number, line in enumerate(lines) if line.startswith("  {")]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def without_schemas(text: str) -> list[str]:
+    """Return the lines of a text without those that are input schemas."""
+    return [line for line in text.splitlines() if not line.startswith("  {")]
 
 
 @asynccontextmanager

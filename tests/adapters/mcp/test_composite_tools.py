@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import mcp_types as types
@@ -11,7 +10,7 @@ from mcp import Client
 from mcp.client import advertise
 from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.support import build_server, client_of, target_of
+from tests.adapters.mcp.support import build_server, client_of, schemas_in, target_of
 from tests.adapters.mcp.test_disclosure import EXTENSION, contents_of
 from tests.adapters.mcp.test_handle_delivery import text_of, through
 from tests.adapters.mcp.test_principals import principals
@@ -100,12 +99,11 @@ async def test_opening_a_group_tells_a_modern_client_the_narrowed_definitions(ho
     tools = page_tools(buffers, on_activate=(lambda: None) if hooks else None)
     async with target_of("memory", tools) as target, client_of(target, "auto") as (client, _):
         result = await client.call_tool("inner.activate", {})
-        (told,) = (result.structured_content or {})["tools"]
-        assert told["inputSchema"]["properties"]["what"]["enum"] == ["network"]
-        assert told["_meta"]["data_counts"] == {"network": 3}
-        handle = (result.meta or {})[HANDLE_META]
-        assert told == (await listed(client, handle))["inner.observe"]
-        assert json.loads(text_of(result).splitlines()[-1]) == [told]
+        (schema,) = schemas_in(text_of(result)).values()
+        assert schema["properties"]["what"]["enum"] == ["network"]
+        shown = (await listed(client, (result.meta or {})[HANDLE_META]))["inner.observe"]
+        assert schema == shown["inputSchema"]
+        assert shown["_meta"]["data_counts"] == {"network": 3}
 
 
 @pytest.mark.spec("MOD-3")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +12,10 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
-from tests.adapters.mcp.support import PATIENCE, build_server, client_of, names_of, target_of
+from tests.adapters.mcp.support import PATIENCE, build_server, change_of, client_of, names_of, schemas_in, target_of
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp import server as server_module
+from toolfold_adapters.mcp.answers import CHANGE_META
 from toolfold_adapters.mcp.through import HANDLE_META
 
 MODERN = "2026-07-28"
@@ -31,7 +31,7 @@ def text_of(result: types.CallToolResult) -> str:
 
 def told(result: types.CallToolResult) -> Any:
     assert not result.is_error, text_of(result)
-    return result.structured_content
+    return change_of(result) if CHANGE_META in (result.meta or {}) else result.structured_content
 
 
 async def through(client: Client, name: str, arguments: Any = None, handle: str | None = None) -> types.CallToolResult:
@@ -65,14 +65,18 @@ async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_s
             "active": ["stock"],
             "displaced": [],
         }
-        assert [tool["name"] for tool in answer["tools"]] == ["stock.count", "stock.fail", "stock.reject"]
+        assert answer["tools"] == ["stock.count", "stock.fail", "stock.reject"]
         under = await listed_under(client, answer["handle"])
-        assert set(under) - {tool.name for tool in before.tools} == {tool["name"] for tool in answer["tools"]}
-        for tool in answer["tools"]:
-            assert types.Tool.model_validate(tool) == under[tool["name"]]
+        assert set(under) - {tool.name for tool in before.tools} == set(answer["tools"])
         assert (result.meta or {})[HANDLE_META] == answer["handle"]
-        assert answer["handle"] in text_of(result)
-        assert json.loads(text_of(result).splitlines()[-1]) == answer["tools"]
+        assert schemas_in(text_of(result)) == {
+            f"- {name}: {under[name].description}": under[name].input_schema for name in answer["tools"]
+        }
+        assert text_of(result).splitlines()[-2:] == [
+            f"Handle: {answer['handle']}",
+            "Give it as 'handle' to call_tool, and when you open or close groups.",
+        ]
+        assert len(result.content) == 1
         assert (await client.list_tools(cache_mode="bypass")).tools == before.tools
         assert listener.changes == 0
 
@@ -153,11 +157,11 @@ async def test_an_inner_group_opens_under_the_handle_of_its_parent() -> None:
     async with client_of(build_server(make_shop()), MODERN) as (client, _):
         refused = await client.call_tool("stock.orders.activate", {})
         assert refused.is_error
-        assert "activate 'stock' first" in text_of(refused)
+        assert "call stock.activate first" in text_of(refused)
         outer = await opened(client, "stock")
         answer = told(await client.call_tool("stock.orders.activate", {"handle": outer}))
         assert answer["active"] == ["stock", "stock.orders"]
-        assert [tool["name"] for tool in answer["tools"]] == ["stock.orders.place"]
+        assert answer["tools"] == ["stock.orders.place"]
         placed = await through(client, "stock.orders.place", {"items": {"nails": 3}}, answer["handle"])
         assert text_of(placed) == "3"
         assert (await through(client, "stock.orders.place", {"items": {}}, outer)).is_error
@@ -182,7 +186,7 @@ async def test_a_step_is_taken_whole_or_not_at_all() -> None:
         assert HANDLE_META not in (refused.meta or {})
         same = told(await client.call_tool("stock.activate", {"handle": handle}))
         assert (same["changed"], same["active"]) == (False, ["stock"])
-        assert [tool["name"] for tool in same["tools"]] == ["stock.count", "stock.fail", "stock.reject"]
+        assert same["tools"] == ["stock.count", "stock.fail", "stock.reject"]
 
 
 @pytest.mark.spec("ACT-4", "DEL-3")

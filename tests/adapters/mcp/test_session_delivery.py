@@ -17,6 +17,7 @@ from tests.adapters.mcp.support import (
     Listener,
     RawLegacy,
     build_server,
+    change_of,
     client_of,
     names_of,
     over_http,
@@ -38,7 +39,7 @@ async def test_a_client_opens_calls_and_closes_a_group_and_is_told_of_each_chang
         assert refused.value.code == -32602
 
         opened = await client.call_tool("database.activate", {})
-        assert opened.structured_content == {
+        assert change_of(opened) == {
             "group": "database",
             "changed": True,
             "active": ["database"],
@@ -64,7 +65,7 @@ async def test_a_displacement_is_one_change_and_a_refusal_none(transport: str) -
         await client.call_tool("mode_a.activate", {})
         swapped = await client.call_tool("mode_b.activate", {})
         refused = await client.call_tool("vault.activate", {})
-        assert (swapped.structured_content or {})["displaced"] == ["mode_a"]
+        assert change_of(swapped)["displaced"] == ["mode_a"]
         assert refused.is_error
         assert "the key is missing" in refused.content[0].text  # type: ignore[union-attr]
         await client.call_tool("ping", {})

@@ -13,10 +13,11 @@ from mcp.client import advertise
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
-from tests.adapters.mcp.support import build_server, names_of, over_http
+from tests.adapters.mcp.support import build_server, names_of, over_http, schemas_in
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, text_of
 from tests.adapters.mcp.test_stored_handles import callers_of
 from toolfold_adapters.mcp import FollowingClient
+from toolfold_adapters.mcp.through import HANDLE_META
 
 ERAS = ("legacy", MODERN)
 TRANSPORTS = ("memory", "stdio", "http")
@@ -58,12 +59,12 @@ class ByHandle(Direct):
         handle = {"handle": self.handle} if self.handle else {}
         given = {"name": name, "arguments": arguments or {}, **handle}
         result = await super().call("call_tool", given)
-        self.handle = (result.structured_content or {}).get("handle", self.handle)
+        self.handle = (result.meta or {}).get(HANDLE_META, self.handle)
         return result
 
 
 class ListsOnce(ByHandle):
-    """A client of either era that lists once and never again, and knows beyond that what answers tell."""
+    """A client of either era that lists once and never again, and knows beyond that what the texts of answers tell."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
@@ -76,8 +77,7 @@ class ListsOnce(ByHandle):
     async def call(self, name: str, arguments: dict[str, Any] | None = None) -> types.CallToolResult:
         assert "call_tool" in await self.names()
         result = await super().call(name, arguments)
-        told = (result.structured_content or {}).get("tools", [])
-        self.known |= {tool if isinstance(tool, str) else tool["name"] for tool in told}
+        self.known |= {line.removeprefix("- ").partition(":")[0] for line in schemas_in(text_of(result))}
         return result
 
 

@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.desk import make_desk
-from tests.adapters.mcp.support import build_server, client_of, names_of, target_of
+from tests.adapters.mcp.support import build_server, change_of, client_of, names_of, target_of
 from toolfold import ConfigError, Context, InputRequired, ProtocolError, ToolfoldError, ToolResult, ToolSet, Visibility
 from toolfold_adapters import mcp
 from toolfold_adapters.mcp.through import HANDLE_META
@@ -38,7 +38,7 @@ async def test_unknown_and_unavailable_tools_get_the_same_answer(transport: str,
 @pytest.mark.spec("CALL-1")
 async def test_a_hint_names_the_group_where_hints_are_on() -> None:
     async with client_of(build_server(make_desk(on_hidden="hint")), "legacy") as (client, _):
-        with pytest.raises(MCPError, match="activate the group database first"):
+        with pytest.raises(MCPError, match=r"needs the group database, .* call database\.activate first"):
             await client.call_tool("database.query", {})
 
 
@@ -67,7 +67,7 @@ async def test_another_separator_is_used_wherever_the_client_sees_a_name() -> No
     async with client_of(build_server(make_desk(), separator="__"), "legacy") as (client, _):
         assert not [name for name in await names_of(client) if "." in name]
         opened = await client.call_tool("database__activate", {})
-        assert (opened.structured_content or {})["tools"] == ["database__query"]
+        assert change_of(opened)["tools"] == ["database__query"]
         assert "- database__query: Run a query." in opened.content[0].text  # type: ignore[union-attr]
         assert not (await client.call_tool("database__query", {"sql": "x"})).is_error
         with pytest.raises(MCPError, match=r"Unknown tool: database\.query"):
@@ -206,7 +206,7 @@ async def test_progress_reaches_the_caller(transport: str, era: str) -> None:
         opened = await client.call_tool("database.activate", {})
         call: dict[str, Any] = {"name": "database.query", "arguments": {"sql": "x"}}
         if era != "legacy":
-            call["handle"] = (opened.structured_content or {})["handle"]
+            call["handle"] = change_of(opened)["handle"]
         await client.call_tool("call_tool", call, progress_callback=hear)
     assert heard == [(1, 2, "half")]
 

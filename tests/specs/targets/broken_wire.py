@@ -9,7 +9,7 @@ import anyio
 from mcp.server import NotificationOptions
 from mcp.shared.exceptions import MCPError
 
-from toolfold_specs.drivers.protocol import HANDLE, HANDLE_META, PREFIX
+from toolfold_specs.drivers.protocol import CHANGE_META, HANDLE, HANDLE_META, PREFIX
 from toolfold_specs.fixture_server import Fixture, serve_stdio
 
 FAULT = sys.argv[1]
@@ -29,16 +29,10 @@ def refusal(text: str) -> dict[str, Any]:
 def altered(ctx: Any, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     """Return another result than the one that is right."""
     name = str(params.get("name", ""))
-    structured = result.get("structuredContent")
     if ctx.method == "tools/call" and name.endswith(".activate"):
-        if FAULT == "CTL-4" and structured:
-            return {**result, "structuredContent": {**structured, "displaced": []}}
-        if FAULT == "CTL-4 text" and structured:
-            return {**result, "content": [{"type": "text", "text": "done"}]}
         if FAULT == "CTL-5" and result.get("isError"):
             raise MCPError(code=-32000, message="refused")
-        if FAULT == "DEL-2" and structured:
-            return {**result, "structuredContent": {**structured, "tools": ["a.tool"]}}
+        return result if result.get("isError") else activated(result)
     if ctx.method == "tools/call" and name == "crash" and FAULT == "CALL-3":
         return refusal("RuntimeError: secret")
     if ctx.method == "tools/call" and name == "strict" and FAULT == "CALL-2":
@@ -47,6 +41,19 @@ def altered(ctx: Any, params: Mapping[str, Any], result: dict[str, Any]) -> dict
         return {"content": [], "isError": False}
     if ctx.method == "tools/list":
         return listed(params, result)
+    return result
+
+
+def activated(result: dict[str, Any]) -> dict[str, Any]:
+    told = result["_meta"]
+    if FAULT == "CTL-4":
+        return {**result, "_meta": {**told, CHANGE_META: {**told[CHANGE_META], "displaced": []}}}
+    if FAULT == "CTL-4 text":
+        return {**result, "content": [{"type": "text", "text": "done"}]}
+    if FAULT in ("CTL-4 schemas", "DEL-2"):
+        lines = result["content"][0]["text"].splitlines()
+        text = "\n".join(line for line in lines if not line.lstrip().startswith("{"))
+        return {**result, "content": [{"type": "text", "text": text}]}
     return result
 
 

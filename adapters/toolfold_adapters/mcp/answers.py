@@ -1,0 +1,229 @@
+"""What the library itself answers, as whoever is at the other end of the wire reads it (SPEC CTL-4, CTL-5, CALL-2).
+
+A model is sure to read the text of a result; whether it reads structured content instead, beside it or not at all is up
+to its client. So everything that it needs is in the text, each definition once, and for programs there is `_meta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
+from weakref import WeakKeyDictionary
+
+from attrs import evolve, frozen
+
+from toolfold import ConfigError, Page, Session, Spec, ToolResult, WireNames
+from toolfold.catalog import Kind
+from toolfold.control import ERROR_META
+
+from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN
+from .describe import Described, describe, names
+from .render import Renderer
+from .through import HANDLE, HANDLE_META
+
+CHANGE_META = "dev.toolfold/change"
+"""In the `_meta` of an answer of a control tool: what it changed, as data."""
+
+AnswerForm = Literal["auto", "definitions", "names"]
+LEAST_TOKENS = 1_200
+"""The smallest budget: it leaves some room beside the longest handle that is accepted, and the sentence about it."""
+
+
+@frozen(kw_only=True)
+class AnswerOptions:
+    """How tools are described in answers.
+
+    Args:
+        form: `"definitions"`, `"names"`, or `"auto"`: definitions, except in a session whose client lists again when
+            its list has changed.
+        tokens: The greatest length of an answer, in tokens as `approximate_tokens` counts them.
+
+    Raises:
+        ConfigError: There is no such form, or the budget is too small.
+    """
+
+    form: AnswerForm = "auto"
+    tokens: int = ANSWER_TOKENS
+
+    def __attrs_post_init__(self) -> None:
+        if self.form not in get_args(AnswerForm):
+            raise ConfigError(f'answers must be "auto", "definitions" or "names", not {self.form!r}.')
+        if self.tokens < LEAST_TOKENS:
+            raise ConfigError(f"answer_tokens must be at least {LEAST_TOKENS}, not {self.tokens}.")
+
+
+class Audience:
+    """What the client of one session has been listed, and whether it lists again when its list has changed."""
+
+    def __init__(self) -> None:
+        self.relists = False
+        self._before: dict[str | None, Page] = {}
+        self._latest: dict[str | None, Page] = {}
+
+    def listed(self, page: Page, cursor: str | None) -> None:
+        """Note a page of tools that the client was given; one without a cursor begins another list."""
+        if cursor is None:
+            self._before, self._latest = self._latest, {}
+        before = self._before.get(cursor)
+        if not self.relists and before is not None and before.items is not page.items:
+            self.relists = before.names != page.names
+        self._latest[cursor] = page
+
+    def has_seen(self, spec: Spec) -> bool:
+        """Return whether the client was given the definition of a tool."""
+        registered = spec.origin or spec
+        pages = (*self._latest.values(), *self._before.values())
+        return any(registered is (one.origin or one) for page in pages for one in page.items)
+
+
+class Answers:
+    """Turns answers of the core into those that go on the wire.
+
+    Args:
+        renderer: Has the definitions as clients of this delivery are shown them.
+        options: How tools are described.
+    """
+
+    def __init__(self, renderer: Renderer, options: AnswerOptions) -> None:
+        self._renderer = renderer
+        self._form = options.form
+        self._room = options.tokens * CHARACTERS_PER_TOKEN
+        self._known: WeakKeyDictionary[Spec, Described | None] = WeakKeyDictionary()
+
+    def of_call(
+        self, result: ToolResult, spec: Spec | None, has_seen: Callable[[Spec], bool], *, relists: bool = False
+    ) -> ToolResult:
+        """Return the answer to a call of `spec`.
+
+        Args:
+            result: What the core answers.
+            spec: The tool that was called.
+            has_seen: Tells whether the caller was given the definition of a tool.
+            relists: Whether the caller lists again by itself when its list has changed.
+        """
+        control = spec is not None and spec.control is not None
+        if result.is_error:
+            result = self._with_schema(result, has_seen)
+            return self._refused(result) if control else result
+        return self.of_change(result, relists=relists) if control else result
+
+    def of_change(
+        self, result: ToolResult, *, relists: bool = False, handle: str | None = None, guide: str = ""
+    ) -> ToolResult:
+        """Return the answer of a control tool that has done what it is there for (SPEC CTL-4).
+
+        Args:
+            result: What the core answers.
+            relists: Whether the caller lists again by itself when its list has changed.
+            handle: The handle of the state that it led to, if there is one.
+            guide: What to tell of the handle.
+        """
+        if result.about is None:
+            return result
+        tools = self._described(result.about.tools)
+        text = self._text(result.about.text, tools, guide, short=relists and self._form == "auto")
+        change = {**result.structured, "tools": [tool.name for tool in tools]}
+        if handle is None:
+            return _of_text(result, text, {CHANGE_META: change})
+        return _of_text(result, text, {CHANGE_META: {**change, HANDLE: handle}, HANDLE_META: handle})
+
+    def with_news(self, result: ToolResult, new: Iterable[Spec], handle: str, guide: str) -> ToolResult:
+        """Return the answer of any other tool, with a text on what it made callable (SPEC DEL-2, CALL-5)."""
+        tools = self._described(new)
+        text = self._text(lambda told: f"You can now call:\n{told}" if told else _NEWS, tools, guide)
+        content = [*result.content, {"type": "text", "text": text}]
+        return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
+
+    def _with_schema(self, result: ToolResult, has_seen: Callable[[Spec], bool]) -> ToolResult:
+        """Return a refusal of arguments with the schema that they must fit, for who may not know it (SPEC CALL-2)."""
+        if result.about is None or has_seen(result.about.tools[0]):
+            return result
+        for tool in self._described(result.about.tools):
+            text = result.about.text(tool.schema)
+            return result if len(text) > self._room else _of_text(result, text)
+        return result
+
+    def _refused(self, result: ToolResult) -> ToolResult:
+        """Return a refusal of a control tool; what it tells programs moves to where all its answers tell it."""
+        meta: Mapping[str, Any] = result.meta or {}
+        about = {**meta.get(ERROR_META, {}), **(result.structured or {})}
+        return _of_text(result, _cut(result.text, self._room), {ERROR_META: about} if about else {})
+
+    def _described(self, specs: Iterable[Spec]) -> list[Described]:
+        """Return those tools that clients of this delivery can be shown, in the order of their lists."""
+        found: list[Described] = []
+        for spec in specs:
+            if spec not in self._known:
+                definition = self._renderer.definition(spec)
+                self._known[spec] = None if definition is None else Described.of(definition)
+            if (described := self._known[spec]) is not None:
+                found.append(described)
+        return sorted(found, key=lambda described: described.name)
+
+    def _text(self, text: Callable[[str], str], tools: Sequence[Described], guide: str, *, short: bool = False) -> str:
+        """Return a text about tools, within the budget."""
+        tell = names if short or self._form == "names" else describe
+        end = f"\n{guide}" if guide else ""
+        room = self._room - len(end)
+        told = tell(tools, room - len(text("."))) if tools else ""
+        whole = text(told)
+        if told not in whole:  # an author's words may leave the tools out, but then nothing else tells of them
+            whole = f"{whole}\n{told}".lstrip("\n")
+        if tools and len(whole) > room:
+            told = tell(tools, 0)
+            whole = f"{_cut(text('…'), room - len(told) - 1)}\n{told}"
+        return _cut(f"{_cut(whole, room)}{end}", self._room)
+
+
+class SessionAnswers(Answers):
+    """Answers in sessions: their clients have been listed something, and may list again when that has changed.
+
+    Args:
+        renderer: Has the definitions as clients of this delivery are shown them.
+        options: How tools are described.
+        wire: The names that clients see.
+    """
+
+    def __init__(self, renderer: Renderer, options: AnswerOptions, wire: WireNames) -> None:
+        super().__init__(renderer, options)
+        self._wire = wire
+        self._audiences: WeakKeyDictionary[Session, Audience] = WeakKeyDictionary()
+
+    def page(self, session: Session, kind: Kind, cursor: str | None, extra: tuple[Spec, ...] = ()) -> Page:
+        """Return a page of what a session lists, and of `extra` beside it; raises `InvalidCursor`."""
+        page = session.list(kind, cursor, extra, self._wire.to_wire)
+        if kind == "tool":
+            self._audience(session).listed(page, cursor)
+        return page
+
+    async def call(
+        self, session: Session, name: str, arguments: Mapping[str, Any] | None, ctx: Any, *, through: bool = False
+    ) -> ToolResult:
+        """Return the answer to a call of a tool by its name on the wire; raises as `Session.call` does.
+
+        With `through`, it is called by another tool, so the caller may not know its schema.
+        """
+        known, audience = self._wire.from_wire(name), self._audience(session)
+        spec, relists = session.catalog.tools.get(known), audience.relists
+        result = await session.call(
+            known, arguments, progress=ctx.session.report_progress, request=ctx, spell=self._wire.to_wire
+        )
+        return self.of_call(result, spec, lambda spec: not through and audience.has_seen(spec), relists=relists)
+
+    def _audience(self, session: Session) -> Audience:
+        return self._audiences.setdefault(session, Audience())
+
+
+_NEWS = "More may be available now."
+
+
+def _of_text(result: ToolResult, text: str, meta: Mapping[str, Any] | None = None) -> ToolResult:
+    """Return a result with another text, and if `meta` is given with that in place of structured content."""
+    content = [{"type": "text", "text": text}]
+    if meta is None:
+        return evolve(result, content=content)
+    return evolve(result, content=content, structured=None, meta={**(result.meta or {}), **meta} or None)
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"

@@ -1,0 +1,86 @@
+"""Tools described in a text, as fully as there is room for (SPEC CTL-4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from toolfold.control import line_of
+
+SHORTENED = "Not all input schemas fit in here: an answer that refuses wrong arguments gives the schema."
+
+
+@frozen
+class Described:
+    """One tool, in the pieces that a description is made of.
+
+    Attributes:
+        name: What the reader calls it by.
+        line: Name and description, on one line.
+        schema: The input schema as JSON without white space.
+    """
+
+    name: str
+    line: str
+    schema: str
+
+    @classmethod
+    def of(cls, definition: Mapping[str, Any]) -> Described:
+        """Return a tool by the definition that the reader would be listed."""
+        name = str(definition["name"])
+        line = line_of(name, str(definition.get("description", "")))
+        return cls(name, line, json.dumps(definition["inputSchema"], ensure_ascii=False, separators=(",", ":")))
+
+    @property
+    def full(self) -> str:
+        """Name, description and input schema."""
+        return f"{self.line}\n  {self.schema}"
+
+
+def describe(tools: Sequence[Described], room: int) -> str:
+    """Return a description of `tools`, in their order, of at most `room` characters.
+
+    If not everything fits, every tool keeps its name, then the first ones get their descriptions, and with what is left
+    the first ones get their schemas. If not even the names fit, the last line tells how many more there are; that line
+    is there however little room there is.
+    """
+    whole = "\n".join(tool.full for tool in tools)
+    return whole if len(whole) <= room else _shortened(tools, room)
+
+
+def names(tools: Sequence[Described], room: int) -> str:
+    """Return the names of `tools` alone, of at most `room` characters; see `describe`."""
+    kept = used = 0
+    for number, tool in enumerate(tools, 1):
+        used += len(_named(tool)) + 1
+        if used - 1 > room:
+            break
+        more = _more(number, len(tools))
+        if used - 1 + sum(len(line) + 1 for line in more) <= room:
+            kept = number
+    return "\n".join([*map(_named, tools[:kept]), *_more(kept, len(tools))])
+
+
+def _shortened(tools: Sequence[Described], room: int) -> str:
+    texts = [_named(tool) for tool in tools]
+    spare = room - sum(len(text) + 1 for text in texts) - len(SHORTENED)
+    if spare < 0:
+        return names(tools, room)
+    for longer in ([tool.line for tool in tools], [tool.full for tool in tools]):
+        for number, text in enumerate(longer):
+            if (more := len(text) - len(texts[number])) <= spare:
+                texts[number], spare = text, spare - more
+    return "\n".join([*texts, SHORTENED])
+
+
+def _named(tool: Described) -> str:
+    return line_of(tool.name, "")
+
+
+def _more(shown: int, total: int) -> list[str]:
+    if shown == total:
+        return []
+    return [f"- and {total - shown} more" if shown else f"- {total} tools"]

@@ -1,0 +1,336 @@
+"""What control tools, hints and refused calls answer on the wire, as a model reads it (SPEC CTL-4, CALL-1, CALL-2)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx2
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.adapters.mcp.shop import make_shop
+from tests.adapters.mcp.support import RawLegacy, change_of, client_of, names_of, over_http, schemas_in, without_schemas
+from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through
+from tests.adapters.mcp.test_principals import principals
+from toolfold import ConfigError, Loader, LoaderTexts, ToolSet
+from toolfold.control import ERROR_META
+from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.answers import CHANGE_META
+from toolfold_adapters.mcp.through import HANDLE_META
+from toolfold_adapters.tokens import approximate_tokens
+
+ERAS = ("legacy", MODERN)
+OBJECT = {"type": "object"}
+
+
+def shop_server(**options: Any) -> Any:
+    return build_server(make_shop(), separator=".", **options)
+
+
+# -- what can be called now -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("CTL-4")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_that_lists_once_reads_every_definition_once_in_the_text(era: str) -> None:
+    async with client_of(shop_server(), era) as (client, _):
+        result = await client.call_tool("stock.activate", {})
+        assert without_schemas(text_of(result))[:4] == [
+            "Group stock is open. You can now call:",
+            "- stock.count: Count an item.",
+            "- stock.fail: Fail.",
+            "- stock.reject: Answer with an error of the protocol.",
+        ]
+        count = schemas_in(text_of(result))["- stock.count: Count an item."]
+        assert count["required"] == ["item"]
+        assert count["properties"]["item"] == {"type": "string"}
+        assert not [name for name in ("count", "fail", "reject") if text_of(result).count(f"stock.{name}") != 1]
+        assert len(result.content) == 1
+
+
+@pytest.mark.spec("CTL-4")
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_programs_are_told_stands_in_meta_alone(era: str) -> None:
+    async with client_of(shop_server(), era) as (client, _):
+        handle: dict[str, Any] = {}
+        for group, changed, displaced in (("cash", True, []), ("credit", True, ["cash"]), ("credit", False, [])):
+            change = change_of(await client.call_tool(f"{group}.activate", handle))
+            handle = {name: change[name] for name in ("handle",) if name in change}
+            tools = ["credit.card"] if group == "credit" else ["cash.coins"]
+            told = {"group": group, "changed": changed, "active": [group], "displaced": displaced, "tools": tools}
+            assert {key: change[key] for key in told} == told
+            assert ("handle" in change) == (era == MODERN)
+
+
+@pytest.mark.spec("CTL-4", "CTL-5", "GRP-3")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_refusal_tells_programs_its_error_and_the_type_of_a_loader(era: str) -> None:
+    async with client_of(build_server(make_shop(control="load_tool_group"), separator="."), era) as (client, _):
+        unknown = await client.call_tool("load_tool_group", {"group_name": "stick"})
+        assert (unknown.is_error, unknown.structured_content) == (True, None)
+        about = (unknown.meta or {})[ERROR_META]
+        assert (about["error_type"], about["group"]) == ("not_found", "stick")
+        locked = await client.call_tool("load_tool_group", {"group_name": "stock.orders"})
+        assert (locked.meta or {})[ERROR_META] == {"error": "ParentInactive", "missing": "stock"}
+        assert 'call load_tool_group {"group_name": "stock"} first' in text_of(locked)
+        assert CHANGE_META not in (locked.meta or {})
+
+
+@pytest.mark.spec("CTL-4", "CTL-3")
+@pytest.mark.parametrize("era", ERAS)
+async def test_where_an_author_s_words_leave_the_tools_out_they_stand_at_the_end(era: str) -> None:
+    texts = LoaderTexts(loaded="Here you are.", nothing="Nothing.", again="Again.")
+    tools = make_shop(control=Loader(name="open", texts=texts))
+    async with client_of(build_server(tools, separator="."), era) as (client, _):
+        handle: dict[str, Any] = {}
+        for words in ("Here you are.", "Again."):
+            result = await client.call_tool("open", {"group": "stock", **handle})
+            handle = {name: told for name, told in change_of(result).items() if name == "handle"}
+            lines = without_schemas(text_of(result))
+            assert lines[:2] == [words, "- stock.count: Count an item."]
+            assert len(schemas_in(text_of(result))) == 3
+
+
+@pytest.mark.spec("CTL-4", "DEL-2", "CALL-5")
+async def test_a_tool_that_opens_a_group_itself_is_followed_by_the_definitions_and_the_handle() -> None:
+    async with client_of(shop_server(), MODERN) as (client, _):
+        result = await client.call_tool("open_stock", {})
+        own, *lines = without_schemas(text_of(result))
+        assert own == "opened"
+        assert lines[:2] == ["You can now call:", "- stock.count: Count an item."]
+        assert lines[-2] == f"Handle: {(result.meta or {})[HANDLE_META]}"
+        assert "- stock.count: Count an item." in schemas_in(text_of(result))
+
+
+# -- clients that list again ------------------------------------------------------------------------------------------
+
+
+async def told_of(client: Client, group: str) -> bool:
+    """Open and close a group; return whether its definitions were told, and check that nothing else was."""
+    result = await client.call_tool(f"{group}.activate", {})
+    await client.call_tool(f"{group}.deactivate", {})
+    if schemas_in(text_of(result)):
+        return True
+    assert text_of(result).splitlines()[1:] == [f"- {name}" for name in change_of(result)["tools"]]
+    return False
+
+
+@pytest.mark.spec("CTL-4", "DEL-1")
+async def test_a_client_that_has_listed_again_after_a_change_is_told_names_alone_from_then_on() -> None:
+    server = shop_server()
+    async with client_of(server, "legacy") as (client, _), client_of(server, "legacy") as (other, _):
+        for one in (client, other):
+            await names_of(one)
+        assert await told_of(client, "cash")
+        await names_of(client)  # nothing has changed since the list before
+        assert await told_of(client, "cash")
+        await client.call_tool("stock.activate", {})
+        await names_of(client)
+        assert not await told_of(client, "cash")
+        assert not await told_of(client, "credit")
+        assert await told_of(other, "cash")
+
+
+@pytest.mark.spec("CTL-4", "DEL-1")
+async def test_a_client_that_lists_for_the_first_time_has_not_listed_again() -> None:
+    async with over_http(make_shop(), separator=".") as url, httpx2.AsyncClient() as http:
+        client = RawLegacy(http, url)  # others list of their own accord when they call what they have not been listed
+        await client.initialize()
+
+        async def tells(group: str) -> bool:
+            *_, answer = await client.request("tools/call", {"name": f"{group}.activate", "arguments": {}})
+            return bool(schemas_in(answer["result"]["content"][0]["text"]))
+
+        assert await tells("cash")
+        await client.request("tools/list")
+        assert await tells("credit")
+        await client.request("tools/list")
+        assert not await tells("stock")
+
+
+@pytest.mark.spec("CTL-4", "LST-2")
+async def test_a_change_on_a_later_page_is_a_change_too() -> None:
+    tools = ToolSet("paged", page_size=4)
+    tools.register_group("z")
+    for name in "abcd":
+        tools.register(name, lambda: "", input_schema=OBJECT)
+    tools.register("t", lambda: "", input_schema=OBJECT, group="z")
+
+    async def list_all(client: Client) -> None:
+        cursor: str | None = None
+        while cursor := (await client.list_tools(cursor=cursor)).next_cursor:
+            pass
+
+    async with client_of(build_server(tools, separator="."), "legacy") as (client, _):
+        await list_all(client)
+        assert await told_of(client, "z")
+        await client.call_tool("z.activate", {})
+        await list_all(client)
+        await client.call_tool("z.deactivate", {})
+        assert not await told_of(client, "z")
+
+
+@pytest.mark.spec("CTL-4", "DEL-6")
+async def test_a_caller_whose_list_is_its_own_is_told_names_alone_once_it_has_listed_again() -> None:
+    async with (
+        principals(make_shop(), separator=".") as target,
+        client_of(target("ada"), MODERN) as (ada, _),
+        client_of(target("bob"), MODERN) as (bob, _),
+    ):
+        for one in (ada, bob):
+            await names_of(one)
+            assert await told_of(one, "cash")
+        await ada.call_tool("stock.activate", {})
+        await names_of(ada)
+        assert not await told_of(ada, "cash")
+        assert await told_of(bob, "cash")
+
+
+@pytest.mark.spec("CTL-4")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("answers", ["definitions", "names"])
+async def test_what_is_told_can_be_settled_for_all(era: str, answers: Any) -> None:
+    async with client_of(shop_server(answers=answers), era) as (client, _):
+        for group in ("stock", "cash"):
+            await names_of(client)
+            result = await client.call_tool(f"{group}.activate", {})
+            assert bool(schemas_in(text_of(result))) == (answers == "definitions")
+            lines = [line for line in text_of(result).splitlines() if line.startswith("- ")]
+            named = [f"- {name}" for name in change_of(result)["tools"]]
+            assert (lines == named) == (answers == "names")
+
+
+@pytest.mark.spec("CTL-4")
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"answers": "all"}, 'answers must be "auto", "definitions" or "names"'),
+        ({"answer_tokens": 1_199}, "at least 1200"),
+    ],
+    ids=["form", "budget"],
+)
+def test_settings_that_can_not_be_are_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        build_server(make_shop(), **wrong)
+
+
+# -- hints ------------------------------------------------------------------------------------------------------------
+
+
+def library(**settings: Any) -> ToolSet:
+    """A tool, a prompt, a resource and a template in a group within a group."""
+    tools = ToolSet("library", on_hidden="hint", **settings)
+    tools.register_group("a")
+    tools.register_group("a.b")
+    tools.register("t", lambda: "", group="a.b", input_schema=OBJECT)
+    tools.register_prompt("p", lambda: "", group="a.b")
+    tools.register_resource("file:///r", lambda: "", group="a.b")
+    tools.register_resource_template("file:///t/{day}", lambda values: "", group="a.b")
+    return tools
+
+
+@pytest.mark.spec("CALL-1", "DEL-8", "REG-9", "NAM-6")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("control", "how"),
+    [
+        ("per_group", ": call a__activate first"),
+        ("load_tool_group", ': call load_tool_group {"group_name": "a"} first'),
+        ("none", ""),
+    ],
+)
+async def test_a_hint_names_what_opens_the_outermost_closed_group_as_clients_know_it(
+    era: str, control: str, how: str
+) -> None:
+    async with client_of(build_server(library(control=control), separator="__"), era) as (client, _):
+        hint = f" (it needs the group a, which is not open{how})"
+        assert text_of(await through(client, "a__b__t")) == f"Unknown tool: a__b__t{hint}"
+        for request, what in (
+            (client.call_tool("a__b__t", {}), "tool: a__b__t"),
+            (client.get_prompt("a.b.p"), "prompt: a.b.p"),
+            (client.read_resource("file:///r"), "resource: file:///r"),
+            (client.read_resource("file:///t/1"), "resource: file:///t/1"),
+        ):
+            with pytest.raises(MCPError) as refused:
+                await request
+            assert refused.value.message == f"Unknown {what}{hint}"
+
+
+# -- wrong arguments --------------------------------------------------------------------------------------------------
+
+
+def refused_with(result: types.CallToolResult) -> Any:
+    """Return the schema that a refusal of arguments gives, if it does."""
+    assert result.is_error
+    first, *rest = text_of(result).split("\n")
+    assert first.startswith("Invalid arguments for ")
+    assert len(rest) < 2
+    return json.loads(rest[0]) if rest else None
+
+
+@pytest.mark.spec("CALL-2", "DEL-8")
+async def test_in_a_session_the_schema_is_told_by_call_tool_and_where_the_client_was_not_listed_it() -> None:
+    tools = make_shop()
+    tools.register("shy", lambda arguments: "", input_schema={"type": "object", "required": ["x"]}, hidden=True)
+    async with client_of(build_server(tools, separator="."), "legacy") as (client, _):
+        await names_of(client)
+        await client.call_tool("stock.activate", {})
+        wrong: dict[str, Any] = {"item": 5}
+        schema = refused_with(await client.call_tool("stock.count", wrong))
+        assert schema["required"] == ["item"]
+        listed = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+        assert schema == listed["stock.count"]
+        assert refused_with(await client.call_tool("stock.count", wrong)) is None
+        assert refused_with(await through(client, "stock.count", wrong)) == schema
+        assert refused_with(await client.call_tool("stock.activate", wrong)) is None
+        await client.call_tool("stock.orders.activate", {})
+        assert refused_with(await client.call_tool("stock.orders.place", wrong))["required"] == ["items"]
+        assert refused_with(await client.call_tool("shy", {}))["required"] == ["x"]
+
+
+@pytest.mark.spec("CALL-2", "DEL-2", "DEL-11")
+async def test_without_sessions_the_schema_is_told_by_call_tool_under_a_handle_and_for_what_is_hidden() -> None:
+    tools = make_shop()
+    for name, hidden in (("shy", True), ("plain", False)):
+        schema = {"type": "object", "required": ["x"]}
+        tools.register(name, lambda arguments: "", input_schema=schema, hidden=hidden)
+    async with client_of(build_server(tools, separator="."), MODERN) as (client, _):
+        handle = await opened(client, "stock")
+        meta: Any = {HANDLE_META: handle}
+        assert refused_with(await through(client, "stock.count", {"item": 5}, handle))["required"] == ["item"]
+        assert refused_with(await client.call_tool("stock.count", {"item": 5}, meta=meta))["required"] == ["item"]
+        assert refused_with(await through(client, "plain"))["required"] == ["x"]
+        assert refused_with(await client.call_tool("plain", {})) is None
+        assert refused_with(await client.call_tool("shy", {}))["required"] == ["x"]
+        extra = {"handle": handle, "more": 1}
+        assert set(refused_with(await client.call_tool("cash.activate", extra))["properties"]) == {"handle"}
+
+
+@pytest.mark.spec("CALL-2", "CTL-4")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_schema_that_is_longer_than_an_answer_may_be_is_left_out(era: str) -> None:
+    tools = ToolSet("long")
+    tools.register_group("g")
+    for name, length in (("short", 3_000), ("long", 5_000)):
+        schema = {"type": "object", "required": ["x"], "description": "x" * length}
+        tools.register(name, lambda arguments: "", input_schema=schema, group="g")
+    async with client_of(build_server(tools, separator=".", answer_tokens=1_200), era) as (client, _):
+        handle = change_of(await client.call_tool("g.activate", {})).get("handle")
+        for name, told in (("short", True), ("long", False)):
+            result = await through(client, f"g.{name}", {}, handle)
+            assert (refused_with(result) is not None) == told
+            assert approximate_tokens(text_of(result)) <= 1_200
+
+
+@pytest.mark.spec("CALL-2", "GRP-3", "DEL-8")
+async def test_a_loader_called_by_call_tool_tells_its_schema_too() -> None:
+    async with client_of(build_server(make_shop(control="load_tool_group"), separator="."), "legacy") as (client, _):
+        await names_of(client)
+        wrong = {"group_name": 5}
+        assert refused_with(await client.call_tool("load_tool_group", wrong)) is None
+        result = await through(client, "load_tool_group", wrong)
+        assert refused_with(result)["required"] == ["group_name"]
+        assert (result.meta or {})[ERROR_META] == {"error_type": "invalid_parameter"}
