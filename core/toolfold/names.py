@@ -96,7 +96,9 @@ class WireNames:
                 f"{holder!r} and {name!r} would both be {wire!r} on the wire: rename one, or choose another separator."
             )
         if len(wire) > self.max_length:
-            raise ConfigError(f"{wire!r} has {len(wire)} characters; this wire allows {self.max_length}: shorten it.")
+            raise ConfigError(
+                f"{wire!r} has {len(wire)} characters; this wire allows {self.max_length}: shorten it, or allow more."
+            )
         self._names[wire] = name
 
     def admit_all(self, names: Iterable[str]) -> None:
