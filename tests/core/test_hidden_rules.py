@@ -6,6 +6,8 @@ The flag is in test_visibility.py and test_toolkits.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import anyio
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.rules import GROUPS, RULES, Twofold
+from tests.core.rules import GROUPS, RULES, Naive, Twofold, truth
 from toolfold import (
     GroupNotFound,
     InvalidDefinition,
@@ -132,10 +134,42 @@ def test_a_tool_is_listed_if_it_is_available_and_not_hidden_and_called_if_it_is_
 
 
 @pytest.mark.spec("LST-5")
-@given(rule=RULES, active=st.sets(st.sampled_from(GROUPS)))
-def test_without_its_anchors_a_rule_never_holds(rule: Twofold, active: set[str]) -> None:
-    if not anchors(rule[0]) <= active:
-        assert not rule[1](active)
+def test_without_its_anchors_no_rule_holds_and_what_one_group_decides_is_anchored_to_it() -> None:
+    leaves: list[Twofold] = [
+        (Visibility.always(), lambda on: True),
+        *((Visibility.group(path), partial(contains, path)) for path in ("a", "b")),
+    ]
+    rules = combined(leaves + negated(leaves))
+    for rule, naive in rules + negated(rules):
+        for active in ([], ["a"], ["b"], ["a", "b"]):
+            assert anchors(rule) <= set(active) or not naive(set(active)), rule
+    a, b = Visibility.group("a"), Visibility.group("b")
+    assert anchors(~(~a | ~b)) == anchors(~(~(a & b))) == {"a", "b"}
+    assert anchors(~(~a & ~b)) == anchors(~a) == frozenset()
+    assert anchors(~(~a & (~a | b))) == {"a"}
+
+
+def contains(path: str, on: set[str]) -> bool:
+    return path in on
+
+
+def combined(rules: list[Twofold]) -> list[Twofold]:
+    """Return every conjunction and every disjunction of two rules."""
+    pairs = list(product(rules, repeat=2))
+    both = [truth(one[0] & other[0], partial(fulfils, all, one[1], other[1])) for one, other in pairs]
+    return both + [truth(one[0] | other[0], partial(fulfils, any, one[1], other[1])) for one, other in pairs]
+
+
+def negated(rules: list[Twofold]) -> list[Twofold]:
+    return [truth(~rule, partial(fails, naive)) for rule, naive in rules]
+
+
+def fulfils(quantity: Callable[[list[bool]], bool], one: Naive, other: Naive, on: set[str]) -> bool:
+    return quantity([one(on), other(on)])
+
+
+def fails(naive: Naive, on: set[str]) -> bool:
+    return not naive(on)
 
 
 @pytest.mark.spec("VIS-6", "LST-5")
@@ -157,7 +191,7 @@ async def test_what_a_group_must_be_active_for_to_be_shown_is_not_looked_at_befo
 
     tools = ToolSet("t", control="none")
     tools.register_group("a")
-    tools.register("t", answer, hidden=~Visibility.group("a") | Visibility.when(hide))
+    tools.register("t", answer, hidden=Visibility.when(hide) | ~Visibility.group("a"))
     assert (tools.list_tools().names, asked) == ((), [])
     await tools.activate_group("a")
     asked.clear()

@@ -102,9 +102,11 @@ async def test_a_session_that_was_never_opened_says_so_and_one_that_has_ended_sa
 @pytest.mark.spec("ACT-9", "PRO-1")
 async def test_one_group_to_begin_with_is_given_as_a_text() -> None:
     journal = Journal()
-    async with desk(journal).open_session(active="c") as session:
-        assert session.active == ("c",)
-    assert journal.lines == ["+c", "-c"]
+    tools = ToolSet("t")
+    tools.register_group("database", **journal.of("database"))
+    async with tools.open_session(active="database") as session:
+        assert session.active == ("database",)
+    assert journal.lines == ["+database", "-database"]
 
 
 @pytest.mark.spec("NTF-3", "ERR-2")
