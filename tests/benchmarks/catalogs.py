@@ -6,7 +6,7 @@ from time import perf_counter
 
 import anyio
 
-from toolfold import Snapshot, Step, ToolSet, plan
+from toolfold import Snapshot, ToolSet, TransitionRequest, plan
 from toolfold.listing import page_of
 
 from .harness import GROUPS, Row, deep_forest, flat_forest, median, timed
@@ -62,9 +62,9 @@ def _planning(tools: ToolSet) -> Row:
     snapshot = Snapshot.of(tools.catalog, 1)
     samples = []
     for number in [*range(1, GROUPS)] * 5:
-        step = Step(activate=(f"g{number}",))
+        step = TransitionRequest(activate=(f"g{number}",))
         start = perf_counter()
-        planned = plan(snapshot, step)
+        planned = plan(snapshot.configuration, step)
         samples.append(perf_counter() - start)
         assert planned.changes
     return Row(what="plan", value=statistics.median(samples), unit="µs", target=5e-6, note="activate 1 of 500 groups")

@@ -9,7 +9,6 @@ import pytest
 
 from toolfold import ConfigError, HandleInvalid, HookContext, HookFailed, Profile, SessionClosed, Snapshot, ToolSet
 from toolfold.persist import Saved
-from toolfold.snapshot import order_of
 
 
 def office(**options: Any) -> ToolSet:
@@ -69,7 +68,7 @@ async def test_the_order_of_activation_is_kept_where_a_quota_needs_it() -> None:
     data = await dump_of(tools, "mail", "calendar")
     assert data["active"] == ["mail", "calendar"]
     async with tools.restore_session(data) as session:
-        assert session.snapshot.order == order_of(tools.catalog, ["mail", "calendar"])
+        assert session.snapshot.configuration.oldest_first == ("mail", "calendar")
         await session.deactivate("mail")
         await session.activate("mail")
         again = through_json(session.dump())
@@ -276,4 +275,4 @@ async def test_data_that_is_no_dump_is_refused_and_nothing_is_opened(data: Any, 
 def test_a_group_named_twice_is_restored_and_reported_once() -> None:
     saved = Saved(("mail", "gone", "mail", "gone"), {})
     assert saved.kept(office().catalog) == (["mail"], ["gone"])
-    assert saved.snapshot(catalog := office().catalog) is Snapshot.of(catalog, 1 << catalog.number("mail"))
+    assert saved.snapshot(catalog := office().catalog) is Snapshot.of(catalog, 1 << catalog.forest.number("mail"))

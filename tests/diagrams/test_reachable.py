@@ -11,7 +11,7 @@ import pytest
 
 from tests.core.support import FAMILIES, World, desk, world
 from tests.diagrams.support import HOSTILE, Drawn, label_of, squeezed
-from toolfold import ConfigError, Plan, Profile, Snapshot, Step, ToolSet, plan
+from toolfold import ConfigError, Configuration, Plan, Profile, Snapshot, ToolSet, TransitionRequest, plan
 from toolfold_diagrams import reachable
 from toolfold_diagrams.reachable import Graph, Move, explore
 from toolfold_specs import reference as model
@@ -33,7 +33,7 @@ def in_order(here: World, state: Snapshot) -> Order:
     groups = here.catalog.groups
     if here.catalog.evict_oldest:
         return tuple(here.paths.index(groups[number].path) for number in state.order)
-    return tuple(sorted(here.active(state.mask)))
+    return tuple(sorted(here.active(state.configuration.active)))
 
 
 def moves_of(here: World, graph: Graph) -> set[Moved]:
@@ -75,7 +75,7 @@ def test_states_and_moves_are_those_of_the_reference(family: str) -> None:
     for system in members(family):
         here = world(system)
         graph = explore(here.catalog, 64)
-        assert {here.active(state.mask) for state in graph.states} == set(enumerated(system))
+        assert {here.active(state.configuration.active) for state in graph.states} == set(enumerated(system))
         assert moves_of(here, graph) == expected_moves(system)
 
 
@@ -96,7 +96,9 @@ def test_a_move_tells_what_leaves_because_of_it_and_why(family: str) -> None:
         graph = explore(here.catalog, 64)
         for move in graph.moves:
             group = here.paths.index(move.group)
-            before, after = (here.active(graph.states[number].mask) for number in (move.tail, move.head))
+            before, after = (
+                here.active(graph.states[number].configuration.active) for number in (move.tail, move.head)
+            )
             left = {here.paths[other] for other in before - after}
             displaced = {*move.displaced} if move.activates else set()
             assert displaced == (left if move.activates else set())
@@ -151,7 +153,7 @@ def told(graph: Graph) -> set[tuple[str, str, str]]:
 
     def named(number: int) -> str:
         state = graph.states[number]
-        if not state.mask:
+        if not state.active:
             return "nothingactive"
         paths = [state.catalog.groups[at].path for at in state.order] or list(state.active)
         return ("then" if state.order else "").join(paths)
@@ -240,8 +242,8 @@ def test_the_search_ends_at_the_limit_however_many_states_there_are(monkeypatch:
         tools.register_group(f"g{number}")
     plans: list[Plan] = []
 
-    def counted(snapshot: Snapshot, step: Step) -> Plan:
-        plans.append(plan(snapshot, step))
+    def counted(configuration: Configuration, step: TransitionRequest) -> Plan:
+        plans.append(plan(configuration, step))
         return plans[-1]
 
     monkeypatch.setitem(explore.__globals__, "plan", counted)

@@ -13,7 +13,7 @@ from typing import Any, cast
 from attrs import frozen
 from pydantic_core import to_jsonable_python
 
-from toolfold import Catalog, Snapshot, Step, ToolfoldError, plan
+from toolfold import Catalog, Snapshot, ToolfoldError, TransitionRequest
 from toolfold.names import Spelling
 from toolfold.schema import table
 
@@ -36,23 +36,23 @@ def replayed(messages: Iterable[Any], snapshot: Snapshot, meant: Spelling) -> It
         step = None if past.failed else step_of(snapshot.catalog, meant(past.name), past.arguments)
         if step is not None:
             try:
-                snapshot = plan(snapshot, step).after
+                snapshot = snapshot.after(step)
             except ToolfoldError:
                 continue
             yield snapshot
 
 
-def step_of(catalog: Catalog, name: str, arguments: Mapping[str, Any]) -> Step | None:
+def step_of(catalog: Catalog, name: str, arguments: Mapping[str, Any]) -> TransitionRequest | None:
     """Return the step that a successful call takes, if it is of a tool that opens or closes groups."""
     spec = catalog.tools.get(name)
     if spec is None:
         return None
     if spec.control is None:
-        return Step(activate=catalog.opened_by[name]) if name in catalog.opened_by else None
+        return TransitionRequest(activate=catalog.opened_by[name]) if name in catalog.opened_by else None
     role, path = spec.control
     if role == "load":
         path = str(next(iter(arguments.values()), ""))
-    return Step(deactivate=(path,)) if role == "deactivate" else Step(activate=(path,))
+    return TransitionRequest(deactivate=(path,)) if role == "deactivate" else TransitionRequest(activate=(path,))
 
 
 def past_calls(messages: Iterable[Any]) -> list[PastCall]:

@@ -191,7 +191,7 @@ class HandleDelivery:
         )
         spec = session.catalog.tools.get(name)
         control = spec is not None and spec.control is not None
-        changed = session.snapshot.mask != state.before.mask or session.snapshot.facts != state.before.facts
+        changed = session.active != state.before.active or session.snapshot.facts != state.before.facts
         if not changed and (not control or result.is_error):
             return result
         handle, now = await self._handle(ctx, state), listed(session.view(view), "tool")

@@ -23,10 +23,9 @@ from toolfold import (
     QuotaExceeded,
     Session,
     Snapshot,
-    Step,
     ToolfoldError,
     ToolSet,
-    plan,
+    TransitionRequest,
 )
 from toolfold.names import ancestors
 
@@ -63,7 +62,7 @@ class Selection:
         if found is None:
             if len(catalog.memo) >= REMEMBERED:
                 catalog.memo.clear()
-            found = catalog.memo[paths] = plan(Snapshot.of(catalog), Step(activate=paths)).after
+            found = catalog.memo[paths] = Snapshot.of(catalog).after(TransitionRequest(activate=paths))
         return found
 
     def paths(self, catalog: Catalog) -> tuple[str, ...]:
