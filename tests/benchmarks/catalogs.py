@@ -59,7 +59,7 @@ def _repeated_list(tools: ToolSet, runs: int) -> Row:
 
 
 def _planning(tools: ToolSet) -> Row:
-    snapshot = Snapshot.of(tools.catalog, 1)
+    snapshot = Snapshot.of(tools.catalog).after(TransitionRequest(tools.catalog.groups[0].path))
     samples = []
     for number in [*range(1, GROUPS)] * 5:
         step = TransitionRequest(activate=(f"g{number}",))

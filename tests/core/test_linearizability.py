@@ -75,7 +75,7 @@ def asking_without_turns(here: World, random: Random) -> Ask:
         nonlocal snapshot
         kind, entering, leaving = request
         if kind == "read":
-            return here.active(snapshot.mask)
+            return here.active(snapshot.configuration.active)
         try:
             planned = plan(snapshot.configuration, here.step(entering, leaving))
         except (ParentInactive, ExclusionConflict) as error:

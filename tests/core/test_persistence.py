@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from toolfold import ConfigError, HandleInvalid, HookContext, HookFailed, Profile, SessionClosed, Snapshot, ToolSet
+from toolfold import (
+    ConfigError,
+    HandleInvalid,
+    HookContext,
+    HookFailed,
+    Profile,
+    SessionClosed,
+    Snapshot,
+    ToolSet,
+    TransitionRequest,
+)
 from toolfold.persist import Saved
 
 
@@ -274,5 +284,6 @@ async def test_data_that_is_no_dump_is_refused_and_nothing_is_opened(data: Any, 
 @pytest.mark.spec("PER-2")
 def test_a_group_named_twice_is_restored_and_reported_once() -> None:
     saved = Saved(("mail", "gone", "mail", "gone"), {})
-    assert saved.kept(office().catalog) == (["mail"], ["gone"])
-    assert saved.snapshot(catalog := office().catalog) is Snapshot.of(catalog, 1 << catalog.forest.number("mail"))
+    catalog = office().catalog
+    assert saved.dropped(catalog) == ("gone",)
+    assert saved.snapshot(catalog) is Snapshot.of(catalog).after(TransitionRequest("mail"))

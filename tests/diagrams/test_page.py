@@ -112,7 +112,7 @@ def test_a_page_starts_from_the_state_that_it_is_given() -> None:
             data = Parsed(page(snapshot)).data
             numbers = range(len(snapshot.catalog.groups))
             assert data["states"] == [snapshot.configuration.state(number).value for number in numbers]
-            assert data["order"] == list(snapshot.order)
+            assert data["order"] == list(snapshot.configuration.order)
 
 
 @pytest.mark.spec("DIA-3")

@@ -30,9 +30,8 @@ def members(family: str) -> Iterator[System]:
 
 def in_order(here: World, state: Snapshot) -> Order:
     """The groups of a state: in order of activation if that matters, else by number."""
-    groups = here.catalog.groups
     if here.catalog.evict_oldest:
-        return tuple(here.paths.index(groups[number].path) for number in state.order)
+        return tuple(here.paths.index(path) for path in state.configuration.oldest_first)
     return tuple(sorted(here.active(state.configuration.active)))
 
 
@@ -155,8 +154,7 @@ def told(graph: Graph) -> set[tuple[str, str, str]]:
         state = graph.states[number]
         if not state.active:
             return "nothingactive"
-        paths = [state.catalog.groups[at].path for at in state.order] or list(state.active)
-        return ("then" if state.order else "").join(paths)
+        return ("then" if state.configuration.order else "").join(state.configuration.oldest_first)
 
     def said(move: Move) -> str:
         effects = [("displaces", move.displaced), ("evicts", move.evicted), ("closes", move.below)]
@@ -178,7 +176,8 @@ def quota() -> ToolSet:
 def test_both_pictures_hold_the_states_and_moves_and_nothing_else(tools: ToolSet) -> None:
     graph = explore(tools.catalog, 64)
     snapshot = Snapshot.of(tools.catalog)
-    unmarked = Snapshot.of(tools.catalog, (1 << len(tools.catalog.groups)) - 1) if tools.catalog.groups else snapshot
+    forest = tools.catalog.forest
+    unmarked = snapshot.at(Configuration.of(forest, (1 << len(forest.paths)) - 1, 0)) if forest.paths else snapshot
     picture = reachable(unmarked)
     drawn = Drawn.of(picture.dot)
     mark = "" if tools.catalog.groups else "●"
@@ -208,7 +207,7 @@ def test_without_a_session_the_empty_state_is_marked_and_an_impossible_one_never
     tools = desk()
     marked = [node for node in Drawn.of(reachable(tools).dot).nodes.values() if "●" in str(node["label"])]
     assert [lines_of(node) for node in marked] == ["●nothingactive"]
-    impossible = Snapshot.of(tools.catalog, 0b111111)
+    impossible = Snapshot.of(tools.catalog, Configuration.of(tools.catalog.forest, 0b111111, 0))
     assert "●" not in reachable(impossible).dot
     assert "style" not in (reachable(impossible).mermaid or "")
 

@@ -93,7 +93,9 @@ def test_another_transition_of_the_transaction_is_another_arrow(monkeypatch: pyt
 
 def label(event: RegionEvent, row: Row) -> str:
     guard = f" [{row.guard.value}]" if row.guard is not Guard.NONE else ""
-    return event.value + guard + (f" / {row.effect.value}" if row.effect is not Effect.NOTHING else "")
+    actions = [row.effect.value] * (row.effect is not Effect.NOTHING)
+    actions += [f"{emission.event.value} to {emission.to.value}" for emission in row.emits]
+    return event.value + guard + (f" / {', '.join(actions)}" if actions else "")
 
 
 @pytest.mark.spec("DIA-1", "DIA-2")
@@ -121,7 +123,7 @@ def test_every_row_of_the_table_is_an_arrow_or_stands_in_its_state() -> None:
 def test_another_row_of_the_table_is_another_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     changed = {**TABLE, (RegionState.LOCKED, RegionEvent.ACTIVATE): (Row(RegionState.ACTIVE, Effect.SET_UP),)}
     monkeypatch.setattr(CODE, "TABLE", changed)
-    assert (key("locked"), key("active"), "activate / enter") in dot_arrows(Drawn.of(region_chart().dot))
+    assert (key("locked"), key("active"), "activate / set up") in dot_arrows(Drawn.of(region_chart().dot))
 
 
 @pytest.mark.spec("DIA-1")

@@ -70,10 +70,10 @@ class Run:
         Raises:
             IllegalEvent: The table has no row for an event in the state of the region that it reached.
         """
-        self._deliver(event, 1 << number, 0)
+        self._deliver(event, 1 << number)
 
-    def _deliver(self, event: RegionEvent, to: int, emitters: int) -> None:
-        """Let an event from the regions `emitters` reach the regions `to`."""
+    def _deliver(self, event: RegionEvent, to: int) -> None:
+        """Let an event reach the regions `to`."""
         column = self._program[event]
         members = (to & self.locked, to & ~(self.locked | self.active), to & self.active)
         for place in column.illegal:
@@ -83,7 +83,7 @@ class Run:
             left = members[place]
             if left:
                 for row in rows:
-                    hit = left if row.guard is Guard.NONE else left & self._where(row.guard, left, to | emitters)
+                    hit = left if row.guard is Guard.NONE else self._where(row.guard, left)
                     if hit:
                         left ^= hit
                         self._take(row, _STATES[place], hit)
@@ -112,7 +112,7 @@ class Run:
             self.refused = True
         for emission in row.emits:
             if related := self._related(emission.to, hit):
-                self._deliver(emission.event, related, hit)
+                self._deliver(emission.event, related)
 
     def _related(self, relation: Relation, hit: int) -> int:
         masks = self.forest.partners if relation is Relation.PARTNERS else self.forest.descendants
@@ -121,17 +121,24 @@ class Run:
             related |= masks[number]
         return related
 
-    def _where(self, guard: Guard, members: int, around: int) -> int:
-        """Return those of the regions `members` for which a guard holds, or more than these.
+    def _where(self, guard: Guard, members: int) -> int:
+        """Return those of the regions `members` for which a guard holds."""
+        if guard in (Guard.ANCESTORS_ACTIVE, Guard.ANCESTOR_INACTIVE):
+            held = self._unlocked(members)
+            return held if guard is Guard.ANCESTORS_ACTIVE else members & ~held
+        partners, active = self.forest.partners, self.active
+        free = sum(1 << number for number in bits(members) if not partners[number] & active)
+        return free if guard is Guard.PARTNERS_INACTIVE else members & ~free
 
-        `around` holds the members and the regions whose event reached them. All ancestors of what is active are active
-        (INV-1), so all ancestors of a member are active if its parent is.
+    def _unlocked(self, members: int) -> int:
+        """Return those of some regions whose ancestors are all active, by way of the smaller set.
+
+        All ancestors of what is active are active (INV-1), so a group is unlocked if it is at root or its parent is.
         """
         forest, active = self.forest, self.active
-        if guard in (Guard.ANCESTORS_ACTIVE, Guard.ANCESTOR_INACTIVE):
-            unlocked = 0
-            for number in bits(active & around):
-                unlocked |= forest.children[number]
-            return unlocked if guard is Guard.ANCESTORS_ACTIVE else ~unlocked
-        free = sum(1 << number for number in bits(members) if not forest.partners[number] & active)
-        return free if guard is Guard.PARTNERS_INACTIVE else ~free
+        if members.bit_count() <= active.bit_count():
+            return sum(1 << number for number in bits(members) if not forest.ancestors[number] & ~active)
+        unlocked = forest.roots
+        for number in bits(active):
+            unlocked |= forest.children[number]
+        return members & unlocked

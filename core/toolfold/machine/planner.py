@@ -166,6 +166,7 @@ def _evict(before: Configuration, run: Running, wanted: int, limit: int) -> None
 
 
 def _result(before: Configuration, run: Running, oldest_first: Iterable[int] = ()) -> Plan:
+    assert not run.refused, "only an activation is refused"
     if not run.set_up and not run.torn_down:
         return Plan(before, before, 0, 0)
     order: tuple[int, ...] = ()
