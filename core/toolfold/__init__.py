@@ -1,6 +1,6 @@
 """Toolfold: progressive tool discovery as an explicit state machine.
 
-machine.py      the centre: the transition table of a group's region, and `plan`, the only decider of state
+machine/        the centre: the transition table of a group's region, and `plan`, the only decider of state
 catalog.py      what is registered, immutable          draft.py      a catalog in the making
 snapshot.py     (catalog, active groups, facts)        visibility.py the only decider of availability
 transaction.py  the life of one step over hooks        session.py    one holder's state and its queue of steps
@@ -47,7 +47,7 @@ from .errors import (
     ToolNotFound,
 )
 from .listing import GroupInfo, Page
-from .machine import Plan, State, Step, plan
+from .machine import Configuration, Forest, Plan, RegionState, TransitionRequest, plan
 from .modes import Mode, Modes
 from .names import WireNames, qualified_name
 from .observe import Change
@@ -63,9 +63,11 @@ __all__ = [
     "Catalog",
     "Change",
     "ConfigError",
+    "Configuration",
     "Context",
     "DuplicateName",
     "ExclusionConflict",
+    "Forest",
     "GroupInfo",
     "GroupNotFound",
     "GroupSpec",
@@ -92,17 +94,17 @@ __all__ = [
     "ProtocolError",
     "QuotaExceeded",
     "ReentrantTransition",
+    "RegionState",
     "Session",
     "SessionClosed",
     "Snapshot",
     "Spec",
-    "State",
-    "Step",
     "ToolError",
     "ToolNotFound",
     "ToolResult",
     "ToolSet",
     "ToolfoldError",
+    "TransitionRequest",
     "View",
     "Visibility",
     "WireNames",

@@ -1,7 +1,6 @@
 """The catalog: groups, exclusion sets, and everything that is registered, as one immutable value (SPEC 1, 3).
 
-A catalog is compiled once, when it is made. Groups are numbered in canonical order, so a set of groups is an integer
-used as a bit set, its ascending bits are the canonical order, and an ancestor's bit is below its descendants'.
+A catalog is compiled once, when it is made. What its groups are to each other is the machine's `Forest`.
 What is registered is put into buckets by a group that must be active for it to be available; a list then looks only
 into the buckets of active groups, however much is registered (SPEC LST-5).
 """
@@ -18,7 +17,8 @@ from weakref import WeakValueDictionary
 
 from attrs import evolve, field, frozen
 
-from .errors import ConfigError, GroupNotFound
+from .errors import ConfigError
+from .machine import Forest, paths_of
 from .names import canonical_key, split_name
 from .visibility import Visibility, anchors, is_settled, listing_rule, never_listed
 
@@ -34,11 +34,6 @@ KINDS: tuple[Kind, ...] = ("tool", "prompt", "resource", "resource_template")
 Role = Literal["activate", "deactivate", "load"]
 Hook = Callable[..., Any]
 Handler = Callable[[dict[str, Any], "Context"], Awaitable[Any]]
-
-
-def paths_of(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return group paths as a tuple; a single text is one path, not its letters."""
-    return (paths,) if isinstance(paths, str) else tuple(paths)
 
 
 def kinds_of(kinds: Kind | Iterable[Kind]) -> frozenset[Kind]:
@@ -193,9 +188,8 @@ class Shelf:
 class Catalog:
     """The immutable definition that everything else is a function of (SPEC 1).
 
-    `groups` is in canonical order and a group's place in it is its number. The masks are bit sets of such numbers:
-    `ancestors[g]` (without g), `subtree[g]` (with g), `partners[g]` (who excludes g), and `displaces[g]` (the partners
-    with everything below them: what leaves when g enters). `memo` is for what others work out once for a catalog.
+    `groups` is in canonical order, and a group's place in it is its number in `forest`. `memo` is for what others work
+    out once for a catalog.
     """
 
     name: str
@@ -207,31 +201,27 @@ class Catalog:
     evict_oldest: bool = False
     make_loader: Callable[[tuple[GroupSpec, ...]], Spec] | None = None
 
-    index: Mapping[str, int] = field(init=False)
-    ancestors: tuple[int, ...] = field(init=False)
-    subtree: tuple[int, ...] = field(init=False)
-    partners: tuple[int, ...] = field(init=False)
-    displaces: tuple[int, ...] = field(init=False)
+    forest: Forest = field(init=False)
     shelves: Mapping[Kind, Shelf] = field(init=False)
     opened_by: Mapping[str, tuple[str, ...]] = field(init=False)
     interned: WeakValueDictionary[Any, Snapshot] = field(init=False, factory=WeakValueDictionary[Any, Any], repr=False)
     memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
 
     def __attrs_post_init__(self) -> None:
-        index = {group.path: number for number, group in enumerate(self.groups)}
-        ancestors, subtree = _lineage(self.groups, index)
-        alone = tuple(1 << number for number in range(len(self.groups)))
+        forest = Forest.of(
+            (group.path for group in self.groups),
+            self.exclusions,
+            max_active=self.max_active,
+            evict_oldest=self.evict_oldest,
+            pinned=(group.path for group in self.groups if group.pinned),
+        )
         specs = dict(self.specs)
         if self.make_loader is not None:
             loader = self.make_loader(self.groups)
             specs["tool"] = {**specs.get("tool", {}), loader.name: loader}
         compiled: dict[str, Any] = {
-            "index": MappingProxyType(index),
-            "ancestors": ancestors,
-            "subtree": subtree,
-            "partners": _excluded(self.exclusions, index, alone),
-            "displaces": _excluded(self.exclusions, index, subtree),
-            "shelves": {kind: Shelf.of(specs.get(kind, {}), index) for kind in KINDS},
+            "forest": forest,
+            "shelves": {kind: Shelf.of(specs.get(kind, {}), forest.index) for kind in KINDS},
             "opened_by": _openers(self.groups),
         }
         for name, value in compiled.items():
@@ -247,16 +237,14 @@ class Catalog:
         """The tool that opens groups by name, if there is one (SPEC CTL-3)."""
         return next((spec for spec in self.tools.values() if spec.control and spec.control[0] == "load"), None)
 
-    def number(self, path: str) -> int:
-        """Return the number of a group, or raise `GroupNotFound` with near matches (SPEC ACT-1, ERR-2)."""
-        number = self.index.get(path)
-        if number is None:
-            raise GroupNotFound(path, tuple(self.index))
-        return number
+    @property
+    def index(self) -> Mapping[str, int]:
+        """The number of each group by its path."""
+        return self.forest.index
 
     def group(self, path: str) -> GroupSpec:
         """Return a group by its path, or raise `GroupNotFound`."""
-        return self.groups[self.number(path)]
+        return self.groups[self.forest.number(path)]
 
     @cached_property
     def tool_counts(self) -> Mapping[str, int]:
@@ -283,11 +271,6 @@ class Catalog:
         """Whether any transition runs something outside of the machine."""
         return any(group.has_hooks for group in self.groups)
 
-    @cached_property
-    def pinned(self) -> int:
-        """The groups that a quota never evicts, as a bit set (SPEC ACT-10)."""
-        return sum(1 << number for number, group in enumerate(self.groups) if group.pinned)
-
     def under(self, profile: Profile) -> Catalog:
         """Return the catalog as a session under `profile` knows it: other groups do not exist in it (SPEC PRO-1)."""
         kept = {group.path for group in self.groups if profile.admits(group.path)}
@@ -308,44 +291,9 @@ class Catalog:
         return evolve(self.under(Profile(name="root")), make_loader=None)
 
 
-def bits(mask: int) -> Iterator[int]:
-    """Yield the numbers in a bit set, ascending: the canonical order."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
-
-
 def canonical(groups: Iterable[GroupSpec]) -> tuple[GroupSpec, ...]:
     """Return groups in canonical order (SPEC 1)."""
     return tuple(sorted(groups, key=lambda group: canonical_key(group.path)))
-
-
-def _lineage(groups: tuple[GroupSpec, ...], index: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    ancestors = [0] * len(groups)
-    subtree = [1 << number for number in range(len(groups))]
-    parents = [index[group.parent] if group.parent else -1 for group in groups]
-    for number, parent in enumerate(parents):
-        if parent >= 0:
-            ancestors[number] = ancestors[parent] | 1 << parent
-    for number in reversed(range(len(groups))):
-        if parents[number] >= 0:
-            subtree[parents[number]] |= subtree[number]
-    return tuple(ancestors), tuple(subtree)
-
-
-def _excluded(
-    exclusions: Iterable[frozenset[str]], index: Mapping[str, int], with_each: tuple[int, ...]
-) -> tuple[int, ...]:
-    excluded = [0] * len(with_each)
-    for exclusion in exclusions:
-        members = [index[path] for path in exclusion]
-        everyone = 0
-        for member in members:
-            everyone |= with_each[member]
-        for member in members:
-            excluded[member] |= everyone & ~with_each[member]
-    return tuple(excluded)
 
 
 def _openers(groups: Iterable[GroupSpec]) -> Mapping[str, tuple[str, ...]]:

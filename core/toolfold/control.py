@@ -28,7 +28,7 @@ from .errors import (
     ToolfoldError,
 )
 from .listing import listed
-from .machine import Step
+from .machine import TransitionRequest
 from .names import check_segment, is_text, qualified_name
 from .opening import opener
 from .schema import NO_ARGUMENTS, Arguments
@@ -237,7 +237,7 @@ class ControlStyle:
         return {spec.name: spec for spec in made}
 
 
-def step_of(spec: Spec, arguments: Mapping[str, Any], catalog: Catalog) -> Step | None:
+def step_of(spec: Spec, arguments: Mapping[str, Any], catalog: Catalog) -> TransitionRequest | None:
     """Return the step that a call of a control tool asks for in `catalog`, or `None` if it refuses the arguments."""
     if spec.control is None or (spec.arguments is not None and spec.arguments.problems(arguments)):
         return None
@@ -246,7 +246,7 @@ def step_of(spec: Spec, arguments: Mapping[str, Any], catalog: Catalog) -> Step 
         if spec.loader.refuse(spec.name, arguments, catalog) is not None:
             return None
         path = arguments[spec.loader.argument]
-    return Step(deactivate=path) if role == "deactivate" else Step(activate=path)
+    return TransitionRequest(deactivate=path) if role == "deactivate" else TransitionRequest(activate=path)
 
 
 async def open_group(context: Context, path: str, texts: LoaderTexts | None = None) -> ToolResult:

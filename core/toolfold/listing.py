@@ -14,9 +14,9 @@ from functools import cached_property
 
 from attrs import frozen
 
-from .catalog import KINDS, Kind, Spec, bits
+from .catalog import KINDS, Kind, Spec
 from .errors import InvalidCursor
-from .machine import State, region
+from .machine import RegionState, bits
 from .modes import narrowed, shown
 from .names import Spelling, is_text
 from .snapshot import Snapshot
@@ -48,7 +48,7 @@ class GroupInfo:
     name: str
     description: str
     display_name: str
-    state: State
+    state: RegionState
     active: bool
     parent: str | None
     tool_count: int
@@ -132,14 +132,14 @@ def group_infos(snapshot: Snapshot) -> tuple[GroupInfo, ...]:
     catalog = snapshot.catalog
     infos: list[GroupInfo] = []
     for number, group in enumerate(catalog.groups):
-        state = region(catalog, snapshot.mask, number)
+        state = snapshot.configuration.state(number)
         infos.append(
             GroupInfo(
                 name=group.path,
                 description=group.description,
                 display_name=group.display_name,
                 state=state,
-                active=state is State.ACTIVE,
+                active=state is RegionState.ACTIVE,
                 parent=group.parent,
                 tool_count=catalog.tool_counts.get(group.path, 0),
             )
@@ -151,7 +151,7 @@ def _outlook(view: View, kind: Kind) -> Outlook:
     shelf = view.snapshot.catalog.shelves[kind]
     certain: list[Spec] = []
     undecided: list[Spec] = []
-    for spec in shelf.candidates(bits(view.snapshot.mask)):
+    for spec in shelf.candidates(bits(view.snapshot.configuration.active)):
         if spec in shelf.changing:
             undecided.append(spec)
         elif is_listed(spec, view):

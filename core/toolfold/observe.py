@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from .machine import Plan, Step
+    from .machine import Plan, TransitionRequest
 
 log = logging.getLogger("toolfold")
 
@@ -151,7 +151,7 @@ class Requested:
     by: int | None
     what: Asked
     name: str = ""
-    step: Step | None = None
+    step: TransitionRequest | None = None
     force: bool = False
 
 
@@ -256,7 +256,7 @@ class Observers:
             _hand(event, tracer)
 
     def requested(
-        self, session: str, what: Asked, name: str = "", step: Step | None = None, force: bool = False
+        self, session: str, what: Asked, name: str = "", step: TransitionRequest | None = None, force: bool = False
     ) -> AbstractContextManager[None]:
         """Return a context manager for the time of a request, of whose beginning and end tracers are told."""
         return self._requested(session, what, name, step, force) if self._tracers else _UNTRACED
@@ -281,7 +281,9 @@ class Observers:
             self.trace(ListChanged(session, kinds, listeners))
 
     @contextmanager
-    def _requested(self, session: str, what: Asked, name: str, step: Step | None, force: bool) -> Generator[None]:
+    def _requested(
+        self, session: str, what: Asked, name: str, step: TransitionRequest | None, force: bool
+    ) -> Generator[None]:
         number = next(self._numbers)
         outer = _within.get()
         self.trace(Requested(session, number, self.request, what, name, step, force))

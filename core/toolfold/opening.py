@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 
-from .catalog import Spec, bits
+from .catalog import Spec
+from .machine import bits
 from .names import SEPARATOR, Spelling, canonical_key
 from .visibility import View, anchors, available, is_hidden
 
 
 def topmost_inactive(spec: Spec, view: View) -> str | None:
     """Return the group to open first for `spec` to be available; `None` if opening groups would not help."""
-    catalog, mask = view.snapshot.catalog, view.snapshot.mask
+    catalog, forest = view.snapshot.catalog, view.snapshot.catalog.forest
     missing = sorted((path for path in anchors(spec.rule) if not view.is_group_active(path)), key=canonical_key)
     if not missing or not catalog.index.keys() >= set(missing):
         return None  # none is missing, or one that does not exist here (SPEC PRO-1)
-    number = catalog.index[missing[0]]
-    return catalog.groups[next(bits((catalog.ancestors[number] | 1 << number) & ~mask))].path
+    number = forest.index[missing[0]]
+    return forest.paths[next(bits((forest.ancestors[number] | 1 << number) & ~view.snapshot.configuration.active))]
 
 
 def needed(path: str, view: View, spell: Spelling) -> str:

@@ -14,10 +14,10 @@ from attrs import frozen
 
 from .catalog import Catalog
 from .errors import HandleInvalid
-from .machine import Plan
+from .machine import Plan, restore
 from .names import is_text
 from .schema import table
-from .snapshot import Snapshot, mask_of, normalise, order_of
+from .snapshot import Snapshot
 
 VERSION = 1
 """Of the form in which states are dumped."""
@@ -34,26 +34,21 @@ class Saved:
     facts: Mapping[str, Any]
     profile: str | None = None
 
-    def kept(self, catalog: Catalog) -> tuple[list[str], list[str]]:
-        """Return `(kept, dropped)`: which groups are active again in `catalog`, in the order given (SPEC PER-2).
+    def plan(self, catalog: Catalog) -> Plan:
+        """Return the step from no active group to what `catalog` allows of this state (SPEC PER-2).
 
-        A group that is transient by now is dropped like an unknown one (SPEC PER-4).
+        A group that is transient by now is left out like an unknown one (SPEC PER-4).
         """
-        kept, _ = normalise(catalog, _lasting(catalog, self.active))
-        return kept, [path for path in dict.fromkeys(self.active) if path not in kept]
+        return restore(catalog.forest, _lasting(catalog, self.active))
 
-    def plan(self, snapshot: Snapshot) -> Plan:
-        """Return the one step from `snapshot`, in which no group is active, to the restored state.
-
-        A quota refuses nothing here: if it is smaller by now, it holds from the next activation on, as it does for
-        sessions that are open when it changes.
-        """
-        kept, _ = self.kept(snapshot.catalog)
-        return Plan(snapshot, mask_of(snapshot.catalog, kept), order_of(snapshot.catalog, kept))
+    def dropped(self, catalog: Catalog) -> tuple[str, ...]:
+        """Return the groups that are not active again in `catalog`, in the order given."""
+        after = self.plan(catalog).after
+        return tuple(path for path in dict.fromkeys(self.active) if not after.is_active(path))
 
     def snapshot(self, catalog: Catalog) -> Snapshot:
         """Return the restored state in `catalog`."""
-        return self.plan(Snapshot.of(catalog, facts=self.facts)).after
+        return Snapshot.of(catalog, self.plan(catalog).after, self.facts)
 
 
 def dumped(tools: str, profile: str | None, snapshot: Snapshot) -> dict[str, Any]:
@@ -65,12 +60,11 @@ def dumped(tools: str, profile: str | None, snapshot: Snapshot) -> dict[str, Any
         snapshot: The state. Its transient groups are left out with what is in them.
     """
     catalog = snapshot.catalog
-    oldest_first = [catalog.groups[number].path for number in snapshot.order] or snapshot.active
     return {
         "version": VERSION,
         "tools": tools,
         **({} if profile is None else {"profile": profile}),
-        "active": _lasting(catalog, oldest_first),
+        "active": _lasting(catalog, snapshot.configuration.oldest_first),
         "facts": {name: _plain(value) for name, value in snapshot.facts.items()},
     }
 
@@ -112,7 +106,7 @@ def _lasting(catalog: Catalog, paths: Iterable[str]) -> list[str]:
     transient = 0
     for number, group in enumerate(catalog.groups):
         if group.transient:
-            transient |= catalog.subtree[number]
+            transient |= catalog.forest.subtree[number]
     return [path for path in paths if path not in catalog.index or not transient >> catalog.index[path] & 1]
 
 

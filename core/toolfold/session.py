@@ -25,7 +25,7 @@ from .errors import (
     ToolNotFound,
 )
 from .listing import GroupInfo, Page, changes, group_infos, listed, page_of
-from .machine import Plan, Step, everything_left, plan
+from .machine import Plan, TransitionRequest, close, plan
 from .modes import narrowed
 from .names import Spelling, is_text
 from .observe import (
@@ -39,7 +39,7 @@ from .observe import (
 )
 from .persist import Saved, dumped, is_fact
 from .resources import match
-from .snapshot import Snapshot, mask_of
+from .snapshot import Snapshot
 from .steps import MakePlan, Steps
 from .transaction import Transaction
 from .visibility import View, available
@@ -67,7 +67,6 @@ class Session:
         "_status",
         "_steps",
         "_tools",
-        "_whole",
         "id",
     )
 
@@ -77,9 +76,8 @@ class Session:
         self._profile = profile
         self._start = start if isinstance(start, Saved) else tuple(start)
         self._status: Literal["new", "open", "closed"] = "new"
-        self._whole = tools.catalog
         self._snapshot = Snapshot.of(tools.catalog_under(profile))
-        self._dropped = tuple(start.kept(self._snapshot.catalog)[1]) if isinstance(start, Saved) else ()
+        self._dropped = start.dropped(self._snapshot.catalog) if isinstance(start, Saved) else ()
         self._steps = Steps(tools.observers)
         self._lent: tuple[str, ...] = ()
         self._lender: Session | None = None
@@ -150,7 +148,8 @@ class Session:
                 try:
                     if self._status == "open":
                         told = bool(self._listeners)  # a connection may go on with another session
-                        failures = (await self._carry_out(self._end, force=True, compare=told)).failures
+                        end = partial(close, keep=self._lent)
+                        failures = (await self._carry_out(end, force=True, compare=told)).failures
                 finally:  # a task cancelled by asyncio itself comes here with all hooks attempted
                     self._status = "closed"
                     self._listeners = ()
@@ -163,8 +162,8 @@ class Session:
 
         Nobody has had a list that could differ, so the application state is not read for one (SPEC MOD-3).
         """
-        step = Step(paths)
-        await self._begin_with(lambda: plan(self.snapshot, step))
+        request = TransitionRequest(paths)
+        await self._begin_with(lambda configuration: plan(configuration, request))
 
     @property
     def tools(self) -> ToolSet:
@@ -194,11 +193,7 @@ class Session:
     @property
     def snapshot(self) -> Snapshot:
         """The present state, in the newest catalog (SPEC REG-7)."""
-        whole = self._tools.catalog
-        if self._whole is not whole:  # the restricted one is not asked for: it may be another object, though equal
-            self._snapshot = self._snapshot.moved_to(self._tools.catalog_under(self._profile))
-            self._whole = whole
-        return self._snapshot
+        return self._snapshot.moved_to(self._tools.catalog_under(self._profile))
 
     @property
     def catalog(self) -> Catalog:
@@ -230,8 +225,8 @@ class Session:
 
     def is_active(self, path: str) -> bool:
         """Return whether the group is active, or raise `GroupNotFound`."""
-        snapshot = self.snapshot
-        return bool(snapshot.mask >> snapshot.catalog.number(path) & 1)
+        configuration = self.snapshot.configuration
+        return bool(configuration.active >> configuration.forest.number(path) & 1)
 
     def view(self, request: View | None = None) -> View:
         """Return the view of one request: the present snapshot and one reading of the application state.
@@ -375,11 +370,11 @@ class Session:
 
         Raises as `activate` does, and `ExclusionConflict` if two groups to activate exclude one another.
         """
-        step = Step(activate, deactivate)
-        async with self._steps.turn(self.id, "transition", step, force):
+        request = TransitionRequest(activate, deactivate)
+        async with self._steps.turn(self.id, "transition", request, force):
             self._check_open()
             self._tools.pool.touch(self)
-            return await self._carry_out(lambda: plan(self.snapshot, step), force, view)
+            return await self._carry_out(lambda configuration: plan(configuration, request), force, view)
 
     def set_fact(self, name: str, value: Any, *, view: View | None = None) -> None:
         """Set a fact: JSON's scalars, or tuples of them (SPEC SES-5). Predicates see it from the next request on.
@@ -427,8 +422,8 @@ class Session:
     async def _restore(self, saved: Saved) -> None:
         """Take up a state; hooks run, since the world that they set up may be gone."""
         self._snapshot = self.snapshot.with_facts(saved.facts)
-        await self._begin_with(lambda: saved.plan(self.snapshot))
-        self._dropped = tuple(saved.kept(self.catalog)[1])
+        await self._begin_with(lambda _: saved.plan(self.catalog))
+        self._dropped = saved.dropped(self.catalog)
 
     async def _begin_with(self, make_plan: MakePlan) -> None:
         async with self._steps.turn(self.id, "start"):
@@ -469,11 +464,6 @@ class Session:
             values = spec.arguments.check(spec.name, values)
         return await spec.handler(values, context)
 
-    def _end(self) -> Plan:
-        snapshot = self.snapshot
-        known = [path for path in self._lent if path in snapshot.catalog.index]
-        return everything_left(snapshot, mask_of(snapshot.catalog, known))
-
     async def _carry_out(
         self, make_plan: MakePlan, force: bool, view: View | None = None, *, compare: bool = True
     ) -> Change:
@@ -488,9 +478,7 @@ class Session:
     def _commit(self, view: View | None, compare: bool, planned: Plan, transaction: Transaction) -> Change:
         before = self.view(view)
         transaction.commit()
-        self._snapshot = (
-            planned.after.with_facts(before.facts) if planned.after.facts != before.facts else planned.after
-        )
+        self._snapshot = before.snapshot.at(planned.after)
         lists = changes(before, before.of(self._snapshot)) if compare else frozenset[str]()
         change = Change(*planned.paths, lists, tuple(transaction.failures))
         self._tools.observers.tell(Committed(self.id, change))

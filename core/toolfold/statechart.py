@@ -2,7 +2,7 @@
 
 Each group has an orthogonal region with the states `inactive` and `active`, and the regions of its children live
 inside `active`. LOCKED is not a state here: the region of a locked group is not there. So nesting itself does what the
-table of `machine.py` says of ANCESTOR_ENTERED and ANCESTOR_LEFT, and the other rows become transitions:
+table of `toolfold.machine` says of ANCESTOR_ENTERED and ANCESTOR_LEFT, and the other rows become transitions:
 
 * `activate:<path>` and `deactivate:<path>` are the events. What a region does is looked up in the table.
 * `activate:g` displaces, in the regions of g's partners. Of partners below one another only the topmost reacts. It
@@ -26,22 +26,28 @@ from attrs import frozen
 from transitions import EventData
 from transitions.extensions.nesting import HierarchicalMachine, NestedState
 
-from .catalog import Catalog, bits
+from .catalog import Catalog
 from .errors import ConfigError
-from .machine import Effect, Event, State, lookup
+from .machine import Effect, Guard, RegionEvent, RegionState, Row, bits, rows
 from .names import SEPARATOR, split_name
 
-STATES = tuple(state for state in State if state is not State.LOCKED)
+
+def _row(state: RegionState, event: RegionEvent) -> Row:
+    """Return the row for a region that is there: all ancestors of its group are active."""
+    return next(row for row in rows(state, event) if row.guard in (Guard.NONE, Guard.ANCESTORS_ACTIVE))
+
+
+STATES = tuple(state for state in RegionState if state is not RegionState.LOCKED)
 """The states of a region that is there."""
 
-INITIAL = lookup(State.LOCKED, Event.ANCESTOR_ENTERED, True).target
+INITIAL = _row(RegionState.LOCKED, RegionEvent.ANCESTOR_ENTERED).target
 """The state in which a region comes to be there."""
 
 ROOT = "groups"
 """What holds the regions of the groups at root, where a format needs a name for it."""
 
 
-def event_name(request: Event, path: str) -> str:
+def event_name(request: RegionEvent, path: str) -> str:
     """Return the name of the event that asks for ACTIVATE or DEACTIVATE of a group, such as `activate:web:search`.
 
     Without dots it is one token: an SCXML processor takes `deactivate.web` to match `deactivate.web.search` too.
@@ -58,9 +64,9 @@ class Transition:
 
     group: str
     event: str
-    source: State
-    target: State
-    cause: Event
+    source: RegionState
+    target: RegionState
+    cause: RegionEvent
     effect: Effect
     guard: str | None = None
 
@@ -78,11 +84,11 @@ class Region:
         """The last segment of the path."""
         return split_name(self.group)[1]
 
-    def inside(self, state: State) -> tuple[Region, ...]:
+    def inside(self, state: RegionState) -> tuple[Region, ...]:
         """Return the regions inside one of the states."""
-        return self.children if state is State.ACTIVE else ()
+        return self.children if state is RegionState.ACTIVE else ()
 
-    def leaving(self, state: State) -> tuple[Transition, ...]:
+    def leaving(self, state: RegionState) -> tuple[Transition, ...]:
         """Return the transitions out of one of the states."""
         return tuple(transition for transition in self.transitions if transition.source is state)
 
@@ -136,9 +142,9 @@ class Statechart:
 def _transitions(catalog: Catalog, number: int) -> Iterator[Transition]:
     """Yield what the table says for a region that is there, so for one whose ancestors are all active."""
     for cause, asked in _deliveries(catalog, number):
-        request = Event.ACTIVATE if cause is Event.DISPLACED else cause
+        request = RegionEvent.ACTIVATE if cause is RegionEvent.DISPLACED else cause
         for state in STATES:
-            row = lookup(state, cause, True)
+            row = _row(state, cause)
             if row.target is not state:
                 yield Transition(
                     catalog.groups[number].path,
@@ -151,19 +157,19 @@ def _transitions(catalog: Catalog, number: int) -> Iterator[Transition]:
                 )
 
 
-def _deliveries(catalog: Catalog, number: int) -> Iterator[tuple[Event, int]]:
+def _deliveries(catalog: Catalog, number: int) -> Iterator[tuple[RegionEvent, int]]:
     """Yield the events of a region, each with the group that is asked for."""
-    yield Event.ACTIVATE, number
-    yield Event.DEACTIVATE, number
-    for partner in bits(catalog.partners[number]):
-        if not catalog.ancestors[number] & catalog.partners[partner]:
-            yield Event.DISPLACED, partner
+    yield RegionEvent.ACTIVATE, number
+    yield RegionEvent.DEACTIVATE, number
+    for partner in bits(catalog.forest.partners[number]):
+        if not catalog.forest.ancestors[number] & catalog.forest.partners[partner]:
+            yield RegionEvent.DISPLACED, partner
 
 
 def _guard(catalog: Catalog, number: int, asked: int) -> str | None:
     """Return the group that must be active for the request to be granted, unless it is while the region is there."""
     parent = catalog.groups[asked].parent
-    if parent is None or catalog.ancestors[number] >> catalog.index[parent] & 1:
+    if parent is None or catalog.forest.ancestors[number] >> catalog.index[parent] & 1:
         return None
     return parent
 
@@ -239,13 +245,13 @@ def _region(region: Region) -> dict[str, Any]:
     return {"name": region.segment, "initial": INITIAL.value, "children": children}
 
 
-def _nested_name(path: str, state: State) -> str:
-    within = path.replace(SEPARATOR, f"{SEPARATOR}{State.ACTIVE.value}{SEPARATOR}")
+def _nested_name(path: str, state: RegionState) -> str:
+    within = path.replace(SEPARATOR, f"{SEPARATOR}{RegionState.ACTIVE.value}{SEPARATOR}")
     return SEPARATOR.join((ROOT, within, state.value))
 
 
 def _is_active(path: str) -> Callable[[EventData], bool]:
-    name = _nested_name(path, State.ACTIVE)
+    name = _nested_name(path, RegionState.ACTIVE)
 
     def condition(event: EventData) -> bool:
         machine = event.machine
@@ -282,13 +288,13 @@ def _add_regions(parent: ET.Element, regions: tuple[Region, ...]) -> None:
             kind = "parallel" if inside else "state"
             inner = ET.SubElement(element, kind, id=_scxml_id(state, region.group))
             for each in region.leaving(state):
-                cond = {} if each.guard is None else {"cond": f"In('{_scxml_id(State.ACTIVE, each.guard)}')"}
+                cond = {} if each.guard is None else {"cond": f"In('{_scxml_id(RegionState.ACTIVE, each.guard)}')"}
                 target = _scxml_id(each.target, region.group)
                 ET.SubElement(inner, "transition", {"event": each.event, **cond, "target": target})
             _add_regions(inner, inside)
 
 
-def _scxml_id(state: State, path: str) -> str:
+def _scxml_id(state: RegionState, path: str) -> str:
     # The state comes first because a path may begin with a digit or a hyphen, and an XML id may not.
     return f"{state.value}.{path}"
 
@@ -342,9 +348,9 @@ def _xstate_transition(transition: Transition) -> dict[str, Any]:
 
 
 def _state_value(path: str) -> Any:
-    value: Any = State.ACTIVE.value
+    value: Any = RegionState.ACTIVE.value
     for segment in reversed(path.split(SEPARATOR)):
-        value = {_key(segment): value if value == State.ACTIVE.value else {State.ACTIVE.value: value}}
+        value = {_key(segment): value if value == RegionState.ACTIVE.value else {RegionState.ACTIVE.value: value}}
     return value
 
 

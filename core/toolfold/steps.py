@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from attrs import frozen
 
-from .catalog import GroupSpec, bits
+from .catalog import Catalog, GroupSpec
 from .dispatch import settled
 from .errors import ReentrantTransition, ToolfoldError
-from .machine import Plan, Step
+from .machine import Configuration, Plan, TransitionRequest, bits
 from .observe import Asked, Change, Observers, log
 from .transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
 
 if TYPE_CHECKING:
     from .session import Session
 
-MakePlan = Callable[[], Plan]
+MakePlan = Callable[[Configuration], Plan]
 Commit = Callable[[Plan, Transaction], Change]
 
 _under_way: ContextVar[tuple[Transaction, ...]] = ContextVar("toolfold_under_way", default=())
@@ -57,7 +57,7 @@ class Steps:
 
     @asynccontextmanager
     async def turn(
-        self, session: str, what: Asked, step: Step | None = None, force: bool = False
+        self, session: str, what: Asked, step: TransitionRequest | None = None, force: bool = False
     ) -> AsyncGenerator[None]:
         """Wait for the steps that came before, and keep later ones waiting until the end.
 
@@ -93,8 +93,8 @@ class Steps:
         step is planned again.
 
         Args:
-            session: Whose step it is; its snapshot is what plans are made for.
-            make_plan: Plans the step for the present snapshot.
+            session: Whose step it is; plans are made for its present configuration.
+            make_plan: Plans the step for a configuration.
             commit: Makes a plan's outcome the session's state.
             timeout: Seconds that each hook may take; `None` for ever (SPEC HOOK-6).
             force: Pass over failing `on_deactivate` hooks (SPEC HOOK-8).
@@ -104,16 +104,17 @@ class Steps:
             ToolfoldError: The step is refused.
         """
         while True:
-            planned = make_plan()
+            before = session.snapshot
+            planned = make_plan(before.configuration)
             self._observers.planned(session.id, planned)
             if not planned.changes:
                 return Change()
-            transaction = _transaction(planned, session.lent, force)
+            transaction = _transaction(before.catalog, planned, session.lent, force)
             interrupted = await self._run_hooks(session, transaction, timeout)
             if transaction.state == ABORTED:
                 raise _outcome(transaction, interrupted)
-            again, refused = _again(make_plan, planned, unchanged=planned.before is session.snapshot)
-            if again is not None and _groups(again) == _groups(planned):
+            again, refused = _again(make_plan, planned, session.snapshot.configuration)
+            if again is not None and _groups(session.catalog, again) == _groups(before.catalog, planned):
                 change = commit(again, transaction)
                 if interrupted is not None:
                     raise interrupted
@@ -157,27 +158,30 @@ async def _run_hook(session: Session, call: HookCall, timeout: float | None) -> 
         await settled(call.hook(HookContext(session, call.group.path, call.phase, call.undoes)))
 
 
-def _transaction(planned: Plan, lent: Container[str], force: bool) -> Transaction:
+def _transaction(catalog: Catalog, planned: Plan, lent: Container[str], force: bool) -> Transaction:
     """Return the transaction of a plan: leaving groups from below, then entering ones from above (SPEC HOOK-3).
 
     The hooks of groups that are lent belong to the session that lends them.
     """
-    leaving, entering = ([group for group in groups if group.path not in lent] for groups in _groups(planned))
+    leaving, entering = ([group for group in groups if group.path not in lent] for groups in _groups(catalog, planned))
     return Transaction(reversed(leaving), entering, force=force)
 
 
-def _groups(planned: Plan) -> tuple[list[GroupSpec], list[GroupSpec]]:
+def _groups(catalog: Catalog, planned: Plan) -> tuple[list[GroupSpec], list[GroupSpec]]:
     """Return the groups that leave and enter as they are registered: a path may come to name another group."""
-    groups = planned.before.catalog.groups
-    return [groups[number] for number in bits(planned.leaving)], [groups[number] for number in bits(planned.entering)]
+    groups = catalog.groups
+    return (
+        [groups[number] for number in bits(planned.deactivated)],
+        [groups[number] for number in bits(planned.activated)],
+    )
 
 
-def _again(make_plan: MakePlan, planned: Plan, *, unchanged: bool) -> tuple[Plan | None, ToolfoldError | None]:
+def _again(make_plan: MakePlan, planned: Plan, now: Configuration) -> tuple[Plan | None, ToolfoldError | None]:
     """Return the plan as it is now that the hooks have run, or why it is refused by now."""
-    if unchanged:
+    if now is planned.before:
         return planned, None
     try:
-        return make_plan(), None
+        return make_plan(now), None
     except ToolfoldError as error:
         return None, error
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from . import settings
-from .catalog import Catalog, Kind, Profile, Spec, kinds_of, paths_of
+from .catalog import Catalog, Kind, Profile, Spec, kinds_of
 from .control import ControlName, ControlStyle, ControlVisibility, Loader
 from .dispatch import ToolResult
 from .draft import Draft
 from .errors import ConfigError
 from .listing import GroupInfo, Page
+from .machine import paths_of
 from .names import Spelling
 from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
 from .opening import needed, topmost_inactive
@@ -87,6 +88,7 @@ class ToolSet(Registration):
         self._on_hidden = on_hidden
         self._state = state
         self._restricted: WeakKeyDictionary[Profile, tuple[Catalog, Catalog]] = WeakKeyDictionary()
+        self._profiles: WeakKeyDictionary[Profile, ref[Profile]] = WeakKeyDictionary()
         self._identities = count(1)
         self._default: Session | None = None
         self._reported: WeakKeyDictionary[Spec, set[str | None]] = WeakKeyDictionary()
@@ -226,13 +228,22 @@ class ToolSet(Registration):
         if isinstance(profile, Profile):
             now = profiles.get(profile.name)
             gone = {*profile.active, *profile.available} - self.catalog.index.keys() - {"*"}
-            return now if now is not None and now == profile.without(gone) else profile
+            return now if now is not None and now == profile.without(gone) else self._one_of(profile)
         if profile is None:
             return None
         if profile not in profiles:
             known = ", ".join(sorted(profiles)) or "none"
             raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")
         return profiles[profile]
+
+    def _one_of(self, profile: Profile) -> Profile:
+        """Return the one profile that stands for all equal ones, so that they share a catalog while one is in use."""
+        known = self._profiles.get(profile)
+        found = known() if known is not None else None
+        if found is None:
+            found = profile
+            self._profiles[profile] = ref(profile)
+        return found
 
     # -- the default session ------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import anyio
 from attrs import frozen
 
 from examples import assistant, automation_hub, browser_telemetry, desk, modern_cli, toolkit
-from toolfold import Snapshot, Step, ToolSet, plan
+from toolfold import Snapshot, ToolSet, TransitionRequest
 from toolfold_diagrams import (
     Diagram,
     page,
@@ -93,7 +93,7 @@ def gitlab() -> ToolSet:
 
 
 def _active(tools: ToolSet, *groups: str) -> Snapshot:
-    return plan(Snapshot.of(tools.catalog), Step(groups)).after
+    return Snapshot.of(tools.catalog).after(TransitionRequest(groups))
 
 
 def texts(drawn: list[Picture]) -> dict[str, str]:

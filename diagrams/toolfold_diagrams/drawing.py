@@ -111,7 +111,7 @@ async def record(tools: ToolSet, profile: str | Profile | None, groups: tuple[st
     with recording(tools) as recorder:
         session = tools.open_session(profile)
         for path in groups:
-            session.catalog.number(path)
+            session.catalog.forest.number(path)
         with suppress(ExceptionGroup):  # hooks that fail at the end
             async with session:
                 for path in groups:

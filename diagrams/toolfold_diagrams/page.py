@@ -16,8 +16,8 @@ from importlib.resources import files
 from typing import Any
 
 from toolfold import ParentInactive, QuotaExceeded, Snapshot, Spec
-from toolfold.catalog import Catalog, bits
-from toolfold.machine import TABLE, region
+from toolfold.catalog import Catalog
+from toolfold.machine import TABLE, Row, bits
 from toolfold.visibility import Always, Both, Either, Group, Not, Visibility, is_settled, listing_rule, never_listed
 
 from .diagram import Source, snapshot_of
@@ -70,17 +70,26 @@ def page_data(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "refusals": _refusals(catalog),
         "groups": [_group(catalog, number) for number in range(len(catalog.groups))],
         "tools": [_tool(catalog, catalog.tools[name]) for name in sorted(catalog.tools)],
-        "states": [region(catalog, snapshot.mask, number).value for number in range(len(catalog.groups))],
-        "order": list(snapshot.order),
+        "states": [snapshot.configuration.state(number).value for number in range(len(catalog.groups))],
+        "order": list(snapshot.configuration.order),
     }
 
 
-def _table() -> dict[str, dict[str, list[dict[str, str]]]]:
-    table: dict[str, dict[str, list[dict[str, str]]]] = {}
+def _table() -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Return the transition table as data: for each state and event its rows."""
+    table: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for (state, event), rows in TABLE.items():
-        told = [{"guard": row.guard.value, "target": row.target.value, "effect": row.effect.value} for row in rows]
-        table.setdefault(state.value, {})[event.value] = told
+        table.setdefault(state.value, {})[event.value] = [_row(row) for row in rows]
     return table
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "guard": row.guard.value,
+        "target": row.target.value,
+        "effect": row.effect.value,
+        "emits": [{"event": emission.event.value, "to": emission.to.value} for emission in row.emits],
+    }
 
 
 def _refusals(catalog: Catalog) -> dict[str, str]:
@@ -98,9 +107,9 @@ def _group(catalog: Catalog, number: int) -> dict[str, Any]:
         "path": group.path,
         "title": group.title,
         "description": group.description,
-        "ancestors": list(bits(catalog.ancestors[number])),
-        "descendants": list(bits(catalog.subtree[number] & ~(1 << number))),
-        "partners": list(bits(catalog.partners[number])),
+        "ancestors": list(bits(catalog.forest.ancestors[number])),
+        "descendants": list(bits(catalog.forest.descendants[number])),
+        "partners": list(bits(catalog.forest.partners[number])),
         "pinned": group.pinned,
         "hooks": group.has_hooks,
         "opensOn": group.opens_on,

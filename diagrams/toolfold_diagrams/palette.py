@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from toolfold import State
+from toolfold import RegionState
 
 INK = "#1b1f24"
 """Text inside of boxes."""
@@ -40,7 +40,7 @@ class Look:
 
 
 LOOKS = {
-    State.ACTIVE: Look("#a5d6f2", "#0072b2", 2.5, False, "●"),
-    State.INACTIVE: Look(PAPER, "#67707a", 1, False, "○"),
-    State.LOCKED: Look("#eceff2", "#7e8791", 1, True, "◌"),
+    RegionState.ACTIVE: Look("#a5d6f2", "#0072b2", 2.5, False, "●"),
+    RegionState.INACTIVE: Look(PAPER, "#67707a", 1, False, "○"),
+    RegionState.LOCKED: Look("#eceff2", "#7e8791", 1, True, "◌"),
 }

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from toolfold import Catalog, ConfigError, Snapshot, State, Step, ToolfoldError, plan
+from toolfold import Catalog, ConfigError, RegionState, Snapshot, ToolfoldError, TransitionRequest, plan
 from toolfold.machine import Plan
 
 from .diagram import Diagram, Source, snapshot_of
@@ -90,7 +90,7 @@ def explore(catalog: Catalog, limit: int) -> Graph:
     while unseen:
         before = unseen.popleft()
         for group, activates, planned in _changes(before):
-            after = planned.after
+            after = before.at(planned.after)
             if _key(after) not in numbers:
                 if len(states) >= limit:
                     raise _too_many(catalog, limit)
@@ -103,26 +103,27 @@ def explore(catalog: Catalog, limit: int) -> Graph:
 
 def _key(snapshot: Snapshot) -> tuple[int, tuple[int, ...]]:
     """Return what tells states apart: which groups are active and, where a quota evicts the oldest, in which order."""
-    return snapshot.mask, snapshot.order
+    return snapshot.configuration.active, snapshot.configuration.order
 
 
 def _changes(before: Snapshot) -> Iterator[tuple[int, bool, Plan]]:
     for number, group in enumerate(before.catalog.groups):
-        activates = not before.mask >> number & 1
+        activates = not before.configuration.active >> number & 1
         try:
-            planned = plan(before, Step(activate=group.path) if activates else Step(deactivate=group.path))
+            request = TransitionRequest(group.path) if activates else TransitionRequest((), group.path)
+            planned = plan(before.configuration, request)
         except ToolfoldError:
             continue
         yield number, activates, planned
 
 
 def _move(tail: int, head: int, group: int, activates: bool, planned: Plan) -> Move:
-    catalog = planned.before.catalog
-    path = catalog.groups[group].path
-    left = [(catalog.number(name), name) for name in planned.paths[1]]
+    forest = planned.before.forest
+    path = forest.paths[group]
+    left = [(forest.number(name), name) for name in planned.paths[1]]
     if not activates:
         return Move(tail, head, False, path, below=tuple(name for number, name in left if number != group))
-    displaces = catalog.displaces[group]
+    displaces = forest.displaces[group]
     displaced = tuple(name for number, name in left if displaces >> number & 1)
     return Move(tail, head, True, path, displaced, tuple(name for _, name in left if name not in displaced))
 
@@ -164,11 +165,11 @@ def _wrapped(lines: list[str], width: int) -> list[str]:
 
 def _named(state: Snapshot) -> list[str]:
     """Return the label of a state: its groups, where a quota evicts the oldest in the order in which they would go."""
-    if not state.mask:
+    if not state.active:
         return [EMPTY]
-    paths = list(state.active)
+    paths = list(state.configuration.oldest_first)
     if state.catalog.evict_oldest:
-        first, *others = (state.catalog.groups[number].path for number in state.order)
+        first, *others = paths
         paths = [first, *(f"then {path}" for path in others)]
     shown = [piece for path in paths[:MOST_LINES] for piece in wrapped(path, 26, MOST_LINES)]
     return shown + ([f"and {len(paths) - MOST_LINES} more"] if len(paths) > MOST_LINES else [])
@@ -180,7 +181,7 @@ def _dot(graph: Graph, here: int | None) -> str:
     dot.default("node", fontname=FONT, fontsize=11, margin="0.14,0.06")
     dot.default("edge", color=LINE, fontcolor=INK, fontname=FONT, fontsize=10, arrowsize=0.7)
     dot.node("initial", "", shape="circle", style="filled", fillcolor=LINE, color=LINE, width=0.16, fixedsize="true")
-    active = LOOKS[State.ACTIVE]
+    active = LOOKS[RegionState.ACTIVE]
     for number, state in enumerate(graph.states):
         look: dict[str, Value] = {}
         if number == here:
@@ -197,11 +198,11 @@ def _dot(graph: Graph, here: int | None) -> str:
 
 def _marked(state: Snapshot, current: bool) -> list[str]:
     first, *others = _named(state)
-    return [f"{LOOKS[State.ACTIVE].mark} {first}" if current else first, *others]
+    return [f"{LOOKS[RegionState.ACTIVE].mark} {first}" if current else first, *others]
 
 
 def _mermaid(graph: Graph, here: int | None) -> str:
-    active = LOOKS[State.ACTIVE]
+    active = LOOKS[RegionState.ACTIVE]
     lines = ["flowchart TD", "  initial(( ))"]
     for number, state in enumerate(graph.states):
         lines.append(f'  state_{number}("{mermaid_lines(_marked(state, number == here))}")')

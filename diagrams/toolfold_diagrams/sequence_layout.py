@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from attrs import define, field, frozen
 
-from toolfold import State
+from toolfold import RegionState
 
 from .dot import Dot, Html, Value
 from .interaction import Bar, Interaction, Lifeline, Look, Message, Note, Role
@@ -51,7 +51,7 @@ _MESSAGES: Mapping[Look, _Style] = MappingProxyType(
         Look.FAILED: _Style(REFUSED, "dashed", "vee"),
     }
 )
-_ACTIVE = LOOKS[State.ACTIVE]
+_ACTIVE = LOOKS[RegionState.ACTIVE]
 _NOTES: Mapping[Look, Mapping[str, Value]] = MappingProxyType(
     {
         Look.PLAIN: {"fillcolor": GROUND, "color": LINE, "style": "filled"},

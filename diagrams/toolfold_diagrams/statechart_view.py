@@ -13,9 +13,8 @@ from types import MappingProxyType
 
 from attrs import frozen
 
-from toolfold import Catalog, ConfigError, Snapshot, State
+from toolfold import Catalog, ConfigError, RegionState, Snapshot
 from toolfold.machine import Effect
-from toolfold.machine import region as state_of
 from toolfold.statechart import INITIAL, STATES, Region, Statechart, Transition, to_scxml, to_xstate
 
 from .diagram import Diagram, Source, snapshot_of
@@ -76,23 +75,23 @@ class _View:
     def catalog(self) -> Catalog:
         return self.snapshot.catalog
 
-    def state(self, region: Region) -> State:
+    def state(self, region: Region) -> RegionState:
         """Return the state of a group."""
-        return state_of(self.catalog, self.snapshot.mask, self.catalog.index[region.group])
+        return self.snapshot.configuration.state(self.catalog.index[region.group])
 
     def title(self, region: Region) -> str:
         """Return what a region is called; the mark says that it is not there."""
         name = self.catalog.group(region.group).display_name
         named = name if name == region.segment else f"{name} ({region.segment})"
-        return f"{LOOKS[State.LOCKED].mark} {named}" if self.state(region) is State.LOCKED else named
+        return f"{LOOKS[RegionState.LOCKED].mark} {named}" if self.state(region) is RegionState.LOCKED else named
 
-    def name(self, region: Region, state: State) -> str:
+    def name(self, region: Region, state: RegionState) -> str:
         """Return what one of its states is called; the mark says that it is the current one."""
         return f"{LOOKS[state].mark} {state.value}" if self.state(region) is state else state.value
 
-    def arrows(self, region: Region) -> dict[tuple[State, State], list[str]]:
+    def arrows(self, region: Region) -> dict[tuple[RegionState, RegionState], list[str]]:
         """Return the arrows between the states of a region, each with its labels: `event [guard] / action`."""
-        found: dict[tuple[State, State], list[str]] = {}
+        found: dict[tuple[RegionState, RegionState], list[str]] = {}
         for each in region.transitions:
             found.setdefault((each.source, each.target), []).append(self._label(each))
         return found
@@ -108,8 +107,8 @@ class _View:
     def _label(self, each: Transition) -> str:
         group = self.catalog.group(each.group)
         hook, name = {
-            Effect.ENTER: (group.on_activate, "on_activate"),
-            Effect.LEAVE: (group.on_deactivate, "on_deactivate"),
+            Effect.SET_UP: (group.on_activate, "on_activate"),
+            Effect.TEAR_DOWN: (group.on_deactivate, "on_deactivate"),
         }.get(each.effect, (None, ""))
         guard = f" [{each.guard} active]" if each.guard else ""
         return f"{each.event}{guard} / {each.effect.value}{f', {name}()' if hook else ''}"
@@ -124,7 +123,9 @@ def _dot(view: _View) -> str:
     )
     dot.default("graph", fontname=FONT, fontsize=12, fontcolor=INK, labeljust="l")
     dot.default("node", shape="box", style="rounded,filled", margin="0.14,0.06", height=0.3)
-    dot.default("node", fontname=FONT, fontsize=11, fontcolor=INK, fillcolor=LOOKS[State.INACTIVE].fill, color=LINE)
+    dot.default(
+        "node", fontname=FONT, fontsize=11, fontcolor=INK, fillcolor=LOOKS[RegionState.INACTIVE].fill, color=LINE
+    )
     dot.default("edge", fontname=FONT, fontsize=9, fontcolor=INK, color=FAINT, arrowsize=0.7)
     if note := view.note():
         label = "\n".join(wrapped(note, lines=5))
@@ -137,8 +138,8 @@ def _dot(view: _View) -> str:
 
 
 def _add_region(dot: Dot, view: _View, region: Region) -> None:
-    absent = view.state(region) is State.LOCKED
-    border = LOOKS[State.LOCKED].border if absent else LINE
+    absent = view.state(region) is RegionState.LOCKED
+    border = LOOKS[RegionState.LOCKED].border if absent else LINE
     key = identifier("region", region.group)
     look: dict[str, Value] = {"style": "rounded,dashed,filled", "fillcolor": GROUND, "color": border}
     with dot.cluster(
@@ -153,11 +154,11 @@ def _add_region(dot: Dot, view: _View, region: Region) -> None:
             _add_arrow(dot, region, source, target, labels)
 
 
-def _add_state(dot: Dot, view: _View, region: Region, state: State) -> None:
+def _add_state(dot: Dot, view: _View, region: Region, state: RegionState) -> None:
     here = view.state(region) is state
     look: dict[str, Value] = {}
     if here:
-        look = {"fillcolor": LOOKS[state].fill if state is State.ACTIVE else HERE, "color": LOOKS[state].border}
+        look = {"fillcolor": LOOKS[state].fill if state is RegionState.ACTIVE else HERE, "color": LOOKS[state].border}
         look["penwidth"] = LOOKS[state].width
     key = identifier(state.value, region.group)
     kind = f"state {'current' if here else ''}".strip()
@@ -165,7 +166,7 @@ def _add_state(dot: Dot, view: _View, region: Region, state: State) -> None:
     if not inside:
         dot.node(key, view.name(region, state), id=key, class_=kind, **look)
         return
-    look = {"fillcolor": LOOKS[State.INACTIVE].fill, "color": LINE, **look}
+    look = {"fillcolor": LOOKS[RegionState.INACTIVE].fill, "color": LINE, **look}
     with dot.cluster(key, view.name(region, state), id=key, class_=kind, style="rounded,filled", **look):
         # An edge can't end at a cluster: it goes to this point and is cut off at the border.
         dot.node(key, "", shape="point", style="invis", width=0.01, height=0.01)
@@ -174,7 +175,7 @@ def _add_state(dot: Dot, view: _View, region: Region, state: State) -> None:
             dot.edge(key, identifier("initial", child.group), style="invis", weight=0)
 
 
-def _add_arrow(dot: Dot, region: Region, source: State, target: State, labels: list[str]) -> None:
+def _add_arrow(dot: Dot, region: Region, source: RegionState, target: RegionState, labels: list[str]) -> None:
     tail, head = (identifier(state.value, region.group) for state in (source, target))
     ends: dict[str, Value] = {}
     if region.inside(source):
@@ -201,9 +202,9 @@ def _mermaid(view: _View) -> str:
         lines += (f"  {line}" for line in _mermaid_region(view, region))
     for region in view.chart.walk():
         state = view.state(region)
-        if state is not State.LOCKED:
+        if state is not RegionState.LOCKED:
             lines.append(f"  class {identifier(state.value, region.group)} {state.value}")
-    active, inactive = LOOKS[State.ACTIVE], LOOKS[State.INACTIVE]
+    active, inactive = LOOKS[RegionState.ACTIVE], LOOKS[RegionState.INACTIVE]
     lines += [
         f"  classDef active fill:{active.fill},stroke:{active.border},stroke-width:{active.width}px,color:{INK}",
         f"  classDef inactive fill:{HERE},stroke:{inactive.border},color:{INK}",
@@ -231,7 +232,7 @@ def _mermaid_region(view: _View, region: Region, above: str = "") -> Iterator[st
 
 
 def _mermaid_states(view: _View, region: Region) -> Iterator[str]:
-    ids: dict[State, str] = {state: identifier(state.value, region.group) for state in STATES}
+    ids: dict[RegionState, str] = {state: identifier(state.value, region.group) for state in STATES}
     for state, key in ids.items():
         yield f'state "{view.name(region, state)}" as {key}'
     yield f"[*] --> {ids[INITIAL]}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import frozen
 
-from toolfold import Catalog, GroupInfo, Snapshot, State
+from toolfold import Catalog, GroupInfo, RegionState, Snapshot
 from toolfold.listing import group_infos
 
 from .diagram import Diagram, Source, snapshot_of
@@ -25,9 +25,9 @@ MERMAID_LETTERS = 26
 """How many letters of a label Mermaid has room for on one line."""
 
 MEANINGS = {
-    State.ACTIVE: "active",
-    State.INACTIVE: "inactive",
-    State.LOCKED: "locked: a group above it is not active",
+    RegionState.ACTIVE: "active",
+    RegionState.INACTIVE: "inactive",
+    RegionState.LOCKED: "locked: a group above it is not active",
 }
 TITLE_SIZE, TEXT_SIZE = 11, 9
 TITLE_LINE, TEXT_LINE, PADDING = 14.0, 11.0, 10.0

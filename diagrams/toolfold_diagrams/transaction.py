@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolfold import State
-from toolfold.machine import TABLE, Effect, Event, Guard, Row
+from toolfold import RegionState
+from toolfold.machine import TABLE, Effect, Guard, RegionEvent, Row
 from toolfold.transaction import STATES, TRANSITIONS
 
 from .diagram import Diagram
@@ -94,24 +94,25 @@ def _transaction_mermaid() -> str:
 # The region of a group
 
 
-def _rows() -> Iterator[tuple[State, Event, Row]]:
+def _rows() -> Iterator[tuple[RegionState, RegionEvent, Row]]:
     for (state, event), rows in TABLE.items():
         for row in rows:
             yield state, event, row
 
 
-def _label(event: Event, row: Row) -> str:
+def _label(event: RegionEvent, row: Row) -> str:
     guard = f" [{row.guard.value}]" if row.guard is not Guard.NONE else ""
-    effect = f" / {row.effect.value}" if row.effect is not Effect.NOTHING else ""
-    return f"{event.value}{guard}{effect}"
+    actions = [row.effect.value] if row.effect is not Effect.NOTHING else []
+    actions += [f"{emission.event.value} to {emission.to.value}" for emission in row.emits]
+    return f"{event.value}{guard}" + (f" / {', '.join(actions)}" if actions else "")
 
 
-def _inside(state: State) -> list[str]:
+def _inside(state: RegionState) -> list[str]:
     """Return what happens in a state that does not leave it."""
     return [_label(event, row) for source, event, row in _rows() if source is state and row.target is state]
 
 
-def _between() -> Iterator[tuple[State, State, str]]:
+def _between() -> Iterator[tuple[RegionState, RegionState, str]]:
     for state, event, row in _rows():
         if row.target is not state:
             yield state, row.target, _label(event, row)
@@ -119,7 +120,7 @@ def _between() -> Iterator[tuple[State, State, str]]:
 
 def _region_dot() -> str:
     dot = _chart("region", "TB")
-    for state in State:
+    for state in RegionState:
         look = LOOKS[state]
         dot.node(
             identifier("state", state.value),
@@ -136,9 +137,9 @@ def _region_dot() -> str:
     return dot.text()
 
 
-def _initial() -> Iterator[tuple[State, str]]:
+def _initial() -> Iterator[tuple[RegionState, str]]:
     """Yield the states to begin in: whatever the ancestors make of a region that comes to be."""
-    for row in TABLE[State.LOCKED, Event.ANCESTOR_ENTERED]:
+    for row in TABLE[RegionState.LOCKED, RegionEvent.ANCESTOR_ENTERED]:
         yield row.target, row.guard.value
 
 
@@ -149,7 +150,7 @@ def _compartments(title: str, lines: list[str]) -> Html:
 
 def _region_mermaid() -> str:
     lines = ["stateDiagram-v2", "  direction TB"]
-    for state in State:
+    for state in RegionState:
         label = mermaid_lines([f"{LOOKS[state].mark} {state.value}", *_inside(state)])
         lines.append(f'  state "{label}" as {identifier("state", state.value)}')
     for initial, guard in _initial():

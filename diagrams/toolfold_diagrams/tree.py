@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolfold import Catalog, GroupInfo, State
-from toolfold.catalog import bits
+from toolfold import Catalog, GroupInfo, RegionState
 from toolfold.listing import group_infos
+from toolfold.machine import bits
 
 from .diagram import Source, snapshot_of
 from .palette import LOOKS
@@ -50,10 +50,10 @@ def _described(catalog: Catalog, info: GroupInfo) -> str:
 
 
 def _facts(catalog: Catalog, info: GroupInfo) -> Iterator[str]:
-    if info.state is not State.INACTIVE:
+    if info.state is not RegionState.INACTIVE:
         yield info.state.value
     yield plural(info.tool_count, "tool")
-    if rivals := [catalog.groups[number].path for number in bits(catalog.partners[catalog.index[info.name]])]:
+    if rivals := [catalog.groups[number].path for number in bits(catalog.forest.partners[catalog.index[info.name]])]:
         yield f"excludes {', '.join(rivals)}"
     if description := printable(info.description):
         yield description

@@ -17,8 +17,8 @@ from time import perf_counter
 
 from attrs import frozen
 
-from toolfold import ParentInactive, Plan, Snapshot, Step, ToolSet, plan
-from toolfold.snapshot import mask_of
+from toolfold import ParentInactive, Plan, ToolSet, TransitionRequest, plan
+from toolfold.machine import restore
 
 from . import reference
 from .reference import State, System
@@ -86,14 +86,14 @@ def _tool_set(system: System) -> ToolSet:
 def _agree(system: System, tools: ToolSet, state: State, group: int) -> bool:
     """Compare both requests for a group; return whether its activation was granted."""
     paths = system.paths()
-    snapshot = Snapshot.of(tools.catalog, mask_of(tools.catalog, (paths[number] for number in state)))
+    now = restore(tools.catalog.forest, (paths[number] for number in state)).after
     wanted = reference.activate(system, state, group)
     try:
-        opened: Plan | str = plan(snapshot, Step([paths[group]]))
+        opened: Plan | str = plan(now, TransitionRequest([paths[group]]))
     except ParentInactive as error:
         opened = error.parent
     _compare(system, state, f"activate {paths[group]}", wanted, opened)
-    closed = plan(snapshot, Step((), [paths[group]]))
+    closed = plan(now, TransitionRequest((), [paths[group]]))
     _compare(system, state, f"deactivate {paths[group]}", reference.deactivate(system, state, group), closed)
     return wanted.kind != "refused"
 
@@ -104,7 +104,7 @@ def _compare(system: System, state: State, asked: str, wanted: reference.Answer[
         right = wanted.detail is not None and paths[wanted.detail] == got
     else:
         active = {paths[number] for number in wanted.state}
-        right = wanted.kind != "refused" and set(got.after.active) == active
+        right = wanted.kind != "refused" and set(got.after.paths) == active
         right = right and got.changes == (wanted.kind == "changed")
     if not right:
         raise Disagreement(f"{system}, active {sorted(state)}: {asked} should be {wanted}, and is {got}")

@@ -6,8 +6,9 @@ from time import perf_counter
 
 import anyio
 
-from toolfold import Snapshot, Step, ToolSet, plan
+from toolfold import Snapshot, ToolSet, TransitionRequest, plan
 from toolfold.listing import page_of
+from toolfold.machine import restore
 
 from .harness import GROUPS, Row, deep_forest, flat_forest, median, timed
 
@@ -19,8 +20,8 @@ def measure(*, quick: bool) -> list[Row]:
     return [
         _registering("500 groups side by side", flat_forest, runs),
         _registering("500 groups under 10 roots", deep_forest, runs),
-        _first_list("one open group, no control tools", flat, [1 << number for number in range(GROUPS)], 10),
-        _first_list("10 roots closed, control relevant", deep, [0] * GROUPS, 10),
+        _first_list("one open group, no control tools", flat, [[f"g{number}"] for number in range(GROUPS)], 10),
+        _first_list("10 roots closed, control relevant", deep, [[]] * GROUPS, 10),
         _repeated_list(flat, runs),
         _planning(flat),
         anyio.run(_activating, flat),
@@ -37,12 +38,12 @@ def _registering(what: str, make: Callable[[], ToolSet], runs: int) -> Row:
     )
 
 
-def _first_list(what: str, tools: ToolSet, masks: list[int], expected: int) -> Row:
-    """List each of many states for the first time; a fact makes equal masks different states."""
+def _first_list(what: str, tools: ToolSet, states: list[list[str]], expected: int) -> Row:
+    """List each of many states for the first time; a fact makes equal ones different."""
     catalog = tools.catalog
     samples = []
-    for number, mask in enumerate(masks):
-        snapshot = Snapshot.of(catalog, mask, facts={"number": number})
+    for number, active in enumerate(states):
+        snapshot = Snapshot.of(catalog, restore(catalog.forest, active).after, {"number": number})
         start = perf_counter()
         page = page_of(tools.view_of(snapshot), "tool")
         samples.append(perf_counter() - start)
@@ -59,12 +60,12 @@ def _repeated_list(tools: ToolSet, runs: int) -> Row:
 
 
 def _planning(tools: ToolSet) -> Row:
-    snapshot = Snapshot.of(tools.catalog, 1)
+    snapshot = Snapshot.of(tools.catalog).after(TransitionRequest(tools.catalog.groups[0].path))
     samples = []
     for number in [*range(1, GROUPS)] * 5:
-        step = Step(activate=(f"g{number}",))
+        step = TransitionRequest(activate=(f"g{number}",))
         start = perf_counter()
-        planned = plan(snapshot, step)
+        planned = plan(snapshot.configuration, step)
         samples.append(perf_counter() - start)
         assert planned.changes
     return Row(what="plan", value=statistics.median(samples), unit="µs", target=5e-6, note="activate 1 of 500 groups")

@@ -13,8 +13,8 @@ from attrs import evolve
 from statemachine.io import load
 
 from tests.core.support import FAMILIES, world
-from toolfold import Catalog, ParentInactive, Snapshot, Step, ToolSet, plan
-from toolfold.machine import Effect, Event, State
+from toolfold import Catalog, ParentInactive, Snapshot, ToolSet, TransitionRequest
+from toolfold.machine import Effect, RegionEvent, RegionState
 from toolfold.names import ancestors
 from toolfold.statechart import (
     Region,
@@ -29,12 +29,12 @@ from toolfold_specs.reference import System
 from toolfold_specs.systems import distinct_systems, legal_sets
 
 Active = frozenset[str]
-Move = tuple[Event, str]
+Move = tuple[RegionEvent, str]
 Trace = list[tuple[str, Active]]
 Source = Catalog | Statechart
 Runner = Callable[[Source, Iterable[str]], Iterator[Active]]
 
-REQUESTS = (Event.ACTIVATE, Event.DEACTIVATE)
+REQUESTS = (RegionEvent.ACTIVATE, RegionEvent.DEACTIVATE)
 ODD_NAMES = """
     active active.active active.inactive inactive inactive.active group groups groups.active locked
     a a.activate a.deactivate a.b a.b.c a-b a_b a-b.c a_b.c ab A activate deactivate activate.a
@@ -63,7 +63,9 @@ def answered(snapshot: Snapshot, move: Move) -> Snapshot:
     """The snapshot after a request; in a statechart, what is refused changes nothing."""
     request, path = move
     try:
-        return plan(snapshot, Step(path) if request is Event.ACTIVATE else Step((), path)).after
+        return snapshot.after(
+            TransitionRequest(path) if request is RegionEvent.ACTIVATE else TransitionRequest((), path)
+        )
     except ParentInactive:
         return snapshot
 
@@ -124,7 +126,7 @@ def wander(catalog: Catalog, seed: int, length: int) -> list[Move]:
     made: list[Move] = []
     snapshot = Snapshot.of(catalog)
     for _ in range(length):
-        entering = [move for move in moves(catalog) if move[0] is Event.ACTIVATE]
+        entering = [move for move in moves(catalog) if move[0] is RegionEvent.ACTIVATE]
         fruitful = [move for move in entering if answered(snapshot, move) is not snapshot]
         move = random.choice(fruitful if fruitful and random.random() < 0.67 else moves(catalog))
         made.append(move)
@@ -196,16 +198,16 @@ def by_hand(source: Source, events: Iterable[str]) -> Iterator[Active]:
     active: Active = frozenset()
     for event in events:
         there = [region.group for region in chart.walk() if active.issuperset(ancestors(region.group))]
-        here = {group: State.ACTIVE if group in active else State.INACTIVE for group in there}
+        here = {group: RegionState.ACTIVE if group in active else RegionState.INACTIVE for group in there}
         happens = [
             each
             for each in chart.reactions[event]
             if here.get(each.group) is each.source and each.guard in {None, *active}
         ]
-        entered = {each.group for each in happens if each.target is State.ACTIVE}
-        left = {each.group for each in happens if each.source is State.ACTIVE}
-        assert entered == {each.group for each in happens if each.effect is Effect.ENTER}
-        assert left == {each.group for each in happens if each.effect is Effect.LEAVE}
+        entered = {each.group for each in happens if each.target is RegionState.ACTIVE}
+        left = {each.group for each in happens if each.source is RegionState.ACTIVE}
+        assert entered == {each.group for each in happens if each.effect is Effect.SET_UP}
+        assert left == {each.group for each in happens if each.effect is Effect.TEAR_DOWN}
         active = frozenset(group for group in active | entered if left.isdisjoint({*ancestors(group), group}))
         yield active
 
@@ -231,7 +233,7 @@ def active_in(leaf: str) -> Iterator[str]:
     names = leaf.split(".")[1:]
     for segment, state in zip(names[::2], names[1::2], strict=True):
         path.append(segment)
-        if state == State.ACTIVE.value:
+        if state == RegionState.ACTIVE.value:
             yield ".".join(path)
 
 
@@ -286,7 +288,7 @@ def can_happen(transition: Transition, trace: Trace) -> bool:
     group, source = transition.group, transition.source
     before: Active = frozenset()
     for event, after in trace:
-        there = before.issuperset(ancestors(group)) and (group in before) is (source is State.ACTIVE)
+        there = before.issuperset(ancestors(group)) and (group in before) is (source is RegionState.ACTIVE)
         if event == transition.event and there and transition.guard in {None, *before}:
             return True
         before = after

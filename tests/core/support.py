@@ -13,8 +13,8 @@ from anyio.lowlevel import checkpoint
 
 from toolfold import GroupSpec, HookContext, Session, ToolSet
 from toolfold.catalog import KINDS, Catalog, canonical
-from toolfold.machine import Plan, Step, plan
-from toolfold.snapshot import Snapshot
+from toolfold.machine import Plan, TransitionRequest, plan, restore
+from toolfold.snapshot import NO_FACTS, Snapshot
 from toolfold_specs.reference import State as Active
 from toolfold_specs.reference import System
 from toolfold_specs.systems import systems, wide_systems
@@ -29,6 +29,11 @@ FAMILIES: Mapping[str, tuple[System, ...]] = {
 }
 """All forests of up to four groups with all pairs of exclusions, and with wider exclusion sets; of those with four
 groups, of which there are two thousand, every fifteenth."""
+
+
+def snapshot_of(catalog: Catalog, active: Iterable[str], facts: Mapping[str, Any] = NO_FACTS) -> Snapshot:
+    """Return the snapshot in which these groups are active, given oldest first where that matters."""
+    return Snapshot.of(catalog, restore(catalog.forest, active).after, facts)
 
 
 @dataclass(frozen=True)
@@ -47,16 +52,16 @@ class World:
         return frozenset(group for group in self.system.groups if mask & self.bits[group])
 
     def at(self, active: Active) -> Snapshot:
-        return Snapshot.of(self.catalog, self.mask(active))
+        return snapshot_of(self.catalog, self.named(active))
 
     def named(self, groups: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.paths[group] for group in groups)
 
-    def step(self, activate: Iterable[int] = (), deactivate: Iterable[int] = ()) -> Step:
-        return Step(self.named(activate), self.named(deactivate))
+    def step(self, activate: Iterable[int] = (), deactivate: Iterable[int] = ()) -> TransitionRequest:
+        return TransitionRequest(self.named(activate), self.named(deactivate))
 
     def plan(self, active: Active, activate: Iterable[int] = (), deactivate: Iterable[int] = ()) -> Plan:
-        return plan(self.at(active), self.step(activate, deactivate))
+        return plan(self.at(active).configuration, self.step(activate, deactivate))
 
 
 @cache

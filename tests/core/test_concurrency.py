@@ -16,7 +16,16 @@ import anyio
 import pytest
 
 from tests.core.support import FAMILIES, WAIT, Hooks, Journal, opened, settle, tool_set, world
-from toolfold import ExclusionConflict, GroupNotFound, HookContext, HookFailed, ParentInactive, Session, Step, plan
+from toolfold import (
+    ExclusionConflict,
+    GroupNotFound,
+    HookContext,
+    HookFailed,
+    ParentInactive,
+    Session,
+    TransitionRequest,
+    plan,
+)
 from toolfold.observe import Committed
 from toolfold.snapshot import Snapshot
 from toolfold_specs import reference as model
@@ -174,16 +183,19 @@ class Unlocked:
         kind, group = operation
         path = self.world.paths[group]
         try:
-            planned = plan(self.snapshot, Step(path) if kind == "activate" else Step((), path))
+            planned = plan(
+                self.snapshot.configuration,
+                TransitionRequest(path) if kind == "activate" else TransitionRequest((), path),
+            )
         except ParentInactive as error:
             return self.world.paths.index(error.parent)
         if planned.changes:
             await self.wait()
-            self.snapshot = planned.after
+            self.snapshot = self.snapshot.at(planned.after)
         return planned.changes
 
     def active(self) -> Active:
-        return self.world.active(self.snapshot.mask)
+        return self.world.active(self.snapshot.configuration.active)
 
 
 def applied(system: System, active: Active, operation: Operation) -> tuple[Active, Any]:

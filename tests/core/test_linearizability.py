@@ -75,15 +75,15 @@ def asking_without_turns(here: World, random: Random) -> Ask:
         nonlocal snapshot
         kind, entering, leaving = request
         if kind == "read":
-            return here.active(snapshot.mask)
+            return here.active(snapshot.configuration.active)
         try:
-            planned = plan(snapshot, here.step(entering, leaving))
+            planned = plan(snapshot.configuration, here.step(entering, leaving))
         except (ParentInactive, ExclusionConflict) as error:
             return type(error).__name__
         await some_turns(random)
         if planned.changes:
-            snapshot = planned.after
-        return here.active(planned.entering), here.active(planned.leaving)
+            snapshot = snapshot.at(planned.after)
+        return here.active(planned.activated), here.active(planned.deactivated)
 
     return ask
 

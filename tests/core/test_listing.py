@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolfold import InvalidCursor, Mode, Modes, Page, Snapshot, Spec, State, ToolSet, View, Visibility
+from toolfold import InvalidCursor, Mode, Modes, Page, RegionState, Snapshot, Spec, ToolSet, View, Visibility
 from toolfold.catalog import Shelf
 from toolfold.listing import changes
 
@@ -265,11 +265,11 @@ async def test_groups_are_listed_with_all_that_is_known_of_them() -> None:
         ("b", "The second", "Bee", None, 1),
     ]
     assert [info.state for info in infos] == [
-        State.ACTIVE,
-        State.INACTIVE,
-        State.LOCKED,
-        State.INACTIVE,
-        State.INACTIVE,
+        RegionState.ACTIVE,
+        RegionState.INACTIVE,
+        RegionState.LOCKED,
+        RegionState.INACTIVE,
+        RegionState.INACTIVE,
     ]
     assert [info.active for info in infos] == [True, False, False, False, False]
 

@@ -7,14 +7,13 @@ largest family); the states are all reachable ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
 from tests.core.support import FAMILIES, World, subsets, tool_set, world
-from toolfold import ExclusionConflict, ParentInactive, Session, Step, ToolfoldError, plan
-from toolfold.machine import Effect, Event, State, lookup
-from toolfold.snapshot import Snapshot
+from toolfold import ExclusionConflict, ParentInactive, Session, ToolfoldError, TransitionRequest, plan
+from toolfold.machine import Configuration, Interpreter, Plan, close, restore
 from toolfold_specs import reference as model
 from toolfold_specs.reference import Answer, System
 from toolfold_specs.reference import State as Active
@@ -42,19 +41,19 @@ def requests(system: System) -> Iterator[Request]:
             yield entering, leaving
 
 
-def answer_of(here: World, active: Active, step: Step) -> Answer[Active]:
+def answer_of(here: World, active: Active, step: TransitionRequest) -> Answer[Active]:
     """What the machine answers, in the words of the reference."""
     try:
-        planned = plan(here.at(active), step)
+        planned = plan(here.at(active).configuration, step)
     except ParentInactive as error:
         return Answer("refused", active, "ParentInactive", here.paths.index(error.parent))
     except ExclusionConflict:
         return Answer("refused", active, "ExclusionConflict")
-    assert planned.before is here.at(active)
-    assert here.active(planned.entering) == here.active(planned.after.mask) - active
-    assert here.active(planned.leaving) == active - here.active(planned.after.mask)
+    assert planned.before is here.at(active).configuration
+    assert here.active(planned.activated) == here.active(planned.after.active) - active
+    assert here.active(planned.deactivated) == active - here.active(planned.after.active)
     assert planned.changes is (planned.after is not planned.before)
-    return Answer("changed" if planned.changes else "unchanged", here.active(planned.after.mask))
+    return Answer("changed" if planned.changes else "unchanged", here.active(planned.after.active))
 
 
 @pytest.mark.spec("ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8")
@@ -100,63 +99,47 @@ def displaced_by(here: World, entering: tuple[int, ...]) -> Active:
     return frozenset().union(*(here.system.subtree(other) for other in partners))
 
 
-# The table describes what the plan does
+# The interpreter of the rows and their compiled form
 
 
-def regions_of(here: World, active: Active) -> dict[int, State]:
-    return {group: State(model.region(here.system, active, group)) for group in here.system.groups}
+def outcome(planned: Callable[[], Plan]) -> tuple[object, ...]:
+    try:
+        found = planned()
+    except ToolfoldError as error:
+        return type(error), str(error)
+    return found.after, found.activated, found.deactivated
 
 
-def events_of(here: World, regions: dict[int, State], group: int, request: Event) -> Iterator[tuple[int, Event]]:
-    """The request's own event, then, if the group enters or leaves, those that follow for the regions around it."""
-    system = here.system
-    yield group, request
-    ancestors_active = all(regions[above] is State.ACTIVE for above in system.ancestors(group))
-    effect = lookup(regions[group], request, ancestors_active).effect
-    if effect is Effect.ENTER:
-        for partner in sorted(system.excluded(group)):
-            yield partner, Event.DISPLACED
-            if regions[partner] is State.ACTIVE:
-                yield from ((below, Event.ANCESTOR_LEFT) for below in sorted(system.subtree(partner) - {partner}))
-        yield from ((below, Event.ANCESTOR_ENTERED) for below in sorted(system.subtree(group) - {group}))
-    if effect is Effect.LEAVE:
-        yield from ((below, Event.ANCESTOR_LEFT) for below in sorted(system.subtree(group) - {group}))
-
-
-def followed(
-    here: World, before: dict[int, State], group: int, request: Event
-) -> tuple[dict[int, State], dict[int, list[Effect]]]:
-    """The regions after a request, and what it did to each, by the table alone."""
-    now = dict(before)
-    effects: dict[int, list[Effect]] = {other: [] for other in before}
-    for other, event in list(events_of(here, before, group, request)):
-        ancestors_active = all(now[above] is State.ACTIVE for above in here.system.ancestors(other))
-        row = lookup(now[other], event, ancestors_active)
-        now[other] = row.target
-        effects[other].append(row.effect)
-    return now, effects
-
-
-@pytest.mark.spec("ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6")
-@all_families
-def test_following_the_table_region_by_region_gives_what_the_plan_gives(family: str) -> None:
+@pytest.mark.spec("ACT-11")
+@pytest.mark.parametrize("family", [*FAMILIES, "all-wide-4"])
+def test_the_compiled_table_does_what_the_interpreter_of_its_rows_does(family: str) -> None:
     for here, active in positions(family):
-        before = regions_of(here, active)
-        for group in here.system.groups:
-            for request in (Event.ACTIVATE, Event.DEACTIVATE):
-                now, effects = followed(here, before, group, request)
-                did = {effect: {other for other, done in effects.items() if effect in done} for effect in Effect}
-                step = here.step([group]) if request is Event.ACTIVATE else here.step((), [group])
-                try:
-                    planned = plan(here.at(active), step)
-                except ParentInactive:
-                    assert did[Effect.REFUSE] == {group}
-                    assert now == before
-                else:
-                    assert not did[Effect.REFUSE]
-                    assert now == regions_of(here, here.active(planned.after.mask))
-                    assert did[Effect.ENTER] == here.active(planned.entering)
-                    assert did[Effect.LEAVE] == here.active(planned.leaving)
+        now = here.at(active).configuration
+        for entering, leaving in one_each(here.system):
+            request = here.step(entering, leaving)
+            assert outcome(partial(plan, now, request)) == outcome(partial(plan, now, request, Interpreter))
+        for kept in subsets(here.system.groups, 1):
+            keep = [above for group in kept for above in here.named((*here.system.ancestors(group), group))]
+            assert outcome(partial(close, now, keep)) == outcome(partial(close, now, keep, Interpreter))
+
+
+@pytest.mark.spec("ACT-11", "PER-2")
+@all_families
+def test_any_set_of_groups_is_restored_by_the_compiled_table_as_by_the_interpreter(family: str) -> None:
+    for system in FAMILIES[family]:
+        here = world(system)
+        for stored in subsets(system.groups, 4):
+            asked = partial(restore, here.catalog.forest, here.named(stored))
+            assert outcome(asked) == outcome(partial(asked, Interpreter))
+
+
+@pytest.mark.spec("ACT-11", "LST-4")
+@all_families
+def test_the_states_of_all_regions_are_those_of_the_reference(family: str) -> None:
+    for here, active in positions(family):
+        now = here.at(active).configuration
+        states = {group: now.state(here.catalog.index[here.paths[group]]).value for group in here.system.groups}
+        assert states == {group: model.region(here.system, active, group) for group in here.system.groups}
 
 
 # The invariants
@@ -183,7 +166,7 @@ def outcomes(family: str) -> frozenset[tuple[World, Active]]:
     for here, active in positions(family):
         for entering, leaving in requests(here.system):
             try:
-                found.add((here, here.active(here.plan(active, entering, leaving).after.mask)))
+                found.add((here, here.active(here.plan(active, entering, leaving).after.active)))
             except ToolfoldError:
                 continue
     return frozenset(found)
@@ -194,20 +177,20 @@ def outcomes(family: str) -> frozenset[tuple[World, Active]]:
 def test_the_reachable_states_are_exactly_those_that_satisfy_the_invariants(family: str) -> None:
     for system in FAMILIES[family]:
         here = world(system)
-        found: set[int] = {0}
-        frontier = [0]
+        frontier = [Configuration.initial(here.catalog.forest)]
+        found = set(frontier)
         while frontier:
-            snapshot = Snapshot.of(here.catalog, frontier.pop())
+            now = frontier.pop()
             for path in here.paths:
-                for step in (Step(path), Step((), path)):
+                for step in (TransitionRequest(path), TransitionRequest((), path)):
                     try:
-                        mask = plan(snapshot, step).after.mask
+                        after = plan(now, step).after
                     except ParentInactive:
                         continue
-                    frontier += [mask] if mask not in found else []
-                    found.add(mask)
+                    frontier += [after] if after not in found else []
+                    found.add(after)
         legal = {frozenset(some) for some in subsets(system.groups, 4) if model.legal(system, frozenset(some))}
-        assert {here.active(mask) for mask in found} == legal
+        assert {here.active(one.active) for one in found} == legal
 
 
 @pytest.mark.spec("INV-4")
@@ -217,7 +200,7 @@ def test_activations_alone_reach_every_group_from_every_state(family: str) -> No
         for group in here.system.groups:
             snapshot = here.at(active)
             for target in (*here.system.ancestors(group), group):
-                snapshot = plan(snapshot, here.step([target])).after
+                snapshot = snapshot.after(here.step([target]))
             assert snapshot.is_active(here.paths[group])
 
 
@@ -228,13 +211,13 @@ def test_the_same_snapshot_and_request_give_the_same_snapshot_whatever_came_befo
         snapshot = here.at(active)
         for group in here.system.groups:
             try:
-                after = plan(snapshot, here.step([group])).after
+                after = snapshot.after(here.step([group]))
             except ParentInactive:
                 continue
-            back = plan(snapshot, here.step((), here.system.groups)).after
-            again = plan(back, here.step(active)).after
+            back = snapshot.after(here.step((), here.system.groups))
+            again = back.after(here.step(active))
             assert again is snapshot
-            assert plan(again, here.step([group])).after is after
+            assert again.after(here.step([group])) is after
 
 
 @pytest.mark.spec("ACT-6")

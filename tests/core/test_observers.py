@@ -10,7 +10,16 @@ import anyio
 import pytest
 
 from tests.core.support import WAIT, Journal, desk, opened
-from toolfold import Context, HookContext, HookFailed, ReentrantTransition, Step, ToolNotFound, ToolSet, success_of
+from toolfold import (
+    Context,
+    HookContext,
+    HookFailed,
+    ReentrantTransition,
+    ToolNotFound,
+    ToolSet,
+    TransitionRequest,
+    success_of,
+)
 from toolfold.observe import (
     Answered,
     Change,
@@ -55,7 +64,7 @@ async def test_a_call_is_told_from_its_request_to_its_end_with_the_step_and_the_
     kinds = frozenset({"tool"})
     assert told == [
         Requested("desk-1", 1, None, "tool", "b.activate"),
-        Requested("desk-1", 2, 1, "transition", "", Step("b")),
+        Requested("desk-1", 2, 1, "transition", "", TransitionRequest("b")),
         Planned("desk-1", 2, ("b",), ("a",)),
         HookBegan("desk-1", 2, "a", "on_deactivate", None),
         HookEnded("desk-1", 2, None),
@@ -78,7 +87,7 @@ async def test_a_failing_hook_is_told_with_its_error_and_so_is_what_undoes_the_o
     with pytest.raises(HookFailed) as raised:
         await session.transition(activate=["b"], force=True)
     assert told == [
-        Requested("desk-1", 1, None, "transition", "", Step("b"), True),
+        Requested("desk-1", 1, None, "transition", "", TransitionRequest("b"), True),
         Planned("desk-1", 1, ("b",), ("a",)),
         HookBegan("desk-1", 1, "a", "on_deactivate", None),
         HookEnded("desk-1", 1, None),
@@ -191,7 +200,7 @@ async def test_what_opens_on_success_is_told_after_the_answer_and_apart_from_the
         Requested("s", 1, None, "tool", "observe"),
         Answered("s", 1, False),
         Requested("s", 2, 1, "success", "observe"),
-        Requested("s", 3, 2, "transition", "", Step("gate")),
+        Requested("s", 3, 2, "transition", "", TransitionRequest("gate")),
     ]
     assert not any(isinstance(event, EventRefused) for event in told)
 
@@ -236,7 +245,7 @@ async def test_a_cancelled_hook_and_its_request_are_told_with_the_cancellation()
     assert [type(event.error) for event in ended] == [asyncio.CancelledError] * 2
     told.clear()
     await session.activate("c")
-    assert told[0] == Requested("desk-1", 2, None, "transition", "", Step("c"))
+    assert told[0] == Requested("desk-1", 2, None, "transition", "", TransitionRequest("c"))
 
 
 @pytest.mark.spec("REG-7")
@@ -288,7 +297,7 @@ async def test_observers_hear_of_outcomes_alone() -> None:
 def test_without_tracers_nothing_is_made_for_them() -> None:
     observers = ToolSet("quiet").observers
     first = observers.requested("s", "tool", "t")
-    assert observers.requested("s", "transition", "", Step("g"), True) is first
+    assert observers.requested("s", "transition", "", TransitionRequest("g"), True) is first
     assert observers.hook("s", "g", "on_activate", None) is first
     with first:
         assert observers.request is None

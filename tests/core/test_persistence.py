@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from toolfold import ConfigError, HandleInvalid, HookContext, HookFailed, Profile, SessionClosed, Snapshot, ToolSet
+from toolfold import (
+    ConfigError,
+    HandleInvalid,
+    HookContext,
+    HookFailed,
+    Profile,
+    SessionClosed,
+    Snapshot,
+    ToolSet,
+    TransitionRequest,
+)
 from toolfold.persist import Saved
-from toolfold.snapshot import order_of
 
 
 def office(**options: Any) -> ToolSet:
@@ -69,7 +78,7 @@ async def test_the_order_of_activation_is_kept_where_a_quota_needs_it() -> None:
     data = await dump_of(tools, "mail", "calendar")
     assert data["active"] == ["mail", "calendar"]
     async with tools.restore_session(data) as session:
-        assert session.snapshot.order == order_of(tools.catalog, ["mail", "calendar"])
+        assert session.snapshot.configuration.oldest_first == ("mail", "calendar")
         await session.deactivate("mail")
         await session.activate("mail")
         again = through_json(session.dump())
@@ -275,5 +284,6 @@ async def test_data_that_is_no_dump_is_refused_and_nothing_is_opened(data: Any, 
 @pytest.mark.spec("PER-2")
 def test_a_group_named_twice_is_restored_and_reported_once() -> None:
     saved = Saved(("mail", "gone", "mail", "gone"), {})
-    assert saved.kept(office().catalog) == (["mail"], ["gone"])
-    assert saved.snapshot(catalog := office().catalog) is Snapshot.of(catalog, 1 << catalog.number("mail"))
+    catalog = office().catalog
+    assert saved.dropped(catalog) == ("gone",)
+    assert saved.snapshot(catalog) is Snapshot.of(catalog).after(TransitionRequest("mail"))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.core.support import FAMILIES, Journal, World, desk, subsets, tool_set, world
-from toolfold import ExclusionConflict, HookFailed, ParentInactive, QuotaExceeded, Step, ToolSet, plan
-from toolfold.snapshot import Snapshot
+from toolfold import ExclusionConflict, HookFailed, ParentInactive, QuotaExceeded, ToolSet, TransitionRequest, plan
+from toolfold.machine import Configuration, restore
 from toolfold_specs import reference as model
 from toolfold_specs.reference import Answer, Order, System
 
@@ -23,14 +23,13 @@ FOUR = (
 )
 
 
-def snapshot_of(here: World, order: Order) -> Snapshot:
-    """The snapshot after these groups were activated, the oldest first."""
-    kept = tuple(here.catalog.index[here.paths[group]] for group in order) if here.catalog.evict_oldest else ()
-    return Snapshot.of(here.catalog, here.mask(frozenset(order)), kept)
+def at(here: World, order: Order) -> Configuration:
+    """The configuration after these groups were activated, the oldest first."""
+    return restore(here.catalog.forest, here.named(order)).after
 
 
-def order_of(here: World, snapshot: Snapshot) -> Order:
-    return tuple(here.paths.index(here.catalog.groups[number].path) for number in snapshot.order)
+def order_of(here: World, now: Configuration) -> Order:
+    return tuple(here.paths.index(path) for path in now.oldest_first)
 
 
 def orders(system: System, limit: int, evict_oldest: bool, pinned: frozenset[int]) -> Iterator[Order]:
@@ -49,10 +48,10 @@ def orders(system: System, limit: int, evict_oldest: bool, pinned: frozenset[int
                 frontier.append(after.state)
 
 
-def comes_to(here: World, order: Order, step: Step) -> tuple[object, ...]:
+def comes_to(here: World, order: Order, step: TransitionRequest) -> tuple[object, ...]:
     """What the machine answers, and where it is then: in order, if it keeps one."""
     try:
-        planned = plan(snapshot_of(here, order), step)
+        planned = plan(at(here, order), step)
     except ParentInactive as error:
         return "refused", "ParentInactive", here.paths.index(error.parent)
     except ExclusionConflict:
@@ -63,7 +62,7 @@ def comes_to(here: World, order: Order, step: Step) -> tuple[object, ...]:
         assert planned.after is planned.before
         return ("unchanged",)
     in_order = here.catalog.evict_oldest
-    return "changed", order_of(here, planned.after) if in_order else here.active(planned.after.mask)
+    return "changed", order_of(here, planned.after) if in_order else here.active(planned.after.active)
 
 
 def should_come_to(answer: Answer[Order], in_order: bool) -> tuple[object, ...]:
@@ -173,14 +172,14 @@ async def test_a_pinned_group_and_the_ancestors_of_the_target_are_spared() -> No
 @pytest.mark.parametrize("evict", [None, "oldest"])
 def test_a_state_over_the_limit_may_shrink_but_not_grow(evict: str | None) -> None:
     catalog = flat("a", "b", "c", "d", max_active=1, evict=evict).catalog
-    over = Snapshot.of(catalog, 0b111, (0, 1, 2) if evict else ())
-    assert plan(over, Step((), "a")).after.active == ("b", "c")
-    assert plan(over, Step("a")).after is over
+    over = restore(catalog.forest, ["a", "b", "c"]).after
+    assert plan(over, TransitionRequest((), "a")).after.paths == ("b", "c")
+    assert plan(over, TransitionRequest("a")).after is over
     if evict:
-        assert plan(over, Step("d")).after.active == ("d",)
+        assert plan(over, TransitionRequest("d")).after.paths == ("d",)
     else:
         with pytest.raises(QuotaExceeded):
-            plan(over, Step("d"))
+            plan(over, TransitionRequest("d"))
 
 
 @pytest.mark.spec("ACT-10")

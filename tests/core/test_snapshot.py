@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 from itertools import permutations
 
 import pytest
 from attrs.exceptions import FrozenInstanceError
 
-from tests.core.support import FAMILIES, desk, subsets, world
-from toolfold import GroupNotFound, ToolSet
-from toolfold.snapshot import NO_FACTS, Snapshot, mask_of, normalise, order_of
+from tests.core.support import FAMILIES, desk, snapshot_of, subsets, world
+from toolfold import Catalog, ToolSet
+from toolfold.machine import Configuration, restore
+from toolfold.snapshot import NO_FACTS, Snapshot
 from toolfold_specs import reference as model
 from toolfold_specs.reference import System
 
@@ -22,67 +24,74 @@ FOREST = System((None, 0, 1, None, 3), (frozenset({1, 3}),))
 
 @pytest.mark.spec("INV-5", "SES-5")
 def test_equal_values_are_one_snapshot_and_different_ones_are_not() -> None:
-    catalog, other = desk().catalog, desk().catalog
+    catalog, other, ordered = desk().catalog, desk().catalog, desk(max_active=3, evict="oldest").catalog
     made = [
         Snapshot.of(catalog),
-        Snapshot.of(catalog, 1),
-        Snapshot.of(other, 1),
-        Snapshot.of(catalog, 3, (0, 1)),
-        Snapshot.of(catalog, 3, (1, 0)),
-        *(Snapshot.of(catalog, 1, facts={"f": value}) for value in (True, 1, 1.0, "1", None, (1,), ("1",), ())),
-        Snapshot.of(catalog, 1, facts={"f": 1, "g": 2}),
-        Snapshot.of(catalog, 1, facts={"f": 2, "g": 1}),
+        snapshot_of(catalog, ["a"]),
+        snapshot_of(other, ["a"]),
+        snapshot_of(ordered, ["a", "c"]),
+        snapshot_of(ordered, ["c", "a"]),
+        *(snapshot_of(catalog, ["a"], {"f": value}) for value in (True, 1, 1.0, "1", None, (1,), ("1",), ())),
+        snapshot_of(catalog, ["a"], {"f": 1, "g": 2}),
+        snapshot_of(catalog, ["a"], {"f": 2, "g": 1}),
     ]
     assert len({id(snapshot) for snapshot in made}) == len(made)
-    assert Snapshot.of(catalog, 1) is made[1]
-    assert Snapshot.of(catalog, 3, (1, 0)) is made[4]
-    assert Snapshot.of(catalog, 1, facts={"g": 2, "f": 1}) is made[-2]
+    assert snapshot_of(catalog, ["a"]) is made[1]
+    assert snapshot_of(ordered, ["c", "a"]) is made[4]
+    assert snapshot_of(catalog, ["a"], {"g": 2, "f": 1}) is made[-2]
 
 
 @pytest.mark.spec("SES-5")
 def test_a_snapshot_can_not_be_changed() -> None:
     facts = {"f": 1}
-    snapshot = Snapshot.of(desk().catalog, 1, facts=facts)
+    snapshot = snapshot_of(desk().catalog, ["a"], facts)
     with pytest.raises(FrozenInstanceError):
-        snapshot.mask = 2  # type: ignore[misc]
+        snapshot.configuration = Configuration.initial(snapshot.catalog.forest)  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        snapshot.configuration.active = 2  # type: ignore[misc]
     with pytest.raises(TypeError):
         snapshot.facts["f"] = 2  # type: ignore[index]
     facts["f"] = 2
     assert snapshot.facts == {"f": 1}
-    assert Snapshot.of(snapshot.catalog, 1, facts={"f": 1}) is snapshot
+    assert snapshot_of(snapshot.catalog, ["a"], {"f": 1}) is snapshot
 
 
 def test_other_facts_keep_the_groups_and_their_order() -> None:
-    snapshot = Snapshot.of(desk().catalog, 3, (1, 0))
+    snapshot = snapshot_of(desk(max_active=3, evict="oldest").catalog, ["c", "a"])
     changed = snapshot.with_facts({"f": 1})
-    assert (changed.mask, changed.order, changed.facts) == (3, (1, 0), {"f": 1})
+    assert (changed.active, changed.configuration.oldest_first, changed.facts) == (("a", "c"), ("c", "a"), {"f": 1})
     assert changed.with_facts(NO_FACTS) is snapshot
 
 
 def test_a_snapshot_knows_which_groups_are_active() -> None:
-    catalog = desk().catalog
-    snapshot = Snapshot.of(catalog, mask_of(catalog, ["c", "a", "a.y"]))
+    snapshot = snapshot_of(desk().catalog, ["c", "a", "a.y"])
     assert snapshot.active == ("a", "a.y", "c")
     assert [path for path in ("a", "a.x", "a.y", "b", "c", "d", "") if snapshot.is_active(path)] == ["a", "a.y", "c"]
-    with pytest.raises(GroupNotFound):
-        mask_of(catalog, ["a", "d"])
 
 
 def test_snapshots_that_nobody_holds_are_forgotten() -> None:
     catalog = desk().catalog
-    held = Snapshot.of(catalog, 1)
-    Snapshot.of(catalog, 5)
+    held = snapshot_of(catalog, ["a"])
+    snapshot_of(catalog, ["a", "a.y"])
     gc.collect()
     assert list(catalog.interned.values()) == [held]
+    assert list(catalog.forest.interned.values()) == [held.configuration]
 
 
 def test_the_order_is_kept_only_where_a_quota_needs_it() -> None:
-    assert order_of(desk().catalog, ["c", "a"]) == ()
-    assert order_of(desk(max_active=3).catalog, ["c", "a"]) == ()
-    assert order_of(desk(max_active=3, evict="oldest").catalog, ["c", "a"]) == (5, 0)
+    kept = desk(max_active=3, evict="oldest")
+    for tools, order in ((desk(), ()), (desk(max_active=3), ()), (kept, (5, 0))):
+        assert snapshot_of(tools.catalog, ["c", "a"]).configuration.order == order
 
 
-# Normalisation
+# Restoring
+
+
+def normalise(catalog: Catalog, paths: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What of a stored state is active again, and what is not, each in the order given."""
+    asked = list(dict.fromkeys(paths))
+    after = restore(catalog.forest, asked).after
+    return [path for path in asked if after.is_active(path)], [path for path in asked if not after.is_active(path)]
 
 
 @pytest.mark.spec("PER-2")
@@ -114,7 +123,7 @@ def test_every_set_of_groups_comes_to_the_same_legal_state_in_whatever_order_it_
             kept, dropped = normalise(here.catalog, here.named(some))
             assert sorted([*kept, *dropped]) == sorted(here.named(some))
             assert model.legal(system, frozenset(here.paths.index(path) for path in kept))
-            assert here.mask(naive(system, frozenset(some))) == mask_of(here.catalog, kept)
+            assert set(here.named(naive(system, frozenset(some)))) == set(kept)
             if len(some) < 4:
                 for order in permutations(some):
                     assert set(normalise(here.catalog, here.named(order))[0]) == set(kept)
@@ -139,17 +148,15 @@ def test_what_is_kept_and_what_is_dropped_stay_in_the_order_given_once_each() ->
 def test_a_snapshot_moves_to_a_changed_catalog_with_its_facts_and_its_order() -> None:
     tools = desk(max_active=5, evict="oldest")
     catalog = tools.catalog
-    mask = mask_of(catalog, ["a", "a.x", "c"])
-    order = order_of(catalog, ["c", "a", "a.x"])
-    snapshot = Snapshot.of(catalog, mask, order, {"f": 1})
+    snapshot = snapshot_of(catalog, ["c", "a", "a.x"], {"f": 1})
     assert snapshot.moved_to(catalog) is snapshot
     tools.register_group("A")
     moved = snapshot.moved_to(tools.catalog)
     assert (moved.catalog, moved.active, moved.facts) == (tools.catalog, ("a", "a.x", "c"), {"f": 1})
-    assert [moved.catalog.groups[number].path for number in moved.order] == ["c", "a", "a.x"]
+    assert moved.configuration.oldest_first == ("c", "a", "a.x")
     smaller = ToolSet("smaller", max_active=5, evict="oldest")
     for path in ("c", "a"):
         smaller.register_group(path)
     smaller.register_exclusion("a", "c")
     assert moved.moved_to(smaller.catalog).active == ("a",)
-    assert moved.moved_to(smaller.catalog).order == (0,)
+    assert moved.moved_to(smaller.catalog).configuration.order == (0,)

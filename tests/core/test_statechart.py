@@ -36,7 +36,7 @@ from tests.core.charts import (
     wander,
 )
 from toolfold import Catalog, ConfigError, ToolSet
-from toolfold.machine import TABLE, Effect, Event, State
+from toolfold.machine import TABLE, Effect, RegionEvent, RegionState
 from toolfold.names import ancestors
 from toolfold.statechart import (
     INITIAL,
@@ -105,7 +105,7 @@ def test_the_walks_in_large_forests_meet_what_is_easy_to_get_wrong() -> None:
         for (request, path), (_, after) in zip(made, followed(catalog, made), strict=True):
             excluded, lost = partners(catalog, path), before - after
             below = {group for group in lost if excluded.intersection(ancestors(group))}
-            if request is Event.ACTIVATE:
+            if request is RegionEvent.ACTIVATE:
                 met["refused"] += path not in after
                 met["a subtree leaves"] += bool(below - excluded)
                 met["a partner below a partner leaves"] += bool(below & excluded)
@@ -138,7 +138,7 @@ def test_a_partner_below_a_partner_must_not_react_as_well_or_the_upper_one_stays
     upper = next(each for each in chart.reactions["activate:c"] if each.group == "a")
     lower = chart.regions[0].children[0]
     assert lower.group == "a.b"
-    assert all(each.cause is not Event.DISPLACED for each in lower.transitions)
+    assert all(each.cause is not RegionEvent.DISPLACED for each in lower.transitions)
     both = evolve(lower, transitions=(*lower.transitions, evolve(upper, group="a.b")))
     broken = evolve(chart, regions=(evolve(chart.regions[0], children=(both,)), *chart.regions[1:]))
     assert difference(run, chart, trace) is None
@@ -156,8 +156,8 @@ def test_the_regions_are_the_forest_in_canonical_order_and_each_is_either_inacti
     assert [region.group for region in chart.regions] == ["chat", "files", "repo"]
     assert [child.segment for child in chart.regions[2].children] == ["prod", "test"]
     assert tuple(region.group for region in chart.walk()) == tuple(group.path for group in desk().groups)
-    assert STATES == (State.INACTIVE, State.ACTIVE)
-    assert INITIAL is State.INACTIVE
+    assert STATES == (RegionState.INACTIVE, RegionState.ACTIVE)
+    assert INITIAL is RegionState.INACTIVE
     with pytest.raises(FrozenInstanceError):
         chart.regions[0].transitions[0].guard = "files"  # type: ignore[misc]
 
@@ -168,30 +168,30 @@ def test_the_reactions_to_an_event_are_what_it_does_in_all_regions_each_with_its
         event: {(each.group, each.effect, each.guard) for each in transitions}
         for event, transitions in Statechart.of(desk()).reactions.items()
     }
-    assert told["activate:repo"] == {("repo", Effect.ENTER, None), ("chat", Effect.LEAVE, None)}
-    assert told["deactivate:repo"] == {("repo", Effect.LEAVE, None)}
+    assert told["activate:repo"] == {("repo", Effect.SET_UP, None), ("chat", Effect.TEAR_DOWN, None)}
+    assert told["deactivate:repo"] == {("repo", Effect.TEAR_DOWN, None)}
     assert told["activate:files:write"] == {
-        ("files.write", Effect.ENTER, None),
-        ("repo.prod", Effect.LEAVE, "files"),
-        ("repo.test", Effect.LEAVE, "files"),
-        ("chat.rooms", Effect.LEAVE, "files"),
+        ("files.write", Effect.SET_UP, None),
+        ("repo.prod", Effect.TEAR_DOWN, "files"),
+        ("repo.test", Effect.TEAR_DOWN, "files"),
+        ("chat.rooms", Effect.TEAR_DOWN, "files"),
     }
 
 
 @pytest.mark.spec("DIA-2", "ACT-2")
 def test_nesting_does_what_the_table_says_of_ancestors() -> None:
-    assert {row.target for (_, event), rows in TABLE.items() if event is Event.ANCESTOR_LEFT for row in rows} == {
-        State.LOCKED
+    assert {row.target for (_, event), rows in TABLE.items() if event is RegionEvent.ANCESTOR_LEFT for row in rows} == {
+        RegionState.LOCKED
     }
-    entered = {state: rows for (state, event), rows in TABLE.items() if event is Event.ANCESTOR_ENTERED}
+    entered = {state: rows for (state, event), rows in TABLE.items() if event is RegionEvent.ANCESTOR_ENTERED}
     assert {(state, row.target) for state, rows in entered.items() for row in rows} == {
-        (State.LOCKED, INITIAL),
-        (State.LOCKED, State.LOCKED),
+        (RegionState.LOCKED, INITIAL),
+        (RegionState.LOCKED, RegionState.LOCKED),
     }
-    asked = [TABLE[State.LOCKED, event] for event in (Event.ACTIVATE, Event.DEACTIVATE)]
+    asked = [TABLE[RegionState.LOCKED, event] for event in (RegionEvent.ACTIVATE, RegionEvent.DEACTIVATE)]
     assert {(row.target, row.effect) for rows in asked for row in rows} == {
-        (State.LOCKED, Effect.REFUSE),
-        (State.LOCKED, Effect.NOTHING),
+        (RegionState.LOCKED, Effect.REFUSE),
+        (RegionState.LOCKED, Effect.NOTHING),
     }
 
 

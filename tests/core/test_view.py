@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolfold import Mode, Modes, Snapshot, Spec, ToolSet, View, Visibility
+from toolfold import Mode, Modes, Snapshot, Spec, ToolSet, TransitionRequest, View, Visibility
 from toolfold.visibility import anchors, groups_of, holds, is_static
 
 A, B, C = (Visibility.group(path) for path in "abc")
@@ -54,7 +54,7 @@ def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snaps
         told.append((spec, error))
 
     before = View(Snapshot.of(tools.catalog), read, report)
-    after = before.of(Snapshot.of(tools.catalog, 1))
+    after = before.of(Snapshot.of(tools.catalog).after(TransitionRequest("a")))
     assert (before.active, after.active) == ((), ("a",))
     assert after.state is before.state is readings[0]
     assert len(readings) == 1

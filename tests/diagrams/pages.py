@@ -8,7 +8,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from toolfold import Snapshot, Step, ToolfoldError, ToolSet, Visibility, plan
+from toolfold import Snapshot, ToolfoldError, ToolSet, TransitionRequest, Visibility
 from toolfold.control import ControlName
 
 HOSTILE = (
@@ -101,9 +101,9 @@ def wandered(tools: ToolSet, seed: int, length: int) -> list[Snapshot]:
 
 def after(snapshot: Snapshot, path: str) -> tuple[Snapshot, ToolfoldError | None]:
     """What the core makes of a press of a group's button: the state after it, and why it was refused."""
-    step = Step((), path) if snapshot.is_active(path) else Step(path)
+    step = TransitionRequest((), path) if snapshot.is_active(path) else TransitionRequest(path)
     try:
-        return plan(snapshot, step).after, None
+        return snapshot.after(step), None
     except ToolfoldError as error:
         return snapshot, error
 
@@ -123,7 +123,7 @@ def large() -> Snapshot:
     for number in range(5000):
         text = f"{WORDS[number % 7].title()} item {number} of the service, and tell what became of it."
         tools.register(f"t{number}", answer, description=text, group=paths[number % 300], input_schema=schema)
-    return plan(Snapshot.of(tools.catalog), Step(("service-0", "service-0.area1", "service-3"))).after
+    return Snapshot.of(tools.catalog).after(TransitionRequest(("service-0", "service-0.area1", "service-3")))
 
 
 class Parsed(HTMLParser):

@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from toolfold import Catalog, Snapshot, ToolSet
-from toolfold.catalog import bits
-from toolfold.machine import region
+from toolfold.machine import bits, restore
 
 EXAMPLES = tuple(
     f"examples.{name}" for name in ("assistant", "automation_hub", "browser_telemetry", "desk", "modern_cli", "toolkit")
@@ -117,23 +116,23 @@ def _sets(random: Random, paths: list[str], count: int) -> list[list[str]]:
 
 def somewhere(catalog: Catalog, seed: int) -> Snapshot:
     """A random legal state."""
-    random, mask = Random(seed), 0
-    for number in range(len(catalog.groups)):
-        if random.random() < 0.6 and not catalog.ancestors[number] & ~mask and not catalog.partners[number] & mask:
-            mask |= 1 << number
-    return Snapshot.of(catalog, mask)
+    random = Random(seed)
+    some = [group.path for group in catalog.groups if random.random() < 0.6]
+    return Snapshot.of(catalog, restore(catalog.forest, some).after)
 
 
 def states(snapshot: Snapshot) -> dict[str, str]:
     """The state of each group, as the machine has it."""
     groups = enumerate(snapshot.catalog.groups)
-    return {group.path: region(snapshot.catalog, snapshot.mask, number).value for number, group in groups}
+    return {group.path: snapshot.configuration.state(number).value for number, group in groups}
 
 
 def partners(catalog: Catalog) -> set[frozenset[str]]:
     """The pairs of groups that exclude one another."""
     paths = [group.path for group in catalog.groups]
-    return {frozenset((path, paths[other])) for n, path in enumerate(paths) for other in bits(catalog.partners[n])}
+    return {
+        frozenset((path, paths[other])) for n, path in enumerate(paths) for other in bits(catalog.forest.partners[n])
+    }
 
 
 def example(module: str) -> Catalog:

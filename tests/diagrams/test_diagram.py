@@ -12,7 +12,7 @@ import pytest
 
 from tests.diagrams.stories import switching
 from tests.diagrams.support import forest, needs_dot, somewhere
-from toolfold import ConfigError, MissingExtra, State
+from toolfold import ConfigError, MissingExtra, RegionState
 from toolfold_diagrams import (
     Diagram,
     palette,
@@ -192,9 +192,9 @@ def difference(one: str, other: str, eyes: tuple[tuple[float, ...], ...]) -> flo
 @pytest.mark.spec("DIA-1")
 @pytest.mark.parametrize("eyes", SEEN.values(), ids=SEEN)
 def test_people_with_any_kind_of_colour_blindness_can_tell_colours_apart(eyes: tuple[tuple[float, ...], ...]) -> None:
-    active = palette.LOOKS[State.ACTIVE]
+    active = palette.LOOKS[RegionState.ACTIVE]
     assert min(difference(palette.EXCLUSION, one, eyes) for one in (palette.LINE, active.border)) > 15
-    others = [look for state, look in palette.LOOKS.items() if state is not State.ACTIVE]
+    others = [look for state, look in palette.LOOKS.items() if state is not RegionState.ACTIVE]
     assert min(difference(active.fill, look.fill, eyes) for look in others) > 15
     assert min(difference(active.border, look.border, eyes) for look in others) > 15
 

@@ -12,8 +12,8 @@ from hashlib import sha256
 import pytest
 
 from tests.diagrams.pages import HOSTILE, HOSTILE_PATHS, Parsed, answer, hostile, large, scattered, wandered
-from toolfold import Mode, Modes, Snapshot, Step, ToolSet, Visibility, plan
-from toolfold.machine import TABLE, region
+from toolfold import Mode, Modes, Snapshot, ToolSet, TransitionRequest, Visibility
+from toolfold.machine import TABLE
 from toolfold_adapters.tokens import approximate_tokens
 from toolfold_diagrams import page
 from toolfold_diagrams.diagram import Source
@@ -90,9 +90,12 @@ def test_groups_and_tools_of_a_page_are_those_of_the_catalog(seed: int) -> None:
     paths = [group.path for group in catalog.groups]
     assert [group["path"] for group in data["groups"]] == paths
     for number, group in enumerate(data["groups"]):
-        for key, mask in (("ancestors", catalog.ancestors[number]), ("partners", catalog.partners[number])):
+        for key, mask in (
+            ("ancestors", catalog.forest.ancestors[number]),
+            ("partners", catalog.forest.partners[number]),
+        ):
             assert sum(1 << other for other in group[key]) == mask
-        assert sum(1 << other for other in [number, *group["descendants"]]) == catalog.subtree[number]
+        assert sum(1 << other for other in [number, *group["descendants"]]) == catalog.forest.subtree[number]
         assert group["pinned"] is catalog.groups[number].pinned
     assert [tool["name"] for tool in data["tools"]] == sorted(catalog.tools)
     for tool in data["tools"]:
@@ -108,8 +111,8 @@ def test_a_page_starts_from_the_state_that_it_is_given() -> None:
         for snapshot in wandered(scattered(seed), seed, 20)[-4:]:
             data = Parsed(page(snapshot)).data
             numbers = range(len(snapshot.catalog.groups))
-            assert data["states"] == [region(snapshot.catalog, snapshot.mask, number).value for number in numbers]
-            assert data["order"] == list(snapshot.order)
+            assert data["states"] == [snapshot.configuration.state(number).value for number in numbers]
+            assert data["order"] == list(snapshot.configuration.order)
 
 
 @pytest.mark.spec("DIA-3")
@@ -117,7 +120,9 @@ async def test_a_page_of_a_session_starts_from_its_groups_and_knows_no_others() 
     tools = scattered(1)
     first = tools.catalog.groups[0].path
     async with tools.open_session(active=[first]) as session:
-        assert page(session) == page(session.snapshot) == page(plan(Snapshot.of(tools.catalog), Step(first)).after)
+        assert (
+            page(session) == page(session.snapshot) == page(Snapshot.of(tools.catalog).after(TransitionRequest(first)))
+        )
         assert page(session) != page(tools)
 
 

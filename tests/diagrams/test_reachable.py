@@ -11,7 +11,7 @@ import pytest
 
 from tests.core.support import FAMILIES, World, desk, world
 from tests.diagrams.support import HOSTILE, Drawn, label_of, squeezed
-from toolfold import ConfigError, Plan, Profile, Snapshot, Step, ToolSet, plan
+from toolfold import ConfigError, Configuration, Plan, Profile, Snapshot, ToolSet, TransitionRequest, plan
 from toolfold_diagrams import reachable
 from toolfold_diagrams.reachable import Graph, Move, explore
 from toolfold_specs import reference as model
@@ -30,10 +30,9 @@ def members(family: str) -> Iterator[System]:
 
 def in_order(here: World, state: Snapshot) -> Order:
     """The groups of a state: in order of activation if that matters, else by number."""
-    groups = here.catalog.groups
     if here.catalog.evict_oldest:
-        return tuple(here.paths.index(groups[number].path) for number in state.order)
-    return tuple(sorted(here.active(state.mask)))
+        return tuple(here.paths.index(path) for path in state.configuration.oldest_first)
+    return tuple(sorted(here.active(state.configuration.active)))
 
 
 def moves_of(here: World, graph: Graph) -> set[Moved]:
@@ -75,7 +74,7 @@ def test_states_and_moves_are_those_of_the_reference(family: str) -> None:
     for system in members(family):
         here = world(system)
         graph = explore(here.catalog, 64)
-        assert {here.active(state.mask) for state in graph.states} == set(enumerated(system))
+        assert {here.active(state.configuration.active) for state in graph.states} == set(enumerated(system))
         assert moves_of(here, graph) == expected_moves(system)
 
 
@@ -96,7 +95,9 @@ def test_a_move_tells_what_leaves_because_of_it_and_why(family: str) -> None:
         graph = explore(here.catalog, 64)
         for move in graph.moves:
             group = here.paths.index(move.group)
-            before, after = (here.active(graph.states[number].mask) for number in (move.tail, move.head))
+            before, after = (
+                here.active(graph.states[number].configuration.active) for number in (move.tail, move.head)
+            )
             left = {here.paths[other] for other in before - after}
             displaced = {*move.displaced} if move.activates else set()
             assert displaced == (left if move.activates else set())
@@ -151,10 +152,9 @@ def told(graph: Graph) -> set[tuple[str, str, str]]:
 
     def named(number: int) -> str:
         state = graph.states[number]
-        if not state.mask:
+        if not state.active:
             return "nothingactive"
-        paths = [state.catalog.groups[at].path for at in state.order] or list(state.active)
-        return ("then" if state.order else "").join(paths)
+        return ("then" if state.configuration.order else "").join(state.configuration.oldest_first)
 
     def said(move: Move) -> str:
         effects = [("displaces", move.displaced), ("evicts", move.evicted), ("closes", move.below)]
@@ -176,7 +176,8 @@ def quota() -> ToolSet:
 def test_both_pictures_hold_the_states_and_moves_and_nothing_else(tools: ToolSet) -> None:
     graph = explore(tools.catalog, 64)
     snapshot = Snapshot.of(tools.catalog)
-    unmarked = Snapshot.of(tools.catalog, (1 << len(tools.catalog.groups)) - 1) if tools.catalog.groups else snapshot
+    forest = tools.catalog.forest
+    unmarked = snapshot.at(Configuration.of(forest, (1 << len(forest.paths)) - 1, 0)) if forest.paths else snapshot
     picture = reachable(unmarked)
     drawn = Drawn.of(picture.dot)
     mark = "" if tools.catalog.groups else "●"
@@ -206,7 +207,7 @@ def test_without_a_session_the_empty_state_is_marked_and_an_impossible_one_never
     tools = desk()
     marked = [node for node in Drawn.of(reachable(tools).dot).nodes.values() if "●" in str(node["label"])]
     assert [lines_of(node) for node in marked] == ["●nothingactive"]
-    impossible = Snapshot.of(tools.catalog, 0b111111)
+    impossible = Snapshot.of(tools.catalog, Configuration.of(tools.catalog.forest, 0b111111, 0))
     assert "●" not in reachable(impossible).dot
     assert "style" not in (reachable(impossible).mermaid or "")
 
@@ -240,8 +241,8 @@ def test_the_search_ends_at_the_limit_however_many_states_there_are(monkeypatch:
         tools.register_group(f"g{number}")
     plans: list[Plan] = []
 
-    def counted(snapshot: Snapshot, step: Step) -> Plan:
-        plans.append(plan(snapshot, step))
+    def counted(configuration: Configuration, step: TransitionRequest) -> Plan:
+        plans.append(plan(configuration, step))
         return plans[-1]
 
     monkeypatch.setitem(explore.__globals__, "plan", counted)

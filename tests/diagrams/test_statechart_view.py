@@ -59,11 +59,12 @@ def test_the_arrows_are_the_transitions_with_event_guard_and_action(catalog: Cat
 def test_a_guard_and_the_hooks_that_run_are_in_the_label() -> None:
     told = arrows(Drawn.of(statechart(hooked()).dot))
     assert told["active_chat", "inactive_chat"] == [
-        "deactivate:chat / leave, on_deactivate()",
-        "activate:repo:prod [repo active] / leave, on_deactivate()",
+        "deactivate:chat / tear down, on_deactivate()",
+        "activate:repo:prod [repo active] / tear down,",
+        "on_deactivate()",
     ]
-    assert told["inactive_repo_dprod", "active_repo_dprod"] == ["activate:repo:prod / enter, on_activate()"]
-    assert told["inactive_repo", "active_repo"] == ["activate:repo / enter"]
+    assert told["inactive_repo_dprod", "active_repo_dprod"] == ["activate:repo:prod / set up, on_activate()"]
+    assert told["inactive_repo", "active_repo"] == ["activate:repo / set up"]
 
 
 @pytest.mark.spec("DIA-1", "DIA-2")

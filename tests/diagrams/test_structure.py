@@ -24,7 +24,7 @@ from tests.diagrams.support import (
     states,
     texts_of,
 )
-from toolfold import Catalog, GroupSpec, Snapshot, ToolSet
+from toolfold import Catalog, GroupSpec, Snapshot, ToolSet, TransitionRequest
 from toolfold_diagrams import structure
 from toolfold_diagrams.palette import LOOKS
 from toolfold_diagrams.text import identifier, printable
@@ -253,4 +253,4 @@ def test_a_change_of_the_catalog_changes_the_picture() -> None:
     before = structure(tools)
     added: GroupSpec = tools.register_group("one_more")
     assert structure(tools) != before
-    assert structure(Snapshot.of(tools.catalog, 1 << tools.catalog.index[added.path])) != structure(tools)
+    assert structure(Snapshot.of(tools.catalog).after(TransitionRequest(added.path))) != structure(tools)

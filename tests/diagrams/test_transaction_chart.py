@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from tests.diagrams.support import Drawn, label_of, squeezed, texts_of
-from toolfold.machine import TABLE, Effect, Event, Guard, Row, State
+from toolfold.machine import TABLE, Effect, Guard, RegionEvent, RegionState, Row
 from toolfold.transaction import COMMITTED, PLANNED, STATES, TRANSITIONS
 from toolfold_diagrams import Diagram, region_chart, transaction_chart
 from toolfold_diagrams.text import identifier
@@ -91,9 +91,11 @@ def test_another_transition_of_the_transaction_is_another_arrow(monkeypatch: pyt
 # The region of a group
 
 
-def label(event: Event, row: Row) -> str:
+def label(event: RegionEvent, row: Row) -> str:
     guard = f" [{row.guard.value}]" if row.guard is not Guard.NONE else ""
-    return event.value + guard + (f" / {row.effect.value}" if row.effect is not Effect.NOTHING else "")
+    actions = [row.effect.value] * (row.effect is not Effect.NOTHING)
+    actions += [f"{emission.event.value} to {emission.to.value}" for emission in row.emits]
+    return event.value + guard + (f" / {', '.join(actions)}" if actions else "")
 
 
 @pytest.mark.spec("DIA-1", "DIA-2")
@@ -103,12 +105,12 @@ def test_every_row_of_the_table_is_an_arrow_or_stands_in_its_state() -> None:
     rows = [(state, event, row) for (state, event), found in TABLE.items() for row in found]
     between = [(key(s.value), key(row.target.value), label(e, row)) for s, e, row in rows if row.target is not s]
     initial = [
-        ("[*]", key(State.INACTIVE.value), f"[{Guard.ANCESTORS_ACTIVE.value}]"),
-        ("[*]", key(State.LOCKED.value), f"[{Guard.ANCESTOR_INACTIVE.value}]"),
+        ("[*]", key(RegionState.INACTIVE.value), f"[{Guard.ANCESTORS_ACTIVE.value}]"),
+        ("[*]", key(RegionState.LOCKED.value), f"[{Guard.ANCESTOR_INACTIVE.value}]"),
     ]
     assert dot_arrows(drawn) == sorted([*initial, *between])
     assert mermaid_arrows(picture) == [*initial, *between]
-    for state in State:
+    for state in RegionState:
         inside = [label(event, row) for source, event, row in rows if source is state and row.target is state]
         title, *lines = re.sub(r"<BR[^>]*>", "\n", str(drawn.nodes[key(state.value)]["label"])).split("\n")
         assert state.value in title
@@ -119,9 +121,9 @@ def test_every_row_of_the_table_is_an_arrow_or_stands_in_its_state() -> None:
 
 @pytest.mark.spec("DIA-2")
 def test_another_row_of_the_table_is_another_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed = {**TABLE, (State.LOCKED, Event.ACTIVATE): (Row(State.ACTIVE, Effect.ENTER),)}
+    changed = {**TABLE, (RegionState.LOCKED, RegionEvent.ACTIVATE): (Row(RegionState.ACTIVE, Effect.SET_UP),)}
     monkeypatch.setattr(CODE, "TABLE", changed)
-    assert (key("locked"), key("active"), "activate / enter") in dot_arrows(Drawn.of(region_chart().dot))
+    assert (key("locked"), key("active"), "activate / set up") in dot_arrows(Drawn.of(region_chart().dot))
 
 
 @pytest.mark.spec("DIA-1")

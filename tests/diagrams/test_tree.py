@@ -2,8 +2,7 @@
 
 import pytest
 
-from toolfold import Snapshot, ToolSet
-from toolfold.snapshot import mask_of
+from toolfold import Snapshot, ToolSet, TransitionRequest
 from toolfold_diagrams import tree
 
 
@@ -23,7 +22,7 @@ def shop() -> ToolSet:
 @pytest.mark.spec("DIA-1", "DIA-3")
 def test_each_group_has_a_line_with_its_state_its_tools_and_what_it_excludes() -> None:
     catalog = shop().catalog
-    lines = tree(Snapshot.of(catalog, mask_of(catalog, ["orders"]))).splitlines()
+    lines = tree(Snapshot.of(catalog).after(TransitionRequest("orders"))).splitlines()
     assert lines == [
         "shop: 4 groups, 1 tool in no group",
         "├─ ● orders · active · 2 tools · Look at orders",

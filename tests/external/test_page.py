@@ -14,9 +14,8 @@ from attrs import frozen
 from tests.diagrams.pages import HOSTILE, HOSTILE_PATHS, after, answer, hostile, large, scattered, wandered
 from tests.diagrams.support import hostile as broken_texts
 from tests.external.browser import Browser
-from toolfold import Snapshot, Spec, Step, ToolfoldError, ToolSet, View, Visibility, plan
+from toolfold import Snapshot, Spec, ToolfoldError, ToolSet, TransitionRequest, View, Visibility
 from toolfold.listing import listed
-from toolfold.machine import region
 from toolfold_adapters.tokens import cost
 from toolfold_diagrams import page
 from toolfold_diagrams.diagram import Source
@@ -83,7 +82,7 @@ def pressed(start: Snapshot, seed: int, length: int) -> tuple[list[int], list[di
 def _chosen(random: Random, snapshot: Snapshot) -> int:
     """A group whose button is pressed: of two times, once one that is not locked or active already."""
     numbers = range(len(snapshot.catalog.groups))
-    inactive = [number for number in numbers if region(snapshot.catalog, snapshot.mask, number).value == "inactive"]
+    inactive = [number for number in numbers if snapshot.configuration.state(number).value == "inactive"]
     return random.choice(inactive if inactive and random.random() < 0.5 else numbers)
 
 
@@ -93,7 +92,7 @@ def expected(before: Snapshot, moved: Snapshot, path: str, error: ToolfoldError 
     spent, spends = [cost(tools_in(snapshot)) for snapshot in (before, moved)]
     more = f"{spends - spent:+,}".replace("-", "−") if spends != spent else "the same"
     return {
-        "states": [region(moved.catalog, moved.mask, number).value for number in range(len(moved.catalog.groups))],
+        "states": [moved.configuration.state(number).value for number in range(len(moved.catalog.groups))],
         "displaced": [other for other in before.active if not moved.is_active(other) and other != path],
         "error": type(error).__name__ if error else "",
         "refusal": f"{type(error).__name__} {error}" if error else "",
@@ -247,7 +246,7 @@ def test_a_group_shows_what_it_excludes_and_which_tools_are_listed_hidden_or_up_
 
 @pytest.mark.spec("DIA-1", "DIA-3")
 def test_steps_are_taken_back_one_by_one_or_all(pages: Pages) -> None:
-    start = plan(Snapshot.of(office().catalog), Step(("mail", "mail.send"))).after
+    start = Snapshot.of(office().catalog).after(TransitionRequest(("mail", "mail.send")))
     seen = [["texts", ".state"], ["texts", ".tag"], ["texts", "#step .cost"], ["count", "#history li"]]
     buttons = ["[data-node='0'] .switch", "[data-node='1'] .switch", "[data-node='3'] .switch", "#back", "#back"]
     steps = [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
-from toolfold import Snapshot, Step, plan
-from toolfold.machine import Plan
+from toolfold import Configuration, Plan, TransitionRequest, plan
 from toolfold_specs import explore
 
 
@@ -16,9 +16,12 @@ def test_the_core_agrees_with_the_reference_in_every_state(size: int) -> None:
 
 
 def test_a_core_that_forgets_what_is_below_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetful(snapshot: Snapshot, step: Step) -> Plan:
-        planned = plan(snapshot, step)
-        return planned if step.activate else Plan(snapshot, planned.mask | planned.leaving >> 1 & snapshot.mask)
+    def forgetful(now: Configuration, step: TransitionRequest) -> Plan:
+        planned = plan(now, step)
+        if step.activate:
+            return planned
+        kept = planned.after.active | planned.deactivated >> 1 & now.active
+        return evolve(planned, after=Configuration.of(now.forest, kept, planned.after.locked))
 
     monkeypatch.setattr(explore, "plan", forgetful)
     with pytest.raises(explore.Disagreement, match="deactivate"):

@@ -103,6 +103,12 @@ def test_eviction_spares_what_must_stay_in_forests_of_any_size(theorem: Theorem)
     assert_proved(theorem)
 
 
+@pytest.mark.spec("PER-2")
+@pytest.mark.parametrize("theorem", about("PER-2"))
+def test_a_stored_state_is_restored_to_a_legal_one_in_forests_of_any_size(theorem: Theorem) -> None:
+    assert_proved(theorem)
+
+
 def test_every_clause_that_a_theorem_is_about_has_its_test_here() -> None:
     functions = [value for name, value in globals().items() if name.startswith("test_")]
     marks = [mark for function in functions for mark in getattr(function, "pytestmark", ())]

@@ -12,8 +12,7 @@ import pytest
 
 from toolfold import ToolSet
 from toolfold.errors import ParentInactive
-from toolfold.machine import Step, plan
-from toolfold.snapshot import Snapshot, mask_of
+from toolfold.machine import TransitionRequest, plan, restore
 from toolfold_specs.spin import __main__ as command
 from toolfold_specs.spin.checking import (
     INSTALL,
@@ -104,12 +103,12 @@ def test_a_step_of_the_model_is_a_step_of_the_core(programs: None, tmp_path: Pat
 
     def stepped(state: int, request: int) -> int:
         path = paths[request % 4]
-        snapshot = Snapshot.of(catalog, mask_of(catalog, [path for path in paths if state & bits[path]]))
+        now = restore(catalog.forest, [path for path in paths if state & bits[path]]).after
         try:
-            after = plan(snapshot, Step((path,)) if request < 4 else Step((), (path,))).after
+            after = plan(now, TransitionRequest((path,)) if request < 4 else TransitionRequest((), (path,))).after
         except ParentInactive:
             return state
-        return sum(bits[path] for path in after.active)
+        return sum(bits[path] for path in after.paths)
 
     table = table_of_the_model(tmp_path)
     assert len(table) == 7 * 8

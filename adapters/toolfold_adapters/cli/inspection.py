@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from toolfold import GroupInfo, Snapshot, Spec, Step, ToolSet, View, WireNames, plan
+from toolfold import GroupInfo, Snapshot, Spec, ToolSet, TransitionRequest, View, WireNames
 from toolfold.listing import group_infos, listed
 from toolfold.visibility import Always, never_listed
 
@@ -125,7 +125,7 @@ def view_at_start(tools: ToolSet, profile: str | None = None, active: Iterable[s
     chosen_profile = tools.profile(profile)
     start = Snapshot.of(tools.catalog_under(chosen_profile))
     groups = (*(chosen_profile.active if chosen_profile else ()), *active)
-    return tools.view_of(plan(start, Step(activate=groups)).after)
+    return tools.view_of(start.after(TransitionRequest(activate=groups)))
 
 
 def costs_over_mcp(view: View) -> tuple[Costs, int | None]:

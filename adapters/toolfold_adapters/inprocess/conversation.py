@@ -19,18 +19,16 @@ from toolfold import (
     SessionClosed,
     Snapshot,
     Spec,
-    Step,
     ToolResult,
     ToolSet,
+    TransitionRequest,
     View,
-    plan,
 )
-from toolfold.catalog import paths_of
 from toolfold.listing import listed
+from toolfold.machine import paths_of, restore
 from toolfold.persist import dumped, read
 from toolfold.prompts import prompt_section, system_prompt
 from toolfold.schema import table
-from toolfold.snapshot import mask_of, normalise
 from toolfold.visibility import anchors, never_listed
 
 from ..tokens import approximate_tokens, measure
@@ -84,7 +82,7 @@ class Conversation:
         self._order: list[str] = []
         wanted = (*(self._profile.active if self._profile else ()), *paths_of(active))
         session = tools.open_session(self._profile, wanted)
-        self._begin(session, plan(session.snapshot, Step(activate=wanted)).after, wanted)
+        self._begin(session, session.snapshot.after(TransitionRequest(activate=wanted)), wanted)
         self._first = self._loaded
         self._speller.learn(session.catalog, strict=True)
 
@@ -346,7 +344,7 @@ class Conversation:
     def _deferred(self, format: Format | None) -> list[Definition]:
         self._speller.learn(self._snapshot.catalog)
         catalog, spell = self._snapshot.catalog, self._speller.spell
-        started = Snapshot.of(catalog, mask_of(catalog, normalise(catalog, self._first)[0]), facts=self._snapshot.facts)
+        started = Snapshot.of(catalog, restore(catalog.forest, self._first).after, self._snapshot.facts)
         at_first = [spec for spec in listed(self._tools.view_of(started), "tool") if self._spelled(spec)]
         if format == "openai_responses":
             loads = [spec for spec in at_first if spec.control and spec.control[0] == "load"]

@@ -7,7 +7,7 @@ from itertools import chain
 
 from attrs import define
 
-from toolfold import Catalog, Snapshot, ToolfoldError, View, plan
+from toolfold import Catalog, Snapshot, ToolfoldError, View
 
 from .arguments import read_arguments
 from .messages import PastCall
@@ -48,7 +48,7 @@ class Replay:
                 steps = calls[number].steps(catalog)
                 for step in () if not steps or self._failed(past[number], calls[number], catalog) else steps:
                     try:
-                        self.snapshot = plan(self.snapshot, step).after
+                        self.snapshot = self.snapshot.after(step)
                     except ToolfoldError:
                         continue
                     yield self.snapshot

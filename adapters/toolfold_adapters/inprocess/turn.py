@@ -19,7 +19,7 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold import Catalog, Snapshot, Step, ToolfoldError, View, plan
+from toolfold import Catalog, Snapshot, ToolfoldError, TransitionRequest, View, plan
 from toolfold.control import step_of
 from toolfold.visibility import available
 
@@ -43,11 +43,11 @@ class Call:
         """Return the groups that its success opens, if it is of a tool that groups open on (SPEC SES-6)."""
         return catalog.opened_by.get(self.name, ())
 
-    def steps(self, catalog: Catalog) -> Sequence[Step]:
+    def steps(self, catalog: Catalog) -> Sequence[TransitionRequest]:
         """Return the steps that are taken if it succeeds: none unless it is of a tool that opens or closes groups."""
         spec = catalog.tools.get(self.name)
         if spec is None or spec.control is None:
-            return [Step(activate=path) for path in self.opens(catalog)] if spec is not None else ()
+            return [TransitionRequest(activate=path) for path in self.opens(catalog)] if spec is not None else ()
         step = None if self.arguments is None else step_of(spec, self.arguments, catalog)
         return () if step is None else (step,)
 
@@ -90,7 +90,7 @@ def _due(waiting: list[int], calls: Sequence[Call], control: Call, now: View) ->
 
 def _closes(control: Call, snapshot: Snapshot) -> bool:
     try:
-        return any(plan(snapshot, step).leaving for step in control.steps(snapshot.catalog))
+        return any(plan(snapshot.configuration, step).deactivated for step in control.steps(snapshot.catalog))
     except ToolfoldError:
         return False
 

@@ -31,12 +31,11 @@ from toolfold import (
     Session,
     Snapshot,
     Spec,
-    Step,
     ToolNotFound,
     ToolResult,
     ToolSet,
+    TransitionRequest,
     WireNames,
-    plan,
 )
 from toolfold.catalog import KINDS, Kind
 from toolfold.listing import listed, page_of
@@ -123,7 +122,7 @@ class Disclosure:
         path = next((path for path, draft in names.items() if draft == name), None)
         if path is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown group: {name}")
-        view = self._tools.view_of(plan(start, Step(activate=(*ancestors(path), path))).after)
+        view = self._tools.view_of(start.after(TransitionRequest(activate=(*ancestors(path), path))))
         inner = [_told(group, names) for group in start.catalog.groups if group.parent == path]
         contents: dict[str, Any] = {"groups": inner} if inner else {}
         for kind in KINDS:
@@ -193,7 +192,7 @@ def _opened(start: Snapshot, spec: Spec | None) -> Snapshot:
     """Return the state in which the group of `spec` is open; raises what keeps it from opening."""
     if spec is None or spec.group is None:
         return start
-    return plan(start, Step(activate=(*ancestors(spec.group), spec.group))).after
+    return start.after(TransitionRequest(activate=(*ancestors(spec.group), spec.group)))
 
 
 def draft_names(catalog: Catalog) -> Mapping[str, str]:

@@ -19,8 +19,7 @@ from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
 from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Session, Snapshot, ToolfoldError
-from toolfold.catalog import bits
-from toolfold.snapshot import mask_of, normalise, order_of
+from toolfold.machine import bits, restore
 
 Stale = Literal["normalise", "refuse"]
 
@@ -122,13 +121,13 @@ def _is_canonical(handle: str) -> bool:
 
 def _packed(snapshot: Snapshot) -> bytes:
     catalog = snapshot.catalog
-    count = snapshot.mask.bit_count()
-    if snapshot.order:
-        kind, state = _ORDERED, b"".join(number.to_bytes(2, "big") for number in snapshot.order)
-    elif count <= _NAMED_LIMIT:
+    mask, order = snapshot.configuration.active, snapshot.configuration.order
+    if order:
+        kind, state = _ORDERED, b"".join(number.to_bytes(2, "big") for number in order)
+    elif mask.bit_count() <= _NAMED_LIMIT:
         kind, state = _NAMED, b"".join(_digest(path) for path in snapshot.active)
     else:
-        kind, state = _MASK, snapshot.mask.to_bytes((snapshot.mask.bit_length() + 7) // 8, "big")
+        kind, state = _MASK, mask.to_bytes((mask.bit_length() + 7) // 8, "big")
     facts = json.dumps(dict(snapshot.facts), separators=(",", ":")).encode() if snapshot.facts else b""
     head = bytes([kind]) + bytes.fromhex(catalog.fingerprint)[:_FINGERPRINT] + len(state).to_bytes(2, "big")
     return head + state + facts
@@ -143,8 +142,7 @@ def _unpacked(packed: bytes, catalog: Catalog, stale: Stale) -> Snapshot:
     same = made_for == bytes.fromhex(catalog.fingerprint)[:_FINGERPRINT]
     if not same and (stale == "refuse" or kind != _NAMED):
         raise HandleInvalid(f"The handle was made before this server's groups changed. {AGAIN}")
-    kept, _ = normalise(catalog, _paths(kind, state, catalog))
-    return Snapshot.of(catalog, mask_of(catalog, kept), order_of(catalog, kept), _facts(facts))
+    return Snapshot.of(catalog, restore(catalog.forest, _paths(kind, state, catalog)).after, _facts(facts))
 
 
 def _paths(kind: int, state: bytes, catalog: Catalog) -> list[str]:

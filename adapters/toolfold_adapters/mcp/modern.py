@@ -193,7 +193,7 @@ class HandleDelivery:
             view=view,
         )
         control = spec is not None and spec.control is not None
-        changed = session.snapshot.mask != state.before.mask or session.snapshot.facts != state.before.facts
+        changed = session.active != state.before.active or session.snapshot.facts != state.before.facts
         if not changed and (not control or result.is_error):
             # Without a handle, what is listed is listed to everybody (SPEC DEL-7).
             own = not through and asked.handle is None

@@ -23,12 +23,11 @@ from toolfold import (
     QuotaExceeded,
     Session,
     Snapshot,
-    Step,
     ToolfoldError,
     ToolSet,
-    plan,
+    TransitionRequest,
 )
-from toolfold.catalog import paths_of
+from toolfold.machine import paths_of
 from toolfold.names import ancestors
 
 from .handles import KeptSessions, end
@@ -64,7 +63,7 @@ class Selection:
         if found is None:
             if len(catalog.memo) >= REMEMBERED:
                 catalog.memo.clear()
-            found = catalog.memo[paths] = plan(Snapshot.of(catalog), Step(activate=paths)).after
+            found = catalog.memo[paths] = Snapshot.of(catalog).after(TransitionRequest(activate=paths))
         return found
 
     def paths(self, catalog: Catalog) -> tuple[str, ...]:

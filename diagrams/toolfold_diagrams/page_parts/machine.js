@@ -1,30 +1,40 @@
 "use strict";
 // The core's rules, run as data. Nothing is decided here: `data.table` is the transition table of a group's region,
-// and what a group is to others is read off the catalog's masks. Groups are numbers, in canonical order.
+// and `data.groups` says what a group is to others. Groups are numbers, in canonical order.
 
 const ACTIVE = "active";
-const LEFT = "ancestor left";
 
-const isOpen = (data, states, group) => data.groups[group].ancestors.every((above) => states[above] === ACTIVE);
+const areActive = (states, groups) => groups.every((group) => states[group] === ACTIVE);
 
-// The row for an event in a group's state. The guards are on the ancestors as they are once the event has happened.
+// The guards of the table, on the groups as they are when an event reaches one of them.
+const GUARDS = {
+  "": () => true,
+  "all ancestors active": (states, { ancestors }) => areActive(states, ancestors),
+  "an ancestor inactive": (states, { ancestors }) => !areActive(states, ancestors),
+  "no partner active": (states, { partners }) => !partners.some((group) => states[group] === ACTIVE),
+  "a partner active": (states, { partners }) => partners.some((group) => states[group] === ACTIVE),
+};
+
+// The row for an event in a group's state.
 function lookup(data, states, group, event) {
   const rows = data.table[states[group]][event] ?? [];
-  const open = isOpen(data, states, group);
-  const row = rows.find(({ guard }) => guard === "" || (guard === "all ancestors active") === open);
+  const row = rows.find(({ guard }) => GUARDS[guard](states, data.groups[group]));
   if (!row) throw new Error(`Event "${event}" can't happen in state "${states[group]}".`);
   return row;
 }
 
-// Changes `states`: what an event makes of a group, and the events that follow for the groups around it.
+// Changes `states`: what an event makes of a group, and all that follows for the groups around it. Returns its effect.
 function deliver(data, states, group, event) {
-  const row = lookup(data, states, group, event);
-  const { partners, descendants } = data.groups[group];
-  if (row.effect === "enter") for (const partner of partners) deliver(data, states, partner, "displaced");
-  states[group] = row.target;
-  if (row.effect === "enter") for (const below of descendants) deliver(data, states, below, "ancestor entered");
-  if (row.effect === "leave") for (const below of descendants) deliver(data, states, below, LEFT);
-  return row.effect;
+  const effects = [];
+  const queue = [{ group, event }];
+  while (queue.length) {
+    const next = queue.shift();
+    const row = lookup(data, states, next.group, next.event);
+    states[next.group] = row.target;
+    effects.push(row.effect);
+    for (const { event, to } of row.emits) for (const group of data.groups[next.group][to]) queue.push({ group, event });
+  }
+  return effects[0];
 }
 
 const refused = (data, error, names) => ({

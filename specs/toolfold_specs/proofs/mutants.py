@@ -7,8 +7,9 @@ from types import MappingProxyType
 
 from attrs import frozen
 
-from toolfold.machine import TABLE, Effect, Event, Row
-from toolfold.machine import State as Region
+from toolfold.machine import TABLE, Effect, Guard, Row
+from toolfold.machine import RegionEvent as Event
+from toolfold.machine import RegionState as Region
 
 from .logic import And, Formula, If, Not, Or, State, Term, above, excludes, some
 from .rules import SPECIFIED, Rules, activate, deactivate, displaced, granted, within
@@ -159,7 +160,17 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the table grants an activation to a locked group",
         "the table answers requests as the rules do",
-        _table(Region.LOCKED, Event.ACTIVATE, Row(Region.ACTIVE, Effect.ENTER)),
+        _table(Region.LOCKED, Event.ACTIVATE, Row(Region.ACTIVE, Effect.SET_UP)),
+    ),
+    Mutant(
+        "the table emits nothing when a displaced group is torn down",
+        "the table gives the sets of an activation",
+        _table(Region.ACTIVE, Event.DISPLACED, Row(Region.INACTIVE, Effect.TEAR_DOWN)),
+    ),
+    Mutant(
+        "the table restores a group beside its partner",
+        "the table gives the sets of a restoration",
+        _table(Region.INACTIVE, Event.RESTORE, Row(Region.ACTIVE, Effect.SET_UP, Guard.NONE)),
     ),
     # Axioms
     Mutant(

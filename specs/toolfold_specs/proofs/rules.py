@@ -6,14 +6,15 @@ the core really runs, `toolfold.machine.TABLE`, applied region by region.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
 from attrs import frozen
 
-from toolfold.machine import TABLE, Effect, Event, Guard, Row
-from toolfold.machine import State as Region
+from toolfold.machine import TABLE, Effect, Guard, Relation, Row
+from toolfold.machine import RegionEvent as Event
+from toolfold.machine import RegionState as Region
 
 from .logic import FALSE, And, Facts, Formula, If, Implies, Not, Or, State, Term, above, every, excludes, some
 
@@ -62,6 +63,12 @@ def granted(state: State, g: Term) -> Formula:
     return every(lambda a: Implies(above(a, g), state(a)))
 
 
+def restore(state: State, g: Term) -> State:
+    """Return the state after `g` is entered from a stored state: its ancestors first, the first of partners stays."""
+    allowed = And(granted(state, g), Not(some(lambda e: And(excludes(g, e), state(e)))))
+    return lambda x: Or(state(x), And(x == g, allowed))
+
+
 Update: TypeAlias = Callable[[State, Term], State]
 
 
@@ -87,6 +94,7 @@ class Rules:
     activate: Update = activate
     deactivate: Update = deactivate
     activate_path: Update = activate_path
+    restore: Update = restore
     table: Mapping[tuple[Region, Event], tuple[Row, ...]] = TABLE
 
 
@@ -117,7 +125,7 @@ def regions(state: State) -> Regions:
 def delivered(rules: Rules, now: Regions, event: Event, reached: Reached, after: State) -> Regions:
     """Return the regions once `event` has come to the groups that it reaches, by the rows of the table.
 
-    Guards are judged on the ancestors as they are in `after`, when the event has happened.
+    Guards are judged on the groups as they are in `after`, when the event has happened.
     """
 
     def of(x: Term) -> Mapping[Region, Formula]:
@@ -126,10 +134,9 @@ def delivered(rules: Rules, now: Regions, event: Event, reached: Reached, after:
             target: Or(
                 And(Not(here), old[target]),
                 *(
-                    And(here, old[source], _guard(row, after, x))
-                    for (source, of_event), rows in rules.table.items()
-                    for row in rows
-                    if of_event is event and row.target is target
+                    And(here, old[source], holds(row.guard, after, x))
+                    for source, row in _rows(rules, event)
+                    if row.target is target
                 ),
             )
             for target in Region
@@ -138,36 +145,54 @@ def delivered(rules: Rules, now: Regions, event: Event, reached: Reached, after:
     return of
 
 
-def _guard(row: Row, after: State, x: Term) -> Formula:
-    if row.guard is Guard.NONE:
-        return Not(FALSE)
-    return granted(after, x) if row.guard is Guard.ANCESTORS_ACTIVE else Not(granted(after, x))
+def run(rules: Rules, now: Regions, event: Event, reached: Reached, after: State) -> Regions:
+    """Return the regions once `event` and all that follows from it have happened, as the rows emit it."""
+    moved = delivered(rules, now, event, reached, after)
+    emissions = dict.fromkeys(emission for _, row in _rows(rules, event) for emission in row.emits)
+    for emission in emissions:
+        emitters = [(source, row) for source, row in _rows(rules, event) if emission in row.emits]
+
+        def emitted(x: Term, to: Relation = emission.to, emitters: Emitters = emitters) -> Formula:
+            return some(lambda y: And(reached(y), _emits(emitters, now(y), after, y), _related(to, y, x)))
+
+        moved = run(rules, moved, emission.event, emitted, after)
+    return moved
+
+
+def holds(guard: Guard, state: State, x: Term) -> Formula:
+    """Return that a guard holds at `x` while `state` is the set of active groups."""
+    partner_active = some(lambda e: And(excludes(x, e), state(e)))
+    return {
+        Guard.NONE: Not(FALSE),
+        Guard.ANCESTORS_ACTIVE: granted(state, x),
+        Guard.ANCESTOR_INACTIVE: Not(granted(state, x)),
+        Guard.PARTNER_ACTIVE: partner_active,
+        Guard.PARTNERS_INACTIVE: Not(partner_active),
+    }[guard]
 
 
 def effect(rules: Rules, state: State, event: Event, wanted: Effect, g: Term) -> Formula:
-    """Return that the table answers `event` at `g` in `state` with the effect that is `wanted`."""
+    """Return that the table has the effect that is `wanted` where `event` reaches `g` in `state`."""
     here = regions(state)(g)
-    rows = [
-        (source, row) for (source, of_event), all_rows in rules.table.items() if of_event is event for row in all_rows
-    ]
-    return Or(FALSE, *(And(here[source], _guard(row, state, g)) for source, row in rows if row.effect is wanted))
+    rows = _rows(rules, event)
+    return Or(FALSE, *(And(here[source], holds(row.guard, state, g)) for source, row in rows if row.effect is wanted))
 
 
-def activated_by_table(rules: Rules, state: State, g: Term, after: State) -> Regions:
-    """Return the regions after `activate`: its own event, then those that follow, as `toolfold.machine` sends them."""
-    enters = effect(rules, state, Event.ACTIVATE, Effect.ENTER, g)
-
-    def below_a_partner(x: Term) -> Formula:
-        return some(lambda e: And(excludes(g, e), state(e), above(e, x)))
-
-    now = delivered(rules, regions(state), Event.ACTIVATE, lambda x: x == g, after)
-    now = delivered(rules, now, Event.DISPLACED, lambda x: And(enters, excludes(g, x)), after)
-    now = delivered(rules, now, Event.ANCESTOR_LEFT, lambda x: And(enters, below_a_partner(x)), after)
-    return delivered(rules, now, Event.ANCESTOR_ENTERED, lambda x: And(enters, above(g, x)), after)
+def requested(rules: Rules, state: State, event: Event, g: Term, after: State) -> Regions:
+    """Return the regions after a request: its event at `g`, and all that follows."""
+    return run(rules, regions(state), event, lambda x: x == g, after)
 
 
-def deactivated_by_table(rules: Rules, state: State, g: Term, after: State) -> Regions:
-    """Return the regions after `deactivate`, likewise."""
-    leaves = effect(rules, state, Event.DEACTIVATE, Effect.LEAVE, g)
-    now = delivered(rules, regions(state), Event.DEACTIVATE, lambda x: x == g, after)
-    return delivered(rules, now, Event.ANCESTOR_LEFT, lambda x: And(leaves, above(g, x)), after)
+Emitters: TypeAlias = Sequence[tuple[Region, Row]]
+
+
+def _rows(rules: Rules, event: Event) -> Emitters:
+    return [(source, row) for (source, of_event), rows in rules.table.items() if of_event is event for row in rows]
+
+
+def _emits(emitters: Emitters, old: Mapping[Region, Formula], after: State, y: Term) -> Formula:
+    return Or(FALSE, *(And(old[source], holds(row.guard, after, y)) for source, row in emitters))
+
+
+def _related(to: Relation, y: Term, x: Term) -> Formula:
+    return excludes(y, x) if to is Relation.PARTNERS else above(y, x)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from toolfold.machine import Effect, Event
-from toolfold.machine import State as Region
+from toolfold.machine import Effect
+from toolfold.machine import RegionEvent as Event
+from toolfold.machine import RegionState as Region
 
 from .logic import And, Formula, Implies, Not, Or, Scene, State, above, before, every, excludes, group, other
 from .rules import (
     Regions,
     Rules,
-    activated_by_table,
-    deactivated_by_table,
     displaced,
     effect,
     granted,
     inv_1,
     inv_2,
     regions,
+    requested,
     within,
 )
 
@@ -71,6 +71,14 @@ def _deactivation(goal: Goal, roles: str = "g", premises: Premises = NOTHING_MOR
     def claim(rules: Rules) -> Claim:
         after = rules.deactivate(before, G)
         return _claim(goal(after), roles, premises, after_deactivating_g=after)
+
+    return claim
+
+
+def _restoration(goal: Goal, roles: str = "g", premises: Premises = NOTHING_MORE) -> Callable[[Rules], Claim]:
+    def claim(rules: Rules) -> Claim:
+        after = rules.restore(before, G)
+        return _claim(goal(after), roles, premises, after_restoring_g=after)
 
     return claim
 
@@ -198,12 +206,18 @@ def _progress(rules: Rules) -> Claim:
 
 def _table_activates(rules: Rules) -> Claim:
     after = rules.activate(before, G)
-    return _agree(activated_by_table(rules, before, G, after), after)
+    return _agree(requested(rules, before, Event.ACTIVATE, G, after), after)
 
 
 def _table_deactivates(rules: Rules) -> Claim:
     after = rules.deactivate(before, G)
-    return _agree(deactivated_by_table(rules, before, G, after), after)
+    return _agree(requested(rules, before, Event.DEACTIVATE, G, after), after)
+
+
+def _table_restores(rules: Rules) -> Claim:
+    after = rules.restore(before, G)
+    claim = _agree(requested(rules, before, Event.RESTORE, G, after), after)
+    return evolve(claim, premises={**claim.premises, "g is inactive": Not(before(G))})
 
 
 def _agree(table: Regions, after: State) -> Claim:
@@ -214,10 +228,12 @@ def _agree(table: Regions, after: State) -> Claim:
 
 
 def _table_answers(rules: Rules) -> Claim:
-    refuses, enters = (effect(rules, before, Event.ACTIVATE, wanted, G) for wanted in (Effect.REFUSE, Effect.ENTER))
-    leaves = effect(rules, before, Event.DEACTIVATE, Effect.LEAVE, G)
+    refuses, sets_up = (effect(rules, before, Event.ACTIVATE, wanted, G) for wanted in (Effect.REFUSE, Effect.SET_UP))
+    tears_down = effect(rules, before, Event.DEACTIVATE, Effect.TEAR_DOWN, G)
     goal = And(
-        refuses == Not(granted(before, G)), enters == And(granted(before, G), Not(before(G))), leaves == before(G)
+        refuses == Not(granted(before, G)),
+        sets_up == And(granted(before, G), Not(before(G))),
+        tears_down == before(G),
     )
     return _claim(goal, "g", {})
 
@@ -228,7 +244,14 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("activation keeps INV-2", ("INV-2",), _activation(inv_2)),
     Theorem("deactivation keeps INV-1", ("INV-1",), _deactivation(inv_1)),
     Theorem("deactivation keeps INV-2", ("INV-2",), _deactivation(inv_2)),
+    Theorem("restoration keeps INV-1", ("INV-1", "PER-2"), _restoration(inv_1)),
+    Theorem("restoration keeps INV-2", ("INV-2", "PER-2"), _restoration(inv_2)),
     # Frame
+    Theorem(
+        "restoration changes nothing but its group",
+        ("PER-2",),
+        _restoration(lambda after: every(lambda x: Or(x == G, after(x) == before(x)))),
+    ),
     Theorem(
         "activation changes nothing outside its sets",
         ("ACT-6",),
@@ -361,6 +384,7 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("the table answers requests as the rules do", ("ACT-2", "ACT-3"), _table_answers),
     Theorem("the table gives the sets of an activation", ("ACT-4", "ACT-6"), _table_activates),
     Theorem("the table gives the sets of a deactivation", ("ACT-5", "ACT-6"), _table_deactivates),
+    Theorem("the table gives the sets of a restoration", ("PER-2",), _table_restores),
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolfold import ConfigError, HandleExpired, HandleInvalid, Snapshot, Step, ToolSet, plan
+from toolfold import ConfigError, HandleExpired, HandleInvalid, Snapshot, ToolSet, TransitionRequest
 from toolfold_adapters.mcp.handles import KEY_VARIABLE, SignedHandles, Stale, keys_of
 
 pytestmark = pytest.mark.spec("DEL-3")
@@ -43,7 +43,7 @@ def make_handles(
 
 
 def opened(tools: ToolSet, *paths: str) -> Snapshot:
-    return plan(Snapshot.of(tools.catalog), Step(activate=paths)).after
+    return Snapshot.of(tools.catalog).after(TransitionRequest(activate=paths))
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,150 @@
+"""The forest: groups by path, their parents, and the sets of groups that exclude one another (SPEC 1, ACT-7).
+
+A group's number is its place in canonical order, so a set of groups is an integer used as a bit set, its ascending bits
+are the canonical order, and an ancestor's bit is below its descendants'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from attrs import field, frozen
+
+from toolfold.errors import ExclusionConflict, GroupNotFound
+from toolfold.names import ancestors, canonical_key
+
+if TYPE_CHECKING:
+    from .configuration import Configuration
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the numbers in a bit set, ascending: the canonical order."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+@frozen(eq=False)
+class Forest:
+    """An immutable forest of groups; make one with `Forest.of`.
+
+    All tuples are indexed by a group's number and hold bit sets of numbers: `ancestors[g]`, `children[g]` and
+    `descendants[g]` without g, `subtree[g]` with it, `partners[g]` (who excludes g), and `displaces[g]` (the partners
+    with all below them).
+    """
+
+    paths: tuple[str, ...]
+    exclusions: tuple[frozenset[str], ...]
+    max_active: int | None
+    evict_oldest: bool
+    pinned: int
+    index: Mapping[str, int]
+    ancestors: tuple[int, ...]
+    children: tuple[int, ...]
+    descendants: tuple[int, ...]
+    subtree: tuple[int, ...]
+    partners: tuple[int, ...]
+    displaces: tuple[int, ...]
+    roots: int
+    interned: WeakValueDictionary[Any, Configuration] = field(
+        init=False, factory=WeakValueDictionary[Any, Any], repr=False
+    )
+
+    @classmethod
+    def of(
+        cls,
+        paths: Iterable[str],
+        exclusions: Iterable[Iterable[str]] = (),
+        *,
+        max_active: int | None = None,
+        evict_oldest: bool = False,
+        pinned: Iterable[str] = (),
+    ) -> Forest:
+        """Return the forest of some groups.
+
+        Args:
+            paths: The groups; `"a.b"` is in `"a"`, which must be given too.
+            exclusions: Sets of groups of which at most one may be active.
+            max_active: The greatest number of active groups; `None` for no limit (SPEC ACT-10).
+            evict_oldest: Whether a step that would exceed it deactivates the longest-active groups.
+            pinned: Groups that are never evicted.
+
+        Raises:
+            GroupNotFound: A parent, or a group in an exclusion set, is not among the groups.
+            ExclusionConflict: A group and an ancestor of it can't exclude one another (SPEC REG-3).
+        """
+        ordered = tuple(sorted(set(paths), key=canonical_key))
+        index = {path: number for number, path in enumerate(ordered)}
+        above = [_numbers(index, ancestors(path)) for path in ordered]
+        children, descendants = [0] * len(ordered), [0] * len(ordered)
+        for number, mask in enumerate(above):
+            for ancestor in bits(mask):
+                descendants[ancestor] |= 1 << number
+            if mask:
+                children[mask.bit_length() - 1] |= 1 << number
+        sets = tuple(frozenset(members) for members in exclusions)
+        alone = [1 << number for number in range(len(ordered))]
+        subtree = [own | below for own, below in zip(alone, descendants, strict=True)]
+        return cls(
+            paths=ordered,
+            exclusions=sets,
+            max_active=max_active,
+            evict_oldest=evict_oldest,
+            pinned=_numbers(index, pinned),
+            index=MappingProxyType(index),
+            ancestors=tuple(above),
+            children=tuple(children),
+            descendants=tuple(descendants),
+            subtree=tuple(subtree),
+            partners=_excluded(sets, index, above, alone),
+            displaces=_excluded(sets, index, above, subtree),
+            roots=sum(own for own, mask in zip(alone, above, strict=True) if not mask),
+        )
+
+    def number(self, path: str) -> int:
+        """Return the number of a group, or raise `GroupNotFound` with near matches (SPEC ACT-1, ERR-2)."""
+        number = self.index.get(path)
+        if number is None:
+            raise GroupNotFound(path, self.paths)
+        return number
+
+    def mask(self, paths: Iterable[str]) -> int:
+        """Return groups as a bit set; raises `GroupNotFound`."""
+        return sum({1 << self.number(path) for path in paths})
+
+    def named(self, mask: int) -> tuple[str, ...]:
+        """Return the paths of the groups in a bit set, in canonical order."""
+        return tuple(self.paths[number] for number in bits(mask))
+
+
+def _numbers(index: Mapping[str, int], paths: Iterable[str]) -> int:
+    mask = 0
+    for path in paths:
+        if path not in index:
+            raise GroupNotFound(path, tuple(index))
+        mask |= 1 << index[path]
+    return mask
+
+
+def _excluded(
+    exclusions: Iterable[frozenset[str]], index: Mapping[str, int], above: list[int], with_each: list[int]
+) -> tuple[int, ...]:
+    """Return for each group the bit set of those that exclude it, each as `with_each` gives it."""
+    excluded = [0] * len(with_each)
+    for exclusion in exclusions:
+        members = list(bits(_numbers(index, exclusion)))
+        own = _numbers(index, exclusion)
+        everyone = 0
+        for member in members:
+            if above[member] & own:
+                raise ExclusionConflict(
+                    tuple(sorted(exclusion)), "A group can't exclude one that contains it, which it needs active."
+                )
+            everyone |= with_each[member]
+        for member in members:
+            excluded[member] |= everyone & ~with_each[member]
+    return tuple(excluded)

@@ -1,0 +1,185 @@
+"""Plans: what a request comes to in a configuration, as runs of the table (SPEC ACT-1 to ACT-10).
+
+The table decides what becomes of groups. Here is what a request is, in which order its events are sent, and what it is
+refused for as a whole. A plan is a value; nothing here waits, calls out or remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from attrs import field, frozen
+
+from toolfold.errors import ExclusionConflict, ParentInactive, QuotaExceeded
+
+from .compiled import Run
+from .configuration import Configuration
+from .forest import Forest, bits
+from .table import RegionEvent
+
+
+def paths_of(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return group paths as a tuple; a single text is one path, not its letters."""
+    return (paths,) if isinstance(paths, str) else tuple(paths)
+
+
+@frozen
+class TransitionRequest:
+    """A request: groups to deactivate, then groups to activate, as one step (SPEC ACT-9)."""
+
+    activate: tuple[str, ...] = field(default=(), converter=paths_of)
+    deactivate: tuple[str, ...] = field(default=(), converter=paths_of)
+
+
+@frozen
+class Plan:
+    """The result of a request: the configuration after it, and the groups whose state it changes, as bit sets."""
+
+    before: Configuration
+    after: Configuration
+    activated: int
+    deactivated: int
+
+    @property
+    def paths(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The groups that are activated and those that are deactivated, each in canonical order."""
+        forest = self.before.forest
+        return forest.named(self.activated), forest.named(self.deactivated)
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything changes."""
+        return bool(self.activated | self.deactivated)
+
+
+class Running(Protocol):
+    """A run of the table: `compiled.Run`, or the interpreter."""
+
+    @property
+    def active(self) -> int:
+        """The active groups."""
+        ...
+
+    @property
+    def locked(self) -> int:
+        """The locked groups."""
+        ...
+
+    @property
+    def set_up(self) -> int:
+        """The groups that were set up."""
+        ...
+
+    @property
+    def torn_down(self) -> int:
+        """The groups that were torn down."""
+        ...
+
+    @property
+    def refused(self) -> bool:
+        """Whether a row refused the request."""
+        ...
+
+    def send(self, event: RegionEvent, number: int) -> None:
+        """Let an event reach a region, and all that follows from it."""
+        ...
+
+
+Runner = Callable[[Configuration], Running]
+
+
+def plan(configuration: Configuration, request: TransitionRequest, run_of: Runner = Run) -> Plan:
+    """Return the plan of a request: deactivations first, then activations, ancestors before descendants.
+
+    Args:
+        configuration: What the request is made in.
+        request: What is asked for.
+        run_of: What runs the table.
+
+    Raises:
+        GroupNotFound: A group does not exist.
+        ParentInactive: A group to activate has an inactive ancestor.
+        ExclusionConflict: Two groups to activate exclude one another.
+        QuotaExceeded: More groups would be active than the forest allows, and none may be evicted.
+    """
+    forest, run, wanted = configuration.forest, run_of(configuration), 0
+    for number in _numbers(forest, request.deactivate):
+        run.send(RegionEvent.DEACTIVATE, number)
+    for number in _numbers(forest, request.activate):
+        run.send(RegionEvent.ACTIVATE, number)
+        if run.refused:
+            missing = next(bits(forest.ancestors[number] & ~run.active), number)
+            raise ParentInactive(forest.paths[number], forest.paths[missing])
+        wanted |= 1 << number
+        if displaced := wanted & ~run.active:
+            raise _conflict(forest, number, displaced)
+    if forest.max_active is not None and run.set_up:
+        _evict(configuration, run, wanted, forest.max_active)
+    return _result(configuration, run)
+
+
+def close(configuration: Configuration, keep: Iterable[str] = (), run_of: Runner = Run) -> Plan:
+    """Return the plan that deactivates every group but those in `keep`: the end of a session (SPEC HOOK-9)."""
+    forest, run = configuration.forest, run_of(configuration)
+    kept = forest.mask(path for path in keep if path in forest.index)
+    for number in reversed(list(bits(configuration.active & ~kept))):
+        run.send(RegionEvent.DEACTIVATE, number)
+    return _result(configuration, run)
+
+
+def restore(forest: Forest, paths: Iterable[str], run_of: Runner = Run) -> Plan:
+    """Return the plan from no active group to what a forest allows of a stored state (SPEC PER-2).
+
+    Groups that do not exist are discarded, then those without active parents, then, of an exclusion set, all but the
+    first in canonical order. A quota discards nothing: it holds from the next activation on.
+
+    Args:
+        forest: Where the state is restored.
+        paths: The groups that were active, the longest-active first where that matters.
+        run_of: What runs the table.
+    """
+    before = Configuration.initial(forest)
+    run = run_of(before)
+    known = [forest.index[path] for path in dict.fromkeys(paths) if path in forest.index]
+    for number in sorted(known):
+        run.send(RegionEvent.RESTORE, number)
+    return _result(before, run, known)
+
+
+def _numbers(forest: Forest, paths: tuple[str, ...]) -> list[int]:
+    return sorted([forest.number(path) for path in paths]) if paths else []
+
+
+def _evict(before: Configuration, run: Running, wanted: int, limit: int) -> None:
+    """Deactivate the longest-active groups until the limit holds, or raise `QuotaExceeded` (SPEC ACT-10)."""
+    forest = before.forest
+    spared = wanted | forest.pinned
+    for number in before.order:
+        if run.active.bit_count() <= limit:
+            return
+        if run.active >> number & 1 and not forest.subtree[number] & run.active & spared:
+            run.send(RegionEvent.DEACTIVATE, number)
+    if run.active.bit_count() > limit:
+        wished = ", ".join(map(repr, forest.named(wanted)))
+        raise QuotaExceeded("active groups", limit, f"deactivate a group before you activate {wished}")
+
+
+def _result(before: Configuration, run: Running, oldest_first: Iterable[int] = ()) -> Plan:
+    assert not run.refused, "only an activation is refused"
+    if not run.set_up and not run.torn_down:
+        return Plan(before, before, 0, 0)
+    order: tuple[int, ...] = ()
+    if before.forest.evict_oldest:
+        known = dict.fromkeys((*before.order, *oldest_first, *bits(run.set_up)))
+        order = tuple(number for number in known if run.active >> number & 1)
+    after = Configuration.of(before.forest, run.active, run.locked, order)
+    return Plan(before, after, run.set_up, run.torn_down)
+
+
+def _conflict(forest: Forest, number: int, displaced: int) -> ExclusionConflict:
+    activated, other = forest.paths[number], forest.paths[next(bits(displaced))]
+    return ExclusionConflict(
+        (other, activated),
+        f"{activated!r} and {other!r} can't be active together, so one step can't ask for both: leave one out.",
+    )
