@@ -24,6 +24,7 @@ from toolfold import (
     Visibility,
     success_of,
 )
+from toolfold.control import ControlName
 
 
 def answer() -> str:
@@ -120,7 +121,7 @@ async def test_a_hint_names_only_what_the_caller_can_call_and_is_shown() -> None
 
 @pytest.mark.spec("CALL-1", "SES-6")
 @pytest.mark.parametrize("control", ["per_group", "load_tool_group"])
-async def test_of_a_group_that_an_event_opens_a_hint_names_the_event_if_it_can_happen(control: str) -> None:
+async def test_of_a_group_that_an_event_opens_a_hint_names_the_event_if_it_can_happen(control: ControlName) -> None:
     tools = ToolSet("t", on_hidden="hint", control=control)
     tools.register_group("gate", opens_on=success_of("observe"))
     tools.register_group("later", opens_on=success_of("gate.t"))

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from tests.adapters.inprocess.support import SHAPES, as_objects, lived
 from toolfold import Loader, LoaderTexts, ToolError, ToolSet
+from toolfold.control import ControlVisibility
 from toolfold_adapters.inprocess import Conversation
 
 PATHS = ("a", "a.b", "a.b.c", "e", "f")
@@ -93,7 +94,7 @@ worlds = st.builds(
 
 def build(world: World) -> ToolSet:
     limit, evict = world.quota
-    relevant = "relevant" if world.relevant else "always"
+    relevant: ControlVisibility = "relevant" if world.relevant else "always"
     tools = ToolSet("x", control=CONTROLS[world.control], control_visibility=relevant, max_active=limit, evict=evict)
     events = any(kind.opens_on for kind in world.kinds.values())
     for path in PATHS:
