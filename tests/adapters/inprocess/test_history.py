@@ -134,13 +134,15 @@ async def test_a_call_that_waited_for_its_group_is_replayed_after_the_load(write
 @pytest.mark.spec("GRP-6")
 @in_each_shape
 async def test_a_load_that_failed_is_not_repeated_in_a_catalog_where_it_would_succeed(write: Write) -> None:
-    empty = ToolSet("phone", control="load_tool_group")
-    empty.register_group("pdf", title="Papers")
-    async with Conversation(empty) as conversation:
-        messages = write(await lived(conversation, load("gmail", "pdf")))
-    assert Conversation.from_history(phone(), messages).loaded == ()
+    for control in ("load_tool_group", Loader(name="load_tool_group", argument="group_name")):
+        poorer = ToolSet("phone", control=control)
+        poorer.register_group("pdf", title="Papers", on_activate=fail)
+        async with Conversation(poorer) as conversation:
+            messages = write(await lived(conversation, load("gmail", "pdf")))
+        assert Conversation.from_history(phone(control=control), messages).loaded == ()
     async with Conversation(phone(max_active=1)) as conversation:
         messages = write(await lived(conversation, load("gmail.labels", "pdf", "gmail")))
+    assert Conversation.from_history(phone(), messages).loaded == ("pdf",)
     assert Conversation.from_history(phone(), messages, active="gmail").loaded == ("gmail", "pdf")
 
 
