@@ -206,9 +206,8 @@ def checked(name: str, handle: Handler, output: Output) -> Handler:
         result = to_result(await handle(values, context), structured=True)
         if result.is_error or result.needs is not None:
             return result
-        if not (problems := output.problems(result.structured)):
+        if not (told := output.faults(result.structured)):
             return result
-        told = "; ".join(f"{place}: {problem}" for place, problem in problems.items())
         log.error("the result of %r does not fit its output schema: %s", name, told)
         return misfit(context.spell(name), told)
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from itertools import islice
+
+from .limits import MAX_PROBLEMS, listed, quoted
 
 __all__ = [
     "ConfigError",
@@ -139,13 +142,20 @@ class ToolNotFound(ToolfoldError):
 
 
 class InvalidArguments(ToolfoldError):
-    """Arguments do not fit the schema (SPEC CALL-2); `problems` maps a place to what is expected there."""
+    """Arguments do not fit the schema (SPEC CALL-2).
 
-    def __init__(self, name: str, problems: Mapping[str, str]) -> None:
+    `problems` maps a place to what is expected there, for the first few places; `more` is how many more there are.
+    """
+
+    def __init__(self, name: str, problems: Mapping[str, str], more: int = 0) -> None:
         self.name = name
-        self.problems = dict(problems)
-        lines = "; ".join(f"{place}: {problem}" for place, problem in problems.items())
-        super().__init__(f"Invalid arguments for {name}: {lines}. Call it again with arguments that fit its schema.")
+        first = islice(problems.items(), MAX_PROBLEMS)
+        self.problems = {quoted(place): quoted(problem) for place, problem in first}
+        self.more = more + max(0, len(problems) - MAX_PROBLEMS)
+        told = listed(self.problems, self.more)
+        super().__init__(
+            f"Invalid arguments for {quoted(name)}: {told}. Call it again with arguments that fit its schema."
+        )
 
 
 class InvalidCursor(ToolfoldError):

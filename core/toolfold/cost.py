@@ -1,0 +1,304 @@
+"""What validation costs at most, worked out from the schema alone (SPEC SAF-1).
+
+A schema of a few hundred bytes can make validation exponential: each of thirty definitions refers twice to the next one,
+or a model refers to itself from two alternatives. So this counts how often one value can be looked at: by the schemas
+that apply to it, once for each way in which they are reached from the schemas around it.
+
+jsonschema-rs remembers which arrays and objects fit a definition that refers to itself, so that such a definition counts
+once for each value (`Cost.visits`). pydantic remembers nothing: there, the count can double with each level of the
+arguments (`Cost.levels`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from attrs import frozen
+
+from .limits import MAX_DEPTH, MAX_MODEL_VISITS, MAX_NESTING, MAX_SCHEMA_VALUES, MAX_VISITS, TooLarge, is_container, size
+
+Schema = Mapping[str, Any]
+Place = tuple[bool, str | int | None]
+"""Where a schema applies inside of a value: whether in an object; at which name or index, `None` for everywhere."""
+
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+"""The keywords that name a schema for the same value."""
+
+HERE = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies")
+"""The keywords that have schemas for the same value."""
+
+INSIDE: Mapping[str, bool] = {
+    "properties": True,
+    "patternProperties": True,
+    "additionalProperties": True,
+    "unevaluatedProperties": True,
+    "propertyNames": True,
+    "prefixItems": False,
+    "items": False,
+    "additionalItems": False,
+    "unevaluatedItems": False,
+    "contains": False,
+}
+"""The keywords that have schemas for the values inside of an object (or of an array)."""
+
+MAPPINGS = frozenset(("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"))
+"""The keywords that have a mapping of schemas; the others have one, or a list."""
+
+_ANYWHERE = (*HERE, *INSIDE, "$defs", "definitions")
+_TRIVIAL: Schema = {}
+_OUTSIDE: Schema = {"description": "a schema that is not in the document"}
+
+_MARKING = 3
+"""How much more often schemas are looked at below `unevaluatedProperties`, which has to know what they have evaluated."""
+
+_FOREIGN = 1000
+"""How often a schema that is not in the document looks at a value: one of those that describe JSON Schema itself."""
+
+_EDGES = 1_000_000
+"""How many ways from schema to schema are followed before the whole counts as too intricate."""
+
+
+@frozen(eq=False)
+class Reach:
+    """What applies to a value once a schema does.
+
+    `visits` is how often the value is looked at, `inside` how often each schema is applied to the values inside of it,
+    by its number, and `nesting` how many schemas apply by way of one another.
+    """
+
+    visits: int
+    inside: Mapping[tuple[Place, int], int]
+    nesting: int
+
+
+class Cost:
+    """What a schema costs.
+
+    Args:
+        schema: The whole of it, as plain JSON.
+        pattern: How many visits it counts for that a text is matched with a `pattern`.
+        tagged: Whether of alternatives with a discriminator only one is tried, as pydantic does.
+    """
+
+    def __init__(self, schema: Schema, *, pattern: int = 0, tagged: bool = False) -> None:
+        self._pattern = pattern
+        self._tagged = tagged
+        self._document = Document(schema)
+        self._schemas: dict[int, Schema] = {}
+        self._reached: dict[int, Reach] = {}
+        self._open: set[int] = set()
+        self._edges = 0
+        self._root = self._number(schema)
+
+    def visits(self) -> int:
+        """Return how often one value is looked at, at most, if what refers to itself is remembered.
+
+        Raises:
+            TooLarge: Too often, or without end.
+        """
+        order, again = self._order()
+        known: dict[int, int] = {}
+        for number in order:
+            known[number] = self._visits(number, lambda inner: known.get(inner) or self._reach(inner).visits)
+        return known[self._root] + sum(known[number] for number in again)
+
+    def levels(self) -> tuple[int, ...]:
+        """Return how often one value is looked at, at most, that is so many levels deep, if nothing is remembered.
+
+        It is empty if that does not grow with the depth, and it ends beyond `MAX_MODEL_VISITS`.
+        """
+        order, _ = self._order()
+        known = {number: self._reach(number).visits for number in order}
+        found = [known[self._root]]
+        while len(found) <= MAX_DEPTH and found[-1] <= MAX_MODEL_VISITS:
+            deeper = {number: self._visits(number, known.__getitem__) for number in order}
+            if deeper == known:
+                return ()
+            known = deeper
+            found.append(known[self._root])
+        return tuple(found)
+
+    def _visits(self, number: int, known: Callable[[int], int]) -> int:
+        """Return how often a value that a schema applies to is looked at, or one inside of it."""
+        reach = self._reach(number)
+        sums: Counter[Place] = Counter()
+        for (place, inner), times in reach.inside.items():
+            sums[place] += times * known(inner)
+        most = {True: 0, False: 0}
+        for (is_object, key), count in sums.items():
+            if key is not None:
+                most[is_object] = max(most[is_object], count)
+        return max(reach.visits, most[True] + sums[True, None], most[False] + sums[False, None])
+
+    def _order(self) -> tuple[list[int], set[int]]:
+        """Return the schemas that are reached, inner ones first, and which of them are reached from their own inside."""
+        order: list[int] = []
+        again: set[int] = set()
+        is_open = {self._root: True}
+        stack = [(self._root, self._inner(self._root))]
+        while stack:
+            number, inner = stack[-1]
+            for one in inner:
+                if one not in is_open:
+                    is_open[one] = True
+                    stack.append((one, self._inner(one)))
+                    break
+                if is_open[one]:
+                    again.add(one)
+            else:
+                stack.pop()
+                is_open[number] = False
+                order.append(number)
+        return order, again
+
+    def _inner(self, number: int) -> Iterator[int]:
+        return iter(dict.fromkeys(inner for _, inner in self._reach(number).inside))
+
+    def _number(self, schema: Schema) -> int:
+        self._schemas[id(schema)] = schema
+        return id(schema)
+
+    def _reach(self, number: int) -> Reach:
+        found = self._reached.get(number)
+        if found is None:
+            if number in self._open:
+                raise TooLarge("refers to itself for the same value, without end")
+            self._open.add(number)
+            found = self._made(self._schemas[number]) if len(self._open) <= MAX_NESTING else None
+            if found is None or found.nesting > MAX_NESTING:
+                raise TooLarge(f"has more than {MAX_NESTING} schemas for one value by way of one another")
+            if found.visits > MAX_VISITS:
+                raise TooLarge("has too many schemas for one value, once its references are followed")
+            self._open.remove(number)
+            self._reached[number] = found
+        return found
+
+    def _made(self, schema: Schema) -> Reach:
+        visits = _weight(schema, self._pattern)
+        inside: Counter[tuple[Place, int]] = Counter()
+        nesting = 0
+        for tried in self._here(schema):
+            reaches = [self._reach(self._number(one)) for one in tried]
+            self._edges += sum(1 + len(reach.inside) for reach in reaches)
+            if self._edges > _EDGES:
+                raise TooLarge("has too many schemas that refer to one another")
+            visits += max(reach.visits for reach in reaches)
+            nesting = max(nesting, *(reach.nesting for reach in reaches))
+            most: Counter[tuple[Place, int]] = Counter()
+            for reach in reaches:
+                most |= Counter(reach.inside)
+            inside.update(most)
+        for place, inner in _inside(schema):
+            inside[place, self._number(inner)] += 1
+        if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
+            visits *= _MARKING
+            inside = Counter({key: times * _MARKING for key, times in inside.items()})
+        return Reach(visits, inside, nesting + 1)
+
+    def _here(self, schema: Schema) -> Iterator[list[Schema]]:
+        """Yield the schemas for the same value, each together with those of which only one is tried."""
+        for keyword in REFERENCES:
+            if isinstance(reference := schema.get(keyword), str):
+                target = self._document.find(reference, schema)
+                yield [_OUTSIDE if target is None else target]
+        for keyword in HERE:
+            found = list(schemas_of(schema, keyword))
+            if found and self._tagged and keyword == "oneOf" and "discriminator" in schema:
+                yield found
+            else:
+                yield from ([one] for one in found)
+
+
+class Document:
+    """The schemas of a document, by what references call them: identifiers, anchors and pointers."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._documents: dict[str, Schema] = {"": schema}
+        self._anchors: dict[tuple[str, str], Schema] = {}
+        self._bases: dict[int, str] = {}
+        waiting: list[tuple[Schema, str]] = [(schema, "")]
+        while waiting:
+            one, base = waiting.pop()
+            for keyword in ("$id", "id"):
+                if isinstance(identifier := one.get(keyword), str):
+                    base = urldefrag(urljoin(base, identifier)).url
+                    self._documents.setdefault(base, one)
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(anchor := one.get(keyword), str):
+                    self._anchors.setdefault((base, anchor), one)
+            if base:
+                self._bases[id(one)] = base
+            waiting += [(inner, base) for keyword in _ANYWHERE for inner in schemas_of(one, keyword)]
+
+    def find(self, reference: str, within: Schema) -> Schema | None:
+        """Return the schema that `within` refers to, or `None` if it is not in the document."""
+        url, fragment = urldefrag(urljoin(self._bases.get(id(within), ""), reference))
+        fragment = unquote(fragment)
+        if fragment and not fragment.startswith("/"):
+            return self._anchors.get((url, fragment))
+        found = at_pointer(self._documents.get(url), fragment)
+        if isinstance(found, bool):
+            return _TRIVIAL
+        return found if isinstance(found, dict) else None
+
+
+def at_pointer(schema: Any, pointer: str) -> Any:
+    """Return what is at a JSON pointer, or `None` if there is nothing."""
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, list):
+            schema = schema[int(name)] if name.isdecimal() and int(name) < len(schema) else None
+        else:
+            schema = schema.get(name) if isinstance(schema, dict) else None
+    return schema
+
+
+def schemas_of(schema: Schema, keyword: str) -> Iterator[Schema]:
+    """Yield the schemas that a keyword has; `true` and `false`, which cost nothing, apart."""
+    value = schema.get(keyword)
+    if isinstance(value, dict):
+        value = list(value.values()) if keyword in MAPPINGS else [value]
+    if isinstance(value, list):
+        yield from (one for one in value if isinstance(one, dict))
+
+
+def _weight(schema: Schema, pattern: int) -> int:
+    """Return how often a schema itself looks at a value, those that it has or refers to apart."""
+    if schema is _OUTSIDE:
+        return _FOREIGN
+    weight = 1 + (pattern if "pattern" in schema else 0)
+    for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+        weight += len(schema[keyword]) if isinstance(schema.get(keyword), dict) else 0
+    for keyword in ("enum", "const"):
+        values = schema.get(keyword)
+        if values is not None and not (isinstance(values, list) and all(isinstance(value, str) for value in values)):
+            weight += size(values, MAX_SCHEMA_VALUES)[0]
+    return weight
+
+
+def _inside(schema: Schema) -> Iterator[tuple[Place, Schema]]:
+    """Yield the schemas for the values inside of a value, and where they apply."""
+    for keyword, is_object in INSIDE.items():
+        value = schema.get(keyword)
+        if keyword == "properties" and isinstance(value, dict):
+            yield from (((True, name), one) for name, one in value.items() if isinstance(one, dict))
+        elif isinstance(value, list):
+            yield from (((False, index), one) for index, one in enumerate(value) if isinstance(one, dict))
+        else:
+            yield from (((is_object, None), one) for one in schemas_of(schema, keyword))
+        if keyword == "patternProperties" and isinstance(value, dict):
+            yield from (((True, None), {"pattern": pattern}) for pattern in value)
+
+
+def mentions(schema: Schema, keywords: frozenset[str]) -> bool:
+    """Return whether any object in a schema has one of the keywords, or something else of that name."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict) and not keywords.isdisjoint(value):
+            return True
+        waiting += (inner for inner in (value.values() if isinstance(value, dict) else value) if is_container(inner))
+    return False

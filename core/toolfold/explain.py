@@ -1,0 +1,325 @@
+"""Where a value does not fit a JSON Schema, told at a bounded cost (SPEC SAF-1, CALL-2).
+
+The errors of a validator are no help there. For a recursive `oneOf` they take four times as long with each level, and
+for a list of wrong numbers all of them are made before the first can be had. But whether a value fits at all is cheap to
+say. So this descends to where it doesn't, asking of each part whether it fits its own schema, and takes the words for it
+from the validator only there, for one schema and one value.
+
+Of alternatives none of which fits, those are told of that come furthest: an object that has the `kind` of one, or
+whatever else is constant there, is told what else that one wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import IntEnum
+from typing import Any
+from urllib.parse import unquote
+
+import jsonschema_rs
+from attrs import field, frozen
+
+from .cost import MAPPINGS, REFERENCES, Schema, at_pointer
+from .limits import MAX_PROBLEMS, MAX_SCHEMA_VALUES, is_container, listed, quoted
+
+Compile = Callable[[Any, jsonschema_rs.Registry], jsonschema_rs.Validator]
+
+MISFIT = "it does not fit its schema"
+
+_WHOLE = "urn:toolfold:schema"
+_REMEMBERED = 1000
+"""How many validators of parts of a schema are kept."""
+
+_DATA = frozenset(("const", "enum", "default", "examples"))
+"""The keywords whose values are no schemas, whatever they look like."""
+
+_OWN = frozenset(
+    (
+        *("type", "enum", "const", "not"),
+        *("required", "minProperties", "maxProperties", "dependentRequired", "propertyNames"),
+        *("minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"),
+    )
+)
+"""The keywords by which an array or object is judged as a whole, and not by the values inside of it."""
+
+_INSIDE = ("properties", "patternProperties", "additionalProperties")
+
+_UNNAMED: Mapping[str, str] = {
+    "additionalProperties": "it has properties that are not allowed",
+    "unevaluatedProperties": "it has properties that are not allowed",
+    "propertyNames": "a property has a name that is not allowed",
+}
+"""What is said where the message of a validator would quote the names in a value that is not to be quoted."""
+
+
+@frozen
+class Faults:
+    """Where a value does not fit: a place to what is expected there, for some places, and how many more there are."""
+
+    problems: Mapping[str, str] = field(factory=dict[str, str])
+    more: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.problems)
+
+    def __str__(self) -> str:
+        return listed(self.problems, self.more)
+
+
+class Explainer:
+    """Says where values do not fit one schema.
+
+    Args:
+        schema: The schema, as plain JSON; it is valid.
+        compiled: What makes a validator of a part of it, whose references a registry resolves.
+        values: How many values the schema has.
+        quoting: Whether messages may quote what was found.
+        siblings: Whether keywords beside `$ref` count, as they do in newer dialects.
+    """
+
+    def __init__(self, schema: Schema, compiled: Compile, values: int, *, quoting: bool, siblings: bool) -> None:
+        self._schema = _absolute(schema, siblings)
+        identifiers = [self._schema.pop(keyword, _WHOLE) for keyword in ("$id", "id")]
+        self._registry = jsonschema_rs.Registry([(name, self._schema) for name in {_WHOLE, *identifiers}])
+        self._compiled = compiled
+        self._quoting = quoting
+        self._validators: dict[tuple[int, str], jsonschema_rs.Validator | None] = {}
+        self._most = max(1, MAX_SCHEMA_VALUES // values)
+        self._left = 0
+
+    def explain(self, value: Any, place: str, steps: int) -> Faults:
+        """Return where `value` does not fit, which it doesn't; at most `steps` arrays and objects are looked into."""
+        self._left = self._most
+        if len(self._validators) > _REMEMBERED:
+            self._validators.clear()
+        search = _Search(self, steps)
+        search.run(self._schema, value, place)
+        return Faults(search.found, search.more)
+
+    def fits(self, schema: Any, value: Any, part: str = "") -> bool:
+        """Return whether a value fits a schema, or a part of it, as far as that can be told."""
+        if isinstance(schema, bool):
+            return schema
+        validator = self._validator(schema, part)
+        return validator is None or validator.is_valid(value)
+
+    def words(self, schema: Any, value: Any, part: str = "") -> str:
+        """Return what is wrong with a value, in the words of the validator."""
+        if (validator := self._validator(schema, part)) is not None:
+            try:
+                validator.validate(value)
+            except jsonschema_rs.ValidationError as error:
+                inner = [one for branch in getattr(error.kind, "context", ()) for one in branch]
+                return ", or ".join(dict.fromkeys(map(self._worded, inner))) or self._worded(error)
+        return MISFIT
+
+    def here(self, schema: Schema, value: Any) -> Iterator[Any]:
+        """Yield the schemas that a value has to fit if it is to fit `schema`, alternatives apart."""
+        for keyword in REFERENCES:
+            reference = schema.get(keyword)
+            if isinstance(reference, str) and reference.partition("#")[0] == _WHOLE:
+                fragment = unquote(reference.partition("#")[2])
+                yield at_pointer(self._schema, fragment) if fragment[:1] in ("", "/") else None
+        yield from schema.get("allOf", ())
+        if "if" in schema:
+            yield schema.get("then" if self.fits(schema["if"], value) else "else")
+        if isinstance(value, dict):
+            dependent = {**schema.get("dependencies", {}), **schema.get("dependentSchemas", {})}
+            yield from (one for key, one in dependent.items() if key in value)
+
+    def together(self, schema: Any, value: Any) -> list[Schema]:
+        """Return the schemas that a value has to fit if it is to fit `schema`, itself and those of them included."""
+        found: dict[int, Schema] = {}
+        waiting = [schema]
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, dict) and id(one) not in found:
+                found[id(one)] = one
+                waiting += self.here(one, value)
+        return list(found.values())
+
+    def of_property(self, schema: Schema, key: str) -> list[Any]:
+        """Return the schemas for the value of a property."""
+        found = [schema["properties"][key]] if key in schema.get("properties", {}) else []
+        for pattern, one in schema.get("patternProperties", {}).items():
+            if not self.fits(schema, {key: None}, f"named {pattern}"):
+                found.append(one)
+        return found or [schema.get("additionalProperties")]
+
+    def _validator(self, schema: Any, part: str) -> jsonschema_rs.Validator | None:
+        """Return a validator of a schema, or of a part of it; `None` if that can't be had."""
+        key = (id(schema), part)
+        if key not in self._validators:
+            wanted = _part(schema, part)
+            if wanted and self._left <= 0:
+                return None
+            self._left -= bool(wanted)
+            try:
+                self._validators[key] = self._compiled(wanted, self._registry) if wanted else None
+            except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
+                self._validators[key] = None
+        return self._validators[key]
+
+    def _worded(self, error: jsonschema_rs.ValidationError) -> str:
+        return error.message if self._quoting else _UNNAMED.get(str(error.kind.name), error.message)
+
+
+class _Stage(IntEnum):
+    """How far a value comes with an alternative that it does not fit."""
+
+    OTHER = 0
+    """It is something else altogether."""
+    UNLIKE = 1
+    """A constant in it is another."""
+    NEAR = 2
+    """Something else in it is wrong."""
+
+
+@frozen
+class _Try:
+    """How far a value comes with an alternative, and what is wrong there: the part of a schema, and at which key."""
+
+    alternative: Any
+    stage: _Stage = _Stage.NEAR
+    schema: Any = None
+    part: str = ""
+    key: str | None = None
+
+
+class _Search:
+    """One search for what is wrong. What is still to be looked at waits in a list, so that depth needs no stack."""
+
+    def __init__(self, explainer: Explainer, steps: int) -> None:
+        self._of = explainer
+        self._steps = steps
+        self._next: list[tuple[Any, Any, str]] = []
+        self.found: dict[str, str] = {}
+        self.more = 0
+
+    def run(self, schema: Any, value: Any, place: str) -> None:
+        """Look at a value that does not fit, and into it."""
+        waiting = [(schema, value, place)]
+        while waiting and len(self.found) < MAX_PROBLEMS:
+            self._next = []
+            self._look(*waiting.pop())
+            waiting += reversed(self._next)
+        self.more = len(waiting)
+
+    def _look(self, schema: Any, value: Any, place: str) -> None:
+        if not is_container(value) or not isinstance(schema, dict):
+            self._tell(place, self._of.words(schema, value))
+            return
+        told = len(self.found)
+        if self._steps > 0:
+            self._steps -= 1
+            if not self._of.fits(schema, value, "own"):
+                self._tell(place, self._of.words(schema, value, "own"))
+            self._look_inside(schema, value, place)
+            self._look_here(schema, value, place)
+        if len(self.found) == told and not self._next:
+            self._tell(place, MISFIT)
+
+    def _tell(self, place: str, text: str) -> None:
+        self.found.setdefault(quoted(place), quoted(text))
+
+    def _ask(self, schema: Any, value: Any, place: str) -> None:
+        if schema is not None and not self._of.fits(schema, value):
+            self._next.append((schema, value, place))
+
+    def _look_inside(self, schema: Schema, value: Any, place: str) -> None:
+        if isinstance(value, list):
+            items = schema.get("items")
+            first, rest = (items, schema.get("additionalItems")) if isinstance(items, list) else (None, items)
+            first = first or schema.get("prefixItems", ())
+            for index, item in enumerate(value):
+                self._ask(first[index] if index < len(first) else rest, item, f"{place}[{index}]")
+        elif not self._of.fits(schema, value, "inside"):
+            for key, item in value.items():
+                if not self._of.fits(schema, {key: item}, "inside"):
+                    for one in self._of.of_property(schema, key):
+                        self._ask(one, item, f"{place}.{quoted(key)}")
+
+    def _look_here(self, schema: Schema, value: Any, place: str) -> None:
+        for one in self._of.here(schema, value):
+            self._ask(one, value, place)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema and not self._of.fits(schema, value, keyword):
+                self._look_among(schema[keyword], value, place)
+
+    def _look_among(self, alternatives: list[Any], value: Any, place: str) -> None:
+        """Look at the closest of the alternatives that come furthest, or tell what each of them wants."""
+        if any(self._of.fits(one, value) for one in alternatives):
+            self._tell(place, "it fits more than one of the alternatives, and must fit exactly one")
+            return
+        tries = [self._tried(one, value) for one in alternatives]
+        stage = max(one.stage for one in tries)
+        furthest = [one for one in tries if one.stage is stage]
+        if stage is _Stage.NEAR:
+            closest = max(furthest, key=lambda one: self._in_common(one.alternative, value))
+            self._next.append((closest.alternative, value, place))
+            return
+        words: dict[str, dict[str, None]] = {}
+        for one in furthest[:MAX_PROBLEMS]:
+            where, found = (place, value) if one.key is None else (f"{place}.{quoted(one.key)}", value[one.key])
+            words.setdefault(where, {})[self._of.words(one.schema, found, one.part)] = None
+        for where, texts in words.items():
+            self._tell(where, ", or ".join(texts))
+
+    def _tried(self, alternative: Any, value: Any) -> _Try:
+        together = self._of.together(alternative, value)
+        for schema in together:
+            if not self._of.fits(schema, value, "own"):
+                return _Try(alternative, _Stage.OTHER, schema, "own")
+        for schema in together:
+            for key, one in schema.get("properties", {}).items():
+                if key in value and self._is_constant(one, value[key]) and not self._of.fits(one, value[key]):
+                    return _Try(alternative, _Stage.UNLIKE, one, key=key)
+        return _Try(alternative) if together else _Try(alternative, _Stage.OTHER, alternative)
+
+    def _is_constant(self, schema: Any, value: Any) -> bool:
+        return any("const" in one or "enum" in one for one in self._of.together(schema, value))
+
+    def _in_common(self, alternative: Any, value: Any) -> int:
+        names = {name for one in self._of.together(alternative, value) for name in one.get("properties", ())}
+        return sum(name in value for name in names)
+
+
+def _part(schema: Any, part: str) -> Any:
+    """Return a part of a schema: its own keywords, those for what is inside, or another keyword alone."""
+    if not part or not isinstance(schema, dict):
+        return schema
+    if part == "own":
+        own = {keyword: value for keyword, value in schema.items() if keyword in _OWN}
+        if lists := {key: one for key, one in schema.get("dependencies", {}).items() if isinstance(one, list)}:
+            own["dependencies"] = lists
+        if schema.get("additionalProperties") is False:
+            names = {keyword: dict.fromkeys(schema.get(keyword, ()), {}) for keyword in _INSIDE[:2]}
+            own |= {**names, "additionalProperties": False}
+        return own
+    if part == "inside":
+        return {keyword: schema[keyword] for keyword in _INSIDE if schema.get(keyword) not in (None, False)}
+    if part.startswith("named "):
+        return {"patternProperties": {part.removeprefix("named "): {"not": {}}}}
+    return {part: schema[part]}
+
+
+def _absolute(schema: Any, siblings: bool, *, names: bool = False) -> Any:
+    """Return a copy of a schema whose references are to `_WHOLE`, so that its parts can be used by themselves.
+
+    `names` says that it is a mapping of names to schemas.
+    """
+    if isinstance(schema, list):
+        return [_absolute(one, siblings) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if names:
+        return {name: _absolute(one, siblings) for name, one in schema.items()}
+    made: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in REFERENCES and isinstance(value, str) and value.startswith("#"):
+            made["$ref" if keyword == "$recursiveRef" else keyword] = _WHOLE + value
+        elif keyword in _DATA:
+            made[keyword] = value
+        elif siblings or "$ref" not in schema:
+            made[keyword] = _absolute(value, siblings, names=keyword in MAPPINGS)
+    return made

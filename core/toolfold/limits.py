@@ -1,0 +1,94 @@
+"""The limits on what comes from outside, all in one place (SPEC SAF-1).
+
+What a request costs is bounded by its size. These numbers are generous: no model and no person writes arguments that
+come near them. Names have limits of their own (`names.MAX_NAME`), and so has a whole request, in its transport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+MAX_DEPTH = 100
+"""How many arrays and objects may be inside of one another in arguments, and in a result that is checked."""
+
+MAX_VALUES = 200_000
+"""How many values the arguments of a call may have: texts, numbers, arrays, objects and so on, all counted."""
+
+MAX_VISITS = 20_000_000
+"""How many times validation may look at a value, over all values of the arguments. It does so 30 to 100 million times
+per second, while nothing else runs: validators hold the interpreter's lock, so that no thread would help."""
+
+MAX_MODEL_VISITS = 1_000_000
+"""The same for a recursive pydantic model, where each look takes longer."""
+
+MAX_SCHEMA_DEPTH = 200
+"""How many arrays and objects may be inside of one another in a part of a definition, such as a schema."""
+
+MAX_SCHEMA_VALUES = 50_000
+"""How many values a part of a definition may have."""
+
+MAX_DEFINITION = 1_000_000
+"""How many bytes a part of a definition may have as JSON."""
+
+MAX_NESTING = 64
+"""How many schemas may apply to one value by way of one another: `$ref` to `$ref`, `allOf` in `anyOf`, and so on."""
+
+MAX_URI = 8_192
+"""How many characters the URI of a resource may have."""
+
+MAX_CURSOR = 16_384
+"""How many characters a cursor may have: enough for any name and URI."""
+
+MAX_PROBLEMS = 10
+"""How many places an error names; it says how many more there are."""
+
+MAX_QUOTE = 300
+"""How many characters of a text of somebody else's an error quotes."""
+
+_CONTAINERS = frozenset((dict, list))
+
+
+def is_container(value: Any) -> bool:
+    """Return whether a JSON value is an array or an object."""
+    return isinstance(value, dict | list)
+
+
+class TooLarge(ValueError):
+    """A value is beyond a limit; the message says which, to follow "it"."""
+
+
+def size(value: Any, values: int = MAX_VALUES, depth: int = MAX_DEPTH) -> tuple[int, int]:
+    """Return how many values there are in a JSON value, itself included, and how many levels of arrays and objects.
+
+    The time is linear in the size up to the limits, and needs no stack.
+
+    Raises:
+        TooLarge: There are more than `values` or `depth`.
+    """
+    found, level, levels = 1, [value] if type(value) in _CONTAINERS else [], 0
+    while level:
+        levels += 1
+        if levels > depth:
+            raise TooLarge(f"is nested more than {depth} levels deep")
+        inner: list[Any] = []
+        for container in level:
+            found += len(container)
+            if found > values:
+                raise TooLarge(f"has more than {values:,} values")
+            items = container.values() if type(container) is dict else container
+            if not _CONTAINERS.isdisjoint(map(type, items)):
+                inner += [item for item in items if type(item) in _CONTAINERS]
+        level = inner
+    return found, levels
+
+
+def quoted(text: str, most: int = MAX_QUOTE) -> str:
+    """Return a text of somebody else's as an error quotes it: as it is, or its beginning if it is long."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+
+
+def listed(problems: Mapping[str, str], more: int) -> str:
+    """Return what is wrong, place by place, and in how many more places."""
+    places: Iterable[str] = (f"{place}: {problem}" for place, problem in problems.items())
+    return "; ".join([*places, *([f"and {more:,} more"] if more else [])])
