@@ -11,14 +11,14 @@ arguments (`Cost.levels`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from attrs import frozen
 
-from .limits import MAX_DEPTH, MAX_MODEL_VISITS, MAX_NESTING, MAX_SCHEMA_VALUES, MAX_VISITS, TooLarge, is_container, size
+from .limits import MAX_DEPTH, MAX_MODEL_VISITS, MAX_NESTING, MAX_SCHEMA_DEPTH, MAX_SCHEMA_VALUES, MAX_VISITS, TooLarge, walked
 
 Schema = Mapping[str, Any]
 Place = tuple[bool, str | int | None]
@@ -86,12 +86,16 @@ class Cost:
     def __init__(self, schema: Schema, *, pattern: int = 0, tagged: bool = False) -> None:
         self._pattern = pattern
         self._tagged = tagged
-        self._document = Document(schema)
+        self._schema = schema
         self._schemas: dict[int, Schema] = {}
         self._reached: dict[int, Reach] = {}
         self._open: set[int] = set()
         self._edges = 0
         self._root = self._number(schema)
+
+    @cached_property
+    def _document(self) -> Document:
+        return Document(self._schema)
 
     def visits(self) -> int:
         """Return how often one value is looked at, at most, if what refers to itself is remembered.
@@ -124,14 +128,14 @@ class Cost:
     def _visits(self, number: int, known: Callable[[int], int]) -> int:
         """Return how often a value that a schema applies to is looked at, or one inside of it."""
         reach = self._reach(number)
-        sums: Counter[Place] = Counter()
+        at: dict[Place, int] = {}
         for (place, inner), times in reach.inside.items():
-            sums[place] += times * known(inner)
-        most = {True: 0, False: 0}
-        for (is_object, key), count in sums.items():
-            if key is not None:
-                most[is_object] = max(most[is_object], count)
-        return max(reach.visits, most[True] + sums[True, None], most[False] + sums[False, None])
+            at[place] = at.get(place, 0) + times * known(inner)
+        most = [reach.visits]
+        for is_object in (True, False):
+            everywhere = at.get((is_object, None), 0)
+            most += [everywhere, *(everywhere + count for (one, key), count in at.items() if one is is_object and key is not None)]
+        return max(most)
 
     def _order(self) -> tuple[list[int], set[int]]:
         """Return the schemas that are reached, inner ones first, and which of them are reached from their own inside."""
@@ -178,7 +182,7 @@ class Cost:
 
     def _made(self, schema: Schema) -> Reach:
         visits = _weight(schema, self._pattern)
-        inside: Counter[tuple[Place, int]] = Counter()
+        inside: dict[tuple[Place, int], int] = {}
         nesting = 0
         for tried in self._here(schema):
             reaches = [self._reach(self._number(one)) for one in tried]
@@ -187,15 +191,14 @@ class Cost:
                 raise TooLarge("has too many schemas that refer to one another")
             visits += max(reach.visits for reach in reaches)
             nesting = max(nesting, *(reach.nesting for reach in reaches))
-            most: Counter[tuple[Place, int]] = Counter()
-            for reach in reaches:
-                most |= Counter(reach.inside)
-            inside.update(most)
+            for key in dict.fromkeys(key for reach in reaches for key in reach.inside):
+                inside[key] = inside.get(key, 0) + max(reach.inside.get(key, 0) for reach in reaches)
         for place, inner in _inside(schema):
-            inside[place, self._number(inner)] += 1
+            key = (place, self._number(inner))
+            inside[key] = inside.get(key, 0) + 1
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             visits *= _MARKING
-            inside = Counter({key: times * _MARKING for key, times in inside.items()})
+            inside = {key: times * _MARKING for key, times in inside.items()}
         return Reach(visits, inside, nesting + 1)
 
     def _here(self, schema: Schema) -> Iterator[list[Schema]]:
@@ -275,7 +278,7 @@ def _weight(schema: Schema, pattern: int) -> int:
     for keyword in ("enum", "const"):
         values = schema.get(keyword)
         if values is not None and not (isinstance(values, list) and all(isinstance(value, str) for value in values)):
-            weight += size(values, MAX_SCHEMA_VALUES)[0]
+            weight += walked(values, MAX_SCHEMA_VALUES, MAX_SCHEMA_DEPTH)[0]
     return weight
 
 
@@ -292,13 +295,3 @@ def _inside(schema: Schema) -> Iterator[tuple[Place, Schema]]:
         if keyword == "patternProperties" and isinstance(value, dict):
             yield from (((True, None), {"pattern": pattern}) for pattern in value)
 
-
-def mentions(schema: Schema, keywords: frozenset[str]) -> bool:
-    """Return whether any object in a schema has one of the keywords, or something else of that name."""
-    waiting: list[Any] = [schema]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict) and not keywords.isdisjoint(value):
-            return True
-        waiting += (inner for inner in (value.values() if isinstance(value, dict) else value) if is_container(inner))
-    return False

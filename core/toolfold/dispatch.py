@@ -206,7 +206,7 @@ def checked(name: str, handle: Handler, output: Output) -> Handler:
         result = to_result(await handle(values, context), structured=True)
         if result.is_error or result.needs is not None:
             return result
-        if not (told := output.faults(result.structured)):
+        if (told := output.faults(result.structured)) is None:
             return result
         log.error("the result of %r does not fit its output schema: %s", name, told)
         return misfit(context.spell(name), told)

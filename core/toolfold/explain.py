@@ -11,13 +11,13 @@ whatever else is constant there, is told what else that one wants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any
 from urllib.parse import unquote
 
 import jsonschema_rs
-from attrs import field, frozen
+from attrs import frozen
 
 from .cost import MAPPINGS, REFERENCES, Schema, at_pointer
 from .limits import MAX_PROBLEMS, MAX_SCHEMA_VALUES, is_container, listed, quoted
@@ -56,11 +56,8 @@ _UNNAMED: Mapping[str, str] = {
 class Faults:
     """Where a value does not fit: a place to what is expected there, for some places, and how many more there are."""
 
-    problems: Mapping[str, str] = field(factory=dict[str, str])
+    problems: Mapping[str, str]
     more: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.problems)
 
     def __str__(self) -> str:
         return listed(self.problems, self.more)
@@ -98,10 +95,15 @@ class Explainer:
 
     def fits(self, schema: Any, value: Any, part: str = "") -> bool:
         """Return whether a value fits a schema, or a part of it, as far as that can be told."""
-        if isinstance(schema, bool):
-            return schema
         validator = self._validator(schema, part)
         return validator is None or validator.is_valid(value)
+
+    def misfits(self, schema: Any, values: Iterable[Any], part: str = "") -> list[int]:
+        """Return which values do not fit a schema, or a part of it, as far as that can be told."""
+        validator = None if schema is None else self._validator(schema, part)
+        if validator is None:
+            return []
+        return [index for index, value in enumerate(values) if not validator.is_valid(value)]
 
     def words(self, schema: Any, value: Any, part: str = "") -> str:
         """Return what is wrong with a value, in the words of the validator."""
@@ -151,11 +153,11 @@ class Explainer:
         key = (id(schema), part)
         if key not in self._validators:
             wanted = _part(schema, part)
-            if wanted and self._left <= 0:
+            if self._left <= 0:
                 return None
-            self._left -= bool(wanted)
+            self._left -= 1
             try:
-                self._validators[key] = self._compiled(wanted, self._registry) if wanted else None
+                self._validators[key] = self._compiled(wanted, self._registry)
             except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
                 self._validators[key] = None
         return self._validators[key]
@@ -203,7 +205,7 @@ class _Search:
             self._next = []
             self._look(*waiting.pop())
             waiting += reversed(self._next)
-        self.more = len(waiting)
+        self.more += len(waiting)
 
     def _look(self, schema: Any, value: Any, place: str) -> None:
         if not is_container(value) or not isinstance(schema, dict):
@@ -229,15 +231,22 @@ class _Search:
     def _look_inside(self, schema: Schema, value: Any, place: str) -> None:
         if isinstance(value, list):
             items = schema.get("items")
-            first, rest = (items, schema.get("additionalItems")) if isinstance(items, list) else (None, items)
-            first = first or schema.get("prefixItems", ())
-            for index, item in enumerate(value):
-                self._ask(first[index] if index < len(first) else rest, item, f"{place}[{index}]")
+            first, rest = (items, schema.get("additionalItems")) if isinstance(items, list) else ([], items)
+            first = first or schema.get("prefixItems", [])
+            for index, (one, item) in enumerate(zip(first, value, strict=False)):
+                self._ask(one, item, f"{place}[{index}]")
+            for index in self._first(self._of.misfits(rest, value[len(first) :])):
+                self._next.append((rest, value[len(first) + index], f"{place}[{len(first) + index}]"))
         elif not self._of.fits(schema, value, "inside"):
-            for key, item in value.items():
-                if not self._of.fits(schema, {key: item}, "inside"):
-                    for one in self._of.of_property(schema, key):
-                        self._ask(one, item, f"{place}.{quoted(key)}")
+            keys = list(value)
+            for index in self._first(self._of.misfits(schema, ({key: value[key]} for key in keys), "inside")):
+                for one in self._of.of_property(schema, keys[index]):
+                    self._ask(one, value[keys[index]], f"{place}.{quoted(keys[index])}")
+
+    def _first(self, misfits: list[int]) -> list[int]:
+        """Return the first few of what does not fit, and count the others."""
+        self.more += len(misfits[MAX_PROBLEMS:])
+        return misfits[:MAX_PROBLEMS]
 
     def _look_here(self, schema: Schema, value: Any, place: str) -> None:
         for one in self._of.here(schema, value):

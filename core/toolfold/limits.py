@@ -58,29 +58,36 @@ class TooLarge(ValueError):
     """A value is beyond a limit; the message says which, to follow "it"."""
 
 
-def size(value: Any, values: int = MAX_VALUES, depth: int = MAX_DEPTH) -> tuple[int, int]:
-    """Return how many values there are in a JSON value, itself included, and how many levels of arrays and objects.
+def walked(value: Any, values: int = MAX_VALUES, depth: int = MAX_DEPTH) -> tuple[int, list[Any]]:
+    """Return how many values there are in a JSON value, itself included, and all arrays and objects among them.
 
-    The time is linear in the size up to the limits, and needs no stack.
+    The time is linear in the size up to the limits, and depth needs no stack.
 
     Raises:
-        TooLarge: There are more than `values` or `depth`.
+        TooLarge: There are more than `values`, or they are more than `depth` levels deep.
     """
-    found, level, levels = 1, [value] if type(value) in _CONTAINERS else [], 0
+    if type(value) not in _CONTAINERS:
+        return 1, []
+    found, containers = 1, [value]
+    for container in containers:
+        found += len(container)
+        if found > values:
+            raise TooLarge(f"has more than {values:,} values")
+        for item in container.values() if type(container) is dict else container:
+            if type(item) in _CONTAINERS:
+                containers.append(item)
+    if len(containers) > depth and depth_of(value) > depth:
+        raise TooLarge(f"is more than {depth} levels deep")
+    return found, containers
+
+
+def depth_of(value: Any) -> int:
+    """Return how many arrays and objects are inside of one another in a JSON value that is not without end."""
+    level, depth = [value], -1
     while level:
-        levels += 1
-        if levels > depth:
-            raise TooLarge(f"is nested more than {depth} levels deep")
-        inner: list[Any] = []
-        for container in level:
-            found += len(container)
-            if found > values:
-                raise TooLarge(f"has more than {values:,} values")
-            items = container.values() if type(container) is dict else container
-            if not _CONTAINERS.isdisjoint(map(type, items)):
-                inner += [item for item in items if type(item) in _CONTAINERS]
-        level = inner
-    return found, levels
+        inside = [one.values() if type(one) is dict else one for one in level if type(one) in _CONTAINERS]
+        level, depth = [item for items in inside for item in items], depth + 1
+    return depth
 
 
 def quoted(text: str, most: int = MAX_QUOTE) -> str:

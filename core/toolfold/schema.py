@@ -22,7 +22,7 @@ from pydantic.errors import PydanticUserError
 from .cost import Cost
 from .errors import InvalidArguments, InvalidDefinition
 from .explain import Faults
-from .limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, TooLarge, quoted, size
+from .limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, TooLarge, depth_of, quoted, walked
 from .validator import Validator
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Arguments:
 
     def check(self, name: str, arguments: Any) -> dict[str, Any]:
         """Return the arguments as the handler takes them, or raise `InvalidArguments` (SPEC CALL-2)."""
-        if faults := self.validator.faults(arguments, "arguments"):
+        if (faults := self.validator.faults(arguments, "arguments")) is not None:
             raise InvalidArguments(name, faults.problems, faults.more)
         if self.fields is not None:
             return self.fields.filled(arguments)
@@ -141,15 +141,15 @@ class Arguments:
         if self._levels:
             self._check_depth(name, arguments)
         try:
-            values = self.model.model_validate(arguments)
+            made = self.model.__pydantic_validator__.validate_python(arguments).__dict__
         except ValidationError as error:
             faults = _faults(error)
             raise InvalidArguments(name, faults.problems, faults.more) from error
-        return {parameter: getattr(values, slot) for parameter, slot in self.parameters.items()}
+        return {parameter: made[slot] for parameter, slot in self.parameters.items()}
 
     def _check_depth(self, name: str, arguments: Any) -> None:
         """Raise `InvalidArguments` for what would take the model too long, as it tries all alternatives at every level."""
-        values, depth = size(arguments)
+        values, depth = walked(arguments)[0], depth_of(arguments)
         if depth >= len(self._levels) or values * self._levels[depth] > MAX_MODEL_VISITS:
             problem = f"it has {values:,} values in {depth} levels, and so many alternatives for each that it can't be checked"
             raise InvalidArguments(name, {"arguments": problem})
@@ -178,7 +178,7 @@ class Output:
         plain = plain_json(name, schema, "output schema")
         return cls(plain, compile_schema(name, plain, "output schema", mask="it"))
 
-    def faults(self, structured: Any) -> Faults:
+    def faults(self, structured: Any) -> Faults | None:
         """Return where a result does not fit: a place to what is expected there, without what was found."""
         return self.validator.faults(structured, "result")
 

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import jsonschema_rs
 
-from .cost import Cost, mentions
+from .cost import Cost
 from .explain import Explainer, Faults
-from .limits import MAX_SCHEMA_DEPTH, MAX_SCHEMA_VALUES, MAX_VISITS, TooLarge, size
+from .limits import MAX_SCHEMA_DEPTH, MAX_SCHEMA_VALUES, MAX_VISITS, TooLarge, walked
 
 DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
     "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
@@ -38,8 +38,6 @@ _MATCH = 30_000
 _INTRICATE = frozenset(("$ref", "$dynamicRef", "$recursiveRef", "unevaluatedProperties", "unevaluatedItems"))
 """The keywords without which a schema looks at a value no more often than it is long."""
 
-_FITS = Faults()
-
 
 class Validator:
     """A compiled schema, of the dialect that `$schema` names, by default 2020-12.
@@ -54,10 +52,10 @@ class Validator:
     def __init__(self, schema: dict[str, Any], *, mask: str | None = None) -> None:
         self._schema = schema
         self._mask = mask
-        self._values, _ = size(schema, MAX_SCHEMA_VALUES, MAX_SCHEMA_DEPTH)
+        self._values, containers = walked(schema, MAX_SCHEMA_VALUES, MAX_SCHEMA_DEPTH)
         self._dialect = DIALECTS.get(str(schema.get("$schema", "")).rstrip("#"), jsonschema_rs.Draft202012Validator)
         self._patterns: Any = _LINEAR
-        if mentions(schema, _INTRICATE):
+        if not all(_INTRICATE.isdisjoint(one) for one in containers if type(one) is dict):
             Cost(schema).visits()  # refuses what even to compile may take too long
         try:
             self._native = self._compiled(schema)
@@ -69,18 +67,17 @@ class Validator:
         """Return whether a value fits, however long that takes."""
         return self._native.is_valid(value)
 
-    def faults(self, value: Any, place: str) -> Faults:
-        """Return where a value, itself at `place`, does not fit; nothing if it does (SPEC SAF-1)."""
+    def faults(self, value: Any, place: str) -> Faults | None:
+        """Return where a value, itself at `place`, does not fit, or `None` if it does (SPEC SAF-1)."""
         try:
-            values, _ = size(value)
+            values, _ = walked(value)
         except TooLarge as error:
             return Faults({place: f"it {error}"})
-        visits = values * self._visits
-        if visits > MAX_VISITS:
+        if values * self._visits > MAX_VISITS:
             return Faults({place: f"it has {values:,} values, and its schema is too intricate to check so many at once"})
         if self._native.is_valid(value):
-            return _FITS
-        return self._explainer.explain(value, place, max(1, MAX_VISITS // visits))
+            return None
+        return self._explainer.explain(value, place, MAX_VISITS // (values * self._visits))
 
     @cached_property
     def _visits(self) -> int:
