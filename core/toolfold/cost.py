@@ -18,16 +18,16 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from attrs import frozen
 
-from .limits import MAX_DEPTH, MAX_MODEL_VISITS, MAX_NESTING, MAX_SCHEMA_DEPTH, MAX_SCHEMA_VALUES, MAX_VISITS, TooLarge, walked
+from .limits import MAX_DEPTH, MAX_MODEL_VISITS, MAX_VISITS, TooLarge, walked
 
 Schema = Mapping[str, Any]
 Place = tuple[bool, str | int | None]
 """Where a schema applies inside of a value: whether in an object; at which name or index, `None` for everywhere."""
 
-REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 """The keywords that name a schema for the same value."""
 
-HERE = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies")
+HERE = frozenset(("not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"))
 """The keywords that have schemas for the same value."""
 
 INSIDE: Mapping[str, bool] = {
@@ -47,7 +47,7 @@ INSIDE: Mapping[str, bool] = {
 MAPPINGS = frozenset(("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"))
 """The keywords that have a mapping of schemas; the others have one, or a list."""
 
-_ANYWHERE = (*HERE, *INSIDE, "$defs", "definitions")
+_ANYWHERE = frozenset((*HERE, *INSIDE, "$defs", "definitions"))
 _TRIVIAL: Schema = {}
 _OUTSIDE: Schema = {"description": "a schema that is not in the document"}
 
@@ -171,9 +171,9 @@ class Cost:
             if number in self._open:
                 raise TooLarge("refers to itself for the same value, without end")
             self._open.add(number)
-            found = self._made(self._schemas[number]) if len(self._open) <= MAX_NESTING else None
-            if found is None or found.nesting > MAX_NESTING:
-                raise TooLarge(f"has more than {MAX_NESTING} schemas for one value by way of one another")
+            found = self._made(self._schemas[number]) if len(self._open) <= MAX_DEPTH else None
+            if found is None or found.nesting > MAX_DEPTH:
+                raise TooLarge(f"has more than {MAX_DEPTH} schemas for one value by way of one another")
             if found.visits > MAX_VISITS:
                 raise TooLarge("has too many schemas for one value, once its references are followed")
             self._open.remove(number)
@@ -203,16 +203,16 @@ class Cost:
 
     def _here(self, schema: Schema) -> Iterator[list[Schema]]:
         """Yield the schemas for the same value, each together with those of which only one is tried."""
-        for keyword in REFERENCES:
-            if isinstance(reference := schema.get(keyword), str):
-                target = self._document.find(reference, schema)
+        for keyword, value in schema.items():
+            if keyword in REFERENCES and isinstance(value, str):
+                target = self._document.find(value, schema)
                 yield [_OUTSIDE if target is None else target]
-        for keyword in HERE:
-            found = list(schemas_of(schema, keyword))
-            if found and self._tagged and keyword == "oneOf" and "discriminator" in schema:
-                yield found
-            else:
-                yield from ([one] for one in found)
+            elif keyword in HERE:
+                found = schemas_of(schema, keyword)
+                if found and self._tagged and keyword == "oneOf" and "discriminator" in schema:
+                    yield found
+                else:
+                    yield from ([one] for one in found)
 
 
 class Document:
@@ -234,7 +234,7 @@ class Document:
                     self._anchors.setdefault((base, anchor), one)
             if base:
                 self._bases[id(one)] = base
-            waiting += [(inner, base) for keyword in _ANYWHERE for inner in schemas_of(one, keyword)]
+            waiting += [(inner, base) for keyword in one if keyword in _ANYWHERE for inner in schemas_of(one, keyword)]
 
     def find(self, reference: str, within: Schema) -> Schema | None:
         """Return the schema that `within` refers to, or `None` if it is not in the document."""
@@ -259,13 +259,14 @@ def at_pointer(schema: Any, pointer: str) -> Any:
     return schema
 
 
-def schemas_of(schema: Schema, keyword: str) -> Iterator[Schema]:
-    """Yield the schemas that a keyword has; `true` and `false`, which cost nothing, apart."""
+def schemas_of(schema: Schema, keyword: str) -> list[Schema]:
+    """Return the schemas that a keyword has; `true` and `false`, which cost nothing, apart."""
     value = schema.get(keyword)
     if isinstance(value, dict):
-        value = list(value.values()) if keyword in MAPPINGS else [value]
-    if isinstance(value, list):
-        yield from (one for one in value if isinstance(one, dict))
+        value = value.values() if keyword in MAPPINGS else [value]
+    elif not isinstance(value, list):
+        return []
+    return [one for one in value if isinstance(one, dict)]
 
 
 def _weight(schema: Schema, pattern: int) -> int:
@@ -278,20 +279,20 @@ def _weight(schema: Schema, pattern: int) -> int:
     for keyword in ("enum", "const"):
         values = schema.get(keyword)
         if values is not None and not (isinstance(values, list) and all(isinstance(value, str) for value in values)):
-            weight += walked(values, MAX_SCHEMA_VALUES, MAX_SCHEMA_DEPTH)[0]
+            weight += walked(values)[0]
     return weight
 
 
 def _inside(schema: Schema) -> Iterator[tuple[Place, Schema]]:
     """Yield the schemas for the values inside of a value, and where they apply."""
-    for keyword, is_object in INSIDE.items():
-        value = schema.get(keyword)
+    for keyword, value in schema.items():
+        if keyword not in INSIDE:
+            continue
         if keyword == "properties" and isinstance(value, dict):
             yield from (((True, name), one) for name, one in value.items() if isinstance(one, dict))
         elif isinstance(value, list):
             yield from (((False, index), one) for index, one in enumerate(value) if isinstance(one, dict))
         else:
-            yield from (((is_object, None), one) for one in schemas_of(schema, keyword))
+            yield from (((INSIDE[keyword], None), one) for one in schemas_of(schema, keyword))
         if keyword == "patternProperties" and isinstance(value, dict):
             yield from (((True, None), {"pattern": pattern}) for pattern in value)
-

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
-from .limits import MAX_PROBLEMS, listed, quoted
+from .limits import MAX_PROBLEMS, enumerated, listed, quoted
 
 __all__ = [
     "ConfigError",
@@ -71,7 +71,7 @@ class GroupNotFound(ToolfoldError):
         if self.suggestions:
             hint = f" Did you mean {_either(self.suggestions)}?"
         elif known:
-            hint = f" The groups are {_listed(known)}."
+            hint = f" The groups are {enumerated(known)}."
         else:
             hint = " There are no groups here."
         super().__init__(f"There is no group {group!r}.{hint}")
@@ -239,7 +239,3 @@ class ProtocolError(ToolfoldError):
 def _either(names: Sequence[str]) -> str:
     return " or ".join(repr(name) for name in names)
 
-
-def _listed(names: Sequence[str], limit: int = 10) -> str:
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")

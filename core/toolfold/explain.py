@@ -19,8 +19,8 @@ from urllib.parse import unquote
 import jsonschema_rs
 from attrs import frozen
 
-from .cost import MAPPINGS, REFERENCES, Schema, at_pointer
-from .limits import MAX_PROBLEMS, MAX_SCHEMA_VALUES, is_container, listed, quoted
+from .cost import HERE, INSIDE, MAPPINGS, REFERENCES, Schema, at_pointer
+from .limits import MAX_PROBLEMS, MAX_SCHEMA_VALUES, enumerated, listed, quoted
 
 Compile = Callable[[Any, jsonschema_rs.Registry], jsonschema_rs.Validator]
 
@@ -33,23 +33,14 @@ _REMEMBERED = 1000
 _DATA = frozenset(("const", "enum", "default", "examples"))
 """The keywords whose values are no schemas, whatever they look like."""
 
-_OWN = frozenset(
-    (
-        *("type", "enum", "const", "not"),
-        *("required", "minProperties", "maxProperties", "dependentRequired", "propertyNames"),
-        *("minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"),
-    )
-)
-"""The keywords by which an array or object is judged as a whole, and not by the values inside of it."""
+_LOOKED_INTO = frozenset((*REFERENCES, *HERE, *INSIDE, "$schema", "$id", "id", "$anchor", "$dynamicAnchor")) - {"not", "contains"}
+"""The keywords that are left to the schemas that they have, or name, when a value is judged by the others."""
 
-_INSIDE = ("properties", "patternProperties", "additionalProperties")
+_MEMBERS = ("properties", "patternProperties", "additionalProperties")
 
-_UNNAMED: Mapping[str, str] = {
-    "additionalProperties": "it has properties that are not allowed",
-    "unevaluatedProperties": "it has properties that are not allowed",
-    "propertyNames": "a property has a name that is not allowed",
-}
-"""What is said where the message of a validator would quote the names in a value that is not to be quoted."""
+_EXTRA = "it has properties that are not allowed"
+_MISNAMED = "a property has a name that is not allowed"
+_NOTHING = "nothing is allowed here"
 
 
 @frozen
@@ -79,7 +70,7 @@ class Explainer:
         identifiers = [self._schema.pop(keyword, _WHOLE) for keyword in ("$id", "id")]
         self._registry = jsonschema_rs.Registry([(name, self._schema) for name in {_WHOLE, *identifiers}])
         self._compiled = compiled
-        self._quoting = quoting
+        self.quoting = quoting
         self._validators: dict[tuple[int, str], jsonschema_rs.Validator | None] = {}
         self._most = max(1, MAX_SCHEMA_VALUES // values)
         self._left = 0
@@ -107,13 +98,20 @@ class Explainer:
 
     def words(self, schema: Any, value: Any, part: str = "") -> str:
         """Return what is wrong with a value, in the words of the validator."""
+        if part == "extra":
+            return self._extra(schema, value)
         if (validator := self._validator(schema, part)) is not None:
             try:
                 validator.validate(value)
             except jsonschema_rs.ValidationError as error:
-                inner = [one for branch in getattr(error.kind, "context", ()) for one in branch]
-                return ", or ".join(dict.fromkeys(map(self._worded, inner))) or self._worded(error)
+                return error.message
         return MISFIT
+
+    def _extra(self, schema: Schema, value: dict[str, Any]) -> str:
+        """Return what is said of properties that are not allowed: which, if they may be quoted."""
+        wrong = self.misfits(schema, ({key: None} for key in value), "extra") if self.quoting else []
+        keys = list(value)
+        return f"{_EXTRA}: {enumerated([keys[index] for index in wrong])}" if wrong else _EXTRA
 
     def here(self, schema: Schema, value: Any) -> Iterator[Any]:
         """Yield the schemas that a value has to fit if it is to fit `schema`, alternatives apart."""
@@ -162,9 +160,6 @@ class Explainer:
                 self._validators[key] = None
         return self._validators[key]
 
-    def _worded(self, error: jsonschema_rs.ValidationError) -> str:
-        return error.message if self._quoting else _UNNAMED.get(str(error.kind.name), error.message)
-
 
 class _Stage(IntEnum):
     """How far a value comes with an alternative that it does not fit."""
@@ -208,18 +203,24 @@ class _Search:
         self.more += len(waiting)
 
     def _look(self, schema: Any, value: Any, place: str) -> None:
-        if not is_container(value) or not isinstance(schema, dict):
-            self._tell(place, self._of.words(schema, value))
-            return
         told = len(self.found)
-        if self._steps > 0:
+        if self._steps > 0 and isinstance(schema, dict):
             self._steps -= 1
-            if not self._of.fits(schema, value, "own"):
-                self._tell(place, self._of.words(schema, value, "own"))
+            for part in ("own", "extra"):
+                if not self._of.fits(schema, value, part):
+                    self._tell(place, self._of.words(schema, value, part))
             self._look_inside(schema, value, place)
             self._look_here(schema, value, place)
         if len(self.found) == told and not self._next:
-            self._tell(place, MISFIT)
+            self._tell(place, self._fallback(schema, value))
+
+    @staticmethod
+    def _fallback(schema: Any, value: Any) -> str:
+        """Return what is said where no part of a schema could be blamed."""
+        if schema is False:
+            return _NOTHING
+        is_extra = isinstance(value, dict) and isinstance(schema, dict) and "unevaluatedProperties" in schema
+        return _EXTRA if is_extra else MISFIT
 
     def _tell(self, place: str, text: str) -> None:
         self.found.setdefault(quoted(place), quoted(text))
@@ -230,18 +231,32 @@ class _Search:
 
     def _look_inside(self, schema: Schema, value: Any, place: str) -> None:
         if isinstance(value, list):
-            items = schema.get("items")
-            first, rest = (items, schema.get("additionalItems")) if isinstance(items, list) else ([], items)
-            first = first or schema.get("prefixItems", [])
-            for index, (one, item) in enumerate(zip(first, value, strict=False)):
-                self._ask(one, item, f"{place}[{index}]")
-            for index in self._first(self._of.misfits(rest, value[len(first) :])):
-                self._next.append((rest, value[len(first) + index], f"{place}[{len(first) + index}]"))
-        elif not self._of.fits(schema, value, "inside"):
+            self._look_at_items(schema, value, place)
+        elif isinstance(value, dict):
+            self._look_at_names(schema, value, place)
+            if not self._of.fits(schema, value, "members"):
+                keys = list(value)
+                for index in self._first(self._of.misfits(schema, ({key: value[key]} for key in keys), "members")):
+                    for one in self._of.of_property(schema, keys[index]):
+                        self._ask(one, value[keys[index]], f"{place}.{quoted(keys[index])}")
+
+    def _look_at_items(self, schema: Schema, value: list[Any], place: str) -> None:
+        items = schema.get("items")
+        first, rest = (items, schema.get("additionalItems")) if isinstance(items, list) else ([], items)
+        first = first or schema.get("prefixItems", [])
+        for index, (one, item) in enumerate(zip(first, value, strict=False)):
+            self._ask(one, item, f"{place}[{index}]")
+        for index in self._first(self._of.misfits(rest, value[len(first) :])):
+            self._next.append((rest, value[len(first) + index], f"{place}[{len(first) + index}]"))
+
+    def _look_at_names(self, schema: Schema, value: dict[str, Any], place: str) -> None:
+        if (names := schema.get("propertyNames")) is None or not (wrong := self._of.misfits(names, value)):
+            return
+        if self._of.quoting:
             keys = list(value)
-            for index in self._first(self._of.misfits(schema, ({key: value[key]} for key in keys), "inside")):
-                for one in self._of.of_property(schema, keys[index]):
-                    self._ask(one, value[keys[index]], f"{place}.{quoted(keys[index])}")
+            self._next += [(names, keys[index], f"{place}.{quoted(keys[index])}") for index in self._first(wrong)]
+        else:
+            self._tell(place, _MISNAMED)
 
     def _first(self, misfits: list[int]) -> list[int]:
         """Return the first few of what does not fit, and count the others."""
@@ -277,8 +292,9 @@ class _Search:
     def _tried(self, alternative: Any, value: Any) -> _Try:
         together = self._of.together(alternative, value)
         for schema in together:
-            if not self._of.fits(schema, value, "own"):
-                return _Try(alternative, _Stage.OTHER, schema, "own")
+            for part in ("own", "extra"):
+                if not self._of.fits(schema, value, part):
+                    return _Try(alternative, _Stage.OTHER, schema, part)
         for schema in together:
             for key, one in schema.get("properties", {}).items():
                 if key in value and self._is_constant(one, value[key]) and not self._of.fits(one, value[key]):
@@ -298,15 +314,16 @@ def _part(schema: Any, part: str) -> Any:
     if not part or not isinstance(schema, dict):
         return schema
     if part == "own":
-        own = {keyword: value for keyword, value in schema.items() if keyword in _OWN}
-        if lists := {key: one for key, one in schema.get("dependencies", {}).items() if isinstance(one, list)}:
-            own["dependencies"] = lists
-        if schema.get("additionalProperties") is False:
-            names = {keyword: dict.fromkeys(schema.get(keyword, ()), {}) for keyword in _INSIDE[:2]}
-            own |= {**names, "additionalProperties": False}
-        return own
-    if part == "inside":
-        return {keyword: schema[keyword] for keyword in _INSIDE if schema.get(keyword) not in (None, False)}
+        own = {keyword: value for keyword, value in schema.items() if keyword not in _LOOKED_INTO}
+        lists = {key: one for key, one in schema.get("dependencies", {}).items() if isinstance(one, list)}
+        return {**own, "dependencies": lists} if lists else own
+    if part == "extra":
+        if schema.get("additionalProperties") is not False:
+            return {}
+        names = {keyword: dict.fromkeys(schema.get(keyword, ()), {}) for keyword in ("properties", "patternProperties")}
+        return {**names, "additionalProperties": False}
+    if part == "members":
+        return {keyword: schema[keyword] for keyword in _MEMBERS if schema.get(keyword) not in (None, False)}
     if part.startswith("named "):
         return {"patternProperties": {part.removeprefix("named "): {"not": {}}}}
     return {part: schema[part]}

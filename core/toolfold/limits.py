@@ -6,33 +6,28 @@ come near them. Names have limits of their own (`names.MAX_NAME`), and so has a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 MAX_DEPTH = 100
-"""How many arrays and objects may be inside of one another in arguments, and in a result that is checked."""
+"""How many arrays and objects may be inside of one another, in arguments, in results that are checked, and in schemas;
+and how many schemas may apply to one value by way of one another, `$ref` to `$ref` and so on."""
 
 MAX_VALUES = 200_000
 """How many values the arguments of a call may have: texts, numbers, arrays, objects and so on, all counted."""
 
-MAX_VISITS = 20_000_000
+MAX_VISITS = 10_000_000
 """How many times validation may look at a value, over all values of the arguments. It does so 30 to 100 million times
 per second, while nothing else runs: validators hold the interpreter's lock, so that no thread would help."""
 
 MAX_MODEL_VISITS = 1_000_000
 """The same for a recursive pydantic model, where each look takes longer."""
 
-MAX_SCHEMA_DEPTH = 200
-"""How many arrays and objects may be inside of one another in a part of a definition, such as a schema."""
-
-MAX_SCHEMA_VALUES = 50_000
+MAX_SCHEMA_VALUES = 20_000
 """How many values a part of a definition may have."""
 
 MAX_DEFINITION = 1_000_000
 """How many bytes a part of a definition may have as JSON."""
-
-MAX_NESTING = 64
-"""How many schemas may apply to one value by way of one another: `$ref` to `$ref`, `allOf` in `anyOf`, and so on."""
 
 MAX_URI = 8_192
 """How many characters the URI of a resource may have."""
@@ -47,11 +42,6 @@ MAX_QUOTE = 300
 """How many characters of a text of somebody else's an error quotes."""
 
 _CONTAINERS = frozenset((dict, list))
-
-
-def is_container(value: Any) -> bool:
-    """Return whether a JSON value is an array or an object."""
-    return isinstance(value, dict | list)
 
 
 class TooLarge(ValueError):
@@ -93,6 +83,12 @@ def depth_of(value: Any) -> int:
 def quoted(text: str, most: int = MAX_QUOTE) -> str:
     """Return a text of somebody else's as an error quotes it: as it is, or its beginning if it is long."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    shown = ", ".join(repr(quoted(name)) for name in names[:MAX_PROBLEMS])
+    return shown + (f" and {len(names) - MAX_PROBLEMS:,} more" if len(names) > MAX_PROBLEMS else "")
 
 
 def listed(problems: Mapping[str, str], more: int) -> str:

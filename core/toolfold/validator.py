@@ -15,7 +15,7 @@ import jsonschema_rs
 
 from .cost import Cost
 from .explain import Explainer, Faults
-from .limits import MAX_SCHEMA_DEPTH, MAX_SCHEMA_VALUES, MAX_VISITS, TooLarge, walked
+from .limits import MAX_SCHEMA_VALUES, MAX_VISITS, TooLarge, walked
 
 DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
     "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
@@ -35,6 +35,9 @@ _BACKTRACKING = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 _MATCH = 30_000
 """How many visits a match with backtracking counts for."""
 
+_STEPS = 5
+"""How many values are looked into at least to explain what is wrong."""
+
 _INTRICATE = frozenset(("$ref", "$dynamicRef", "$recursiveRef", "unevaluatedProperties", "unevaluatedItems"))
 """The keywords without which a schema looks at a value no more often than it is long."""
 
@@ -52,15 +55,16 @@ class Validator:
     def __init__(self, schema: dict[str, Any], *, mask: str | None = None) -> None:
         self._schema = schema
         self._mask = mask
-        self._values, containers = walked(schema, MAX_SCHEMA_VALUES, MAX_SCHEMA_DEPTH)
+        self._values, containers = walked(schema, MAX_SCHEMA_VALUES)
         self._dialect = DIALECTS.get(str(schema.get("$schema", "")).rstrip("#"), jsonschema_rs.Draft202012Validator)
         self._patterns: Any = _LINEAR
+        self._known_visits: int | None = None
         if not all(_INTRICATE.isdisjoint(one) for one in containers if type(one) is dict):
-            Cost(schema).visits()  # refuses what even to compile may take too long
+            self._known_visits = Cost(schema).visits()  # refuses what even to compile may take too long
         try:
             self._native = self._compiled(schema)
         except jsonschema_rs.ValidationError:
-            self._patterns = _BACKTRACKING
+            self._patterns, self._known_visits = _BACKTRACKING, None
             self._native = self._compiled(schema)
 
     def is_valid(self, value: Any) -> bool:
@@ -77,11 +81,13 @@ class Validator:
             return Faults({place: f"it has {values:,} values, and its schema is too intricate to check so many at once"})
         if self._native.is_valid(value):
             return None
-        return self._explainer.explain(value, place, MAX_VISITS // (values * self._visits))
+        return self._explainer.explain(value, place, max(_STEPS, MAX_VISITS // (values * self._visits)))
 
     @cached_property
     def _visits(self) -> int:
         """How often the schema looks at one value, at most."""
+        if self._known_visits is not None:
+            return self._known_visits
         return Cost(self._schema, pattern=_MATCH if self._patterns is _BACKTRACKING else 0).visits()
 
     @cached_property
