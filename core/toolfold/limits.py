@@ -16,8 +16,8 @@ and how many schemas may apply to one value by way of one another, `$ref` to `$r
 MAX_VALUES = 200_000
 """How many values the arguments of a call may have: texts, numbers, arrays, objects and so on, all counted."""
 
-MAX_VISITS = 10_000_000
-"""How many times validation may look at a value, over all values of the arguments. It does so 30 to 100 million times
+MAX_VISITS = 30_000_000
+"""How many times validation may look at a value, over all values of the arguments. It does so some 50 million times
 per second, while nothing else runs: validators hold the interpreter's lock, so that no thread would help."""
 
 MAX_MODEL_VISITS = 1_000_000
@@ -66,18 +66,19 @@ def walked(value: Any, values: int = MAX_VALUES, depth: int = MAX_DEPTH) -> tupl
         for item in container.values() if type(container) is dict else container:
             if type(item) in _CONTAINERS:
                 containers.append(item)
-    if len(containers) > depth and depth_of(value) > depth:
+    if len(containers) > depth and len(levels(value)) > depth + 1:
         raise TooLarge(f"is more than {depth} levels deep")
     return found, containers
 
 
-def depth_of(value: Any) -> int:
-    """Return how many arrays and objects are inside of one another in a JSON value that is not without end."""
-    level, depth = [value], -1
+def levels(value: Any) -> list[int]:
+    """Return how many values there are at each level of a JSON value that is not without end: itself, those in it, …"""
+    level, found = [value], list[int]()
     while level:
+        found.append(len(level))
         inside = [one.values() if type(one) is dict else one for one in level if type(one) in _CONTAINERS]
-        level, depth = [item for items in inside for item in items], depth + 1
-    return depth
+        level = [item for items in inside for item in items]
+    return found
 
 
 def quoted(text: str, most: int = MAX_QUOTE) -> str:

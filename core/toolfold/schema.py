@@ -22,7 +22,7 @@ from pydantic.errors import PydanticUserError
 from .cost import Cost
 from .errors import InvalidArguments, InvalidDefinition
 from .explain import Faults
-from .limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, TooLarge, depth_of, quoted, walked
+from .limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, TooLarge, levels, quoted
 from .validator import Validator
 
 if TYPE_CHECKING:
@@ -148,10 +148,11 @@ class Arguments:
         return {parameter: made[slot] for parameter, slot in self.parameters.items()}
 
     def _check_depth(self, name: str, arguments: Any) -> None:
-        """Raise `InvalidArguments` for what would take the model too long, as it tries all alternatives at every level."""
-        values, depth = walked(arguments)[0], depth_of(arguments)
-        if depth >= len(self._levels) or values * self._levels[depth] > MAX_MODEL_VISITS:
-            problem = f"it has {values:,} values in {depth} levels, and so many alternatives for each that it can't be checked"
+        """Raise `InvalidArguments` for what would take a model too long that tries its alternatives at every level."""
+        found = levels(arguments)
+        visits = sum(count * times for count, times in zip(found, self._levels, strict=False))
+        if len(found) > len(self._levels) or visits > MAX_MODEL_VISITS:
+            problem = f"it is {len(found) - 1} levels deep, and has too many alternatives to try them all at each level"
             raise InvalidArguments(name, {"arguments": problem})
 
 
