@@ -32,6 +32,9 @@ MAX_DEFINITION = 1_000_000
 MAX_URI = 8_192
 """How many characters the URI of a resource may have."""
 
+MAX_VARIABLES = 10
+"""How many variables a URI template may have."""
+
 MAX_CURSOR = 16_384
 """How many characters a cursor may have: enough for any name and URI."""
 

@@ -41,7 +41,7 @@ from toolfold import (
 from toolfold.catalog import KINDS, Kind
 from toolfold.listing import listed, page_of
 from toolfold.names import ancestors
-from toolfold.resources import match
+from toolfold.resources import matching
 
 from .handles import end
 from .render import LISTS, Renderer
@@ -164,7 +164,7 @@ class Disclosure:
         shelves = start.catalog.shelves
         spec = shelves["resource"].by_name.get(uri)
         if spec is None:
-            found = match(shelves["resource_template"].by_name.values(), uri)
+            found = next(matching(start.catalog, uri), None)
             spec = found[0] if found else None
         async with self._session(ctx, start, spec) as session:
             return self._renderer.contents(await session.read(uri, ctx))
