@@ -1,12 +1,12 @@
 """What validation costs at most, worked out from the schema alone (SPEC SAF-1).
 
-A schema of a few hundred bytes can make validation exponential: each of thirty definitions refers twice to the next one,
-or a model refers to itself from two alternatives. So this counts how often one value can be looked at: by the schemas
-that apply to it, once for each way in which they are reached from the schemas around it.
+A schema of a few hundred bytes can make validation exponential: each of thirty definitions refers twice to the next, or
+a model refers to itself from two alternatives. So this counts how often one value can be looked at: by the schemas that
+apply to it, once for each way in which they are reached from the schemas around it.
 
-jsonschema-rs remembers which arrays and objects fit a definition that refers to itself, so that such a definition counts
-once for each value (`Cost.visits`). pydantic remembers nothing: there, the count can double with each level of the
-arguments (`Cost.levels`).
+jsonschema-rs remembers which arrays and objects fit a definition that refers to itself, so that such a definition
+counts once for each value (`Cost.visits`). pydantic remembers nothing: there, the count can double with each level of
+the arguments (`Cost.levels`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from attrs import frozen
 
-from .limits import MAX_DEPTH, MAX_MODEL_VISITS, MAX_VISITS, TooLarge, walked
+from .limits import MAX_DEPTH, MAX_MODEL_VISITS, MAX_VISITS
+from .plain import TooLarge, array, table, walked
 
 Schema = Mapping[str, Any]
 Place = tuple[bool, str | int | None]
@@ -42,7 +43,7 @@ INSIDE: Mapping[str, bool] = {
     "unevaluatedItems": False,
     "contains": False,
 }
-"""The keywords that have schemas for the values inside of an object (or of an array)."""
+"""The keywords that have schemas for the values inside of an object, or, if false, of an array."""
 
 MAPPINGS = frozenset(("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"))
 """The keywords that have a mapping of schemas; the others have one, or a list."""
@@ -52,7 +53,7 @@ _TRIVIAL: Schema = {}
 _OUTSIDE: Schema = {"description": "a schema that is not in the document"}
 
 _MARKING = 3
-"""How much more often schemas are looked at below `unevaluatedProperties`, which has to know what they have evaluated."""
+"""How much more often `unevaluatedProperties` has the schemas beside it look, to know what they have evaluated."""
 
 _FOREIGN = 1000
 """How often a schema that is not in the document looks at a value: one of those that describe JSON Schema itself."""
@@ -93,10 +94,6 @@ class Cost:
         self._edges = 0
         self._root = self._number(schema)
 
-    @cached_property
-    def _document(self) -> Document:
-        return Document(self._schema)
-
     def visits(self) -> int:
         """Return how often one value is looked at, at most, if what refers to itself is remembered.
 
@@ -131,14 +128,13 @@ class Cost:
         at: dict[Place, int] = {}
         for (place, inner), times in reach.inside.items():
             at[place] = at.get(place, 0) + times * known(inner)
-        most = [reach.visits]
-        for is_object in (True, False):
-            everywhere = at.get((is_object, None), 0)
-            most += [everywhere, *(everywhere + count for (one, key), count in at.items() if one is is_object and key is not None)]
-        return max(most)
+        most = reach.visits
+        for (is_object, key), count in at.items():
+            most = max(most, count if key is None else count + at.get((is_object, None), 0))
+        return most
 
     def _order(self) -> tuple[list[int], set[int]]:
-        """Return the schemas that are reached, inner ones first, and which of them are reached from their own inside."""
+        """Return the schemas that are reached, inner ones first, and which of them are reached again from inside."""
         order: list[int] = []
         again: set[int] = set()
         is_open = {self._root: True}
@@ -214,6 +210,10 @@ class Cost:
                 else:
                     yield from ([one] for one in found)
 
+    @cached_property
+    def _document(self) -> Document:
+        return Document(self._schema)
+
 
 class Document:
     """The schemas of a document, by what references call them: identifiers, anchors and pointers."""
@@ -243,30 +243,30 @@ class Document:
         if fragment and not fragment.startswith("/"):
             return self._anchors.get((url, fragment))
         found = at_pointer(self._documents.get(url), fragment)
-        if isinstance(found, bool):
-            return _TRIVIAL
-        return found if isinstance(found, dict) else None
+        return _TRIVIAL if isinstance(found, bool) else table(found)
 
 
 def at_pointer(schema: Any, pointer: str) -> Any:
     """Return what is at a JSON pointer, or `None` if there is nothing."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(schema, list):
-            schema = schema[int(name)] if name.isdecimal() and int(name) < len(schema) else None
+        if (items := array(schema)) is not None:
+            schema = items[int(name)] if name.isdecimal() and int(name) < len(items) else None
         else:
-            schema = schema.get(name) if isinstance(schema, dict) else None
+            schema = (table(schema) or {}).get(name)
     return schema
 
 
 def schemas_of(schema: Schema, keyword: str) -> list[Schema]:
     """Return the schemas that a keyword has; `true` and `false`, which cost nothing, apart."""
     value = schema.get(keyword)
-    if isinstance(value, dict):
-        value = value.values() if keyword in MAPPINGS else [value]
-    elif not isinstance(value, list):
-        return []
-    return [one for one in value if isinstance(one, dict)]
+    if (one := table(value)) is not None:
+        return _schemas(list(one.values())) if keyword in MAPPINGS else [one]
+    return _schemas(array(value) or [])
+
+
+def _schemas(values: list[Any]) -> list[Schema]:
+    return [one for one in map(table, values) if one is not None]
 
 
 def _weight(schema: Schema, pattern: int) -> int:
@@ -275,10 +275,10 @@ def _weight(schema: Schema, pattern: int) -> int:
         return _FOREIGN
     weight = 1 + (pattern if "pattern" in schema else 0)
     for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
-        weight += len(schema[keyword]) if isinstance(schema.get(keyword), dict) else 0
+        weight += len(table(schema.get(keyword)) or ())
     for keyword in ("enum", "const"):
         values = schema.get(keyword)
-        if values is not None and not (isinstance(values, list) and all(isinstance(value, str) for value in values)):
+        if not all(isinstance(value, str) for value in array(values) or [values]):
             weight += walked(values)[0]
     return weight
 
@@ -288,11 +288,12 @@ def _inside(schema: Schema) -> Iterator[tuple[Place, Schema]]:
     for keyword, value in schema.items():
         if keyword not in INSIDE:
             continue
-        if keyword == "properties" and isinstance(value, dict):
-            yield from (((True, name), one) for name, one in value.items() if isinstance(one, dict))
-        elif isinstance(value, list):
-            yield from (((False, index), one) for index, one in enumerate(value) if isinstance(one, dict))
+        named = table(value) or {}
+        if keyword == "properties":
+            yield from (((True, name), one) for name, given in named.items() if (one := table(given)) is not None)
+        elif (listed := array(value)) is not None:
+            yield from (((False, at), one) for at, given in enumerate(listed) if (one := table(given)) is not None)
         else:
             yield from (((INSIDE[keyword], None), one) for one in schemas_of(schema, keyword))
-        if keyword == "patternProperties" and isinstance(value, dict):
-            yield from (((True, None), {"pattern": pattern}) for pattern in value)
+        if keyword == "patternProperties":
+            yield from (((True, None), {"pattern": pattern}) for pattern in named)

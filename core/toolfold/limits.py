@@ -1,13 +1,12 @@
 """The limits on what comes from outside, all in one place (SPEC SAF-1).
 
 What a request costs is bounded by its size. These numbers are generous: no model and no person writes arguments that
-come near them. Names have limits of their own (`names.MAX_NAME`), and so has a whole request, in its transport.
+come near them. How long a whole request may be is up to its transport. What others wrote is quoted up to a limit, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 MAX_DEPTH = 100
 """How many arrays and objects may be inside of one another, in arguments, in results that are checked, and in schemas;
@@ -29,59 +28,23 @@ MAX_SCHEMA_VALUES = 20_000
 MAX_DEFINITION = 1_000_000
 """How many bytes a part of a definition may have as JSON."""
 
+MAX_NAME = 128
+"""How many characters the full name of a tool or group may have (SPEC NAM-1)."""
+
 MAX_URI = 8_192
 """How many characters the URI of a resource may have."""
 
 MAX_VARIABLES = 10
 """How many variables a URI template may have."""
 
-MAX_CURSOR = 16_384
-"""How many characters a cursor may have: enough for any name and URI."""
+MAX_CURSOR = 65_536
+"""How many characters a cursor may have: enough to name the longest URI."""
 
 MAX_PROBLEMS = 10
 """How many places an error names; it says how many more there are."""
 
 MAX_QUOTE = 300
 """How many characters of a text of somebody else's an error quotes."""
-
-_CONTAINERS = frozenset((dict, list))
-
-
-class TooLarge(ValueError):
-    """A value is beyond a limit; the message says which, to follow "it"."""
-
-
-def walked(value: Any, values: int = MAX_VALUES, depth: int = MAX_DEPTH) -> tuple[int, list[Any]]:
-    """Return how many values there are in a JSON value, itself included, and all arrays and objects among them.
-
-    The time is linear in the size up to the limits, and depth needs no stack.
-
-    Raises:
-        TooLarge: There are more than `values`, or they are more than `depth` levels deep.
-    """
-    if type(value) not in _CONTAINERS:
-        return 1, []
-    found, containers = 1, [value]
-    for container in containers:
-        found += len(container)
-        if found > values:
-            raise TooLarge(f"has more than {values:,} values")
-        for item in container.values() if type(container) is dict else container:
-            if type(item) in _CONTAINERS:
-                containers.append(item)
-    if len(containers) > depth and len(levels(value)) > depth + 1:
-        raise TooLarge(f"is more than {depth} levels deep")
-    return found, containers
-
-
-def levels(value: Any) -> list[int]:
-    """Return how many values there are at each level of a JSON value that is not without end: itself, those in it, …"""
-    level, found = [value], list[int]()
-    while level:
-        found.append(len(level))
-        inside = [one.values() if type(one) is dict else one for one in level if type(one) in _CONTAINERS]
-        level = [item for items in inside for item in items]
-    return found
 
 
 def quoted(text: str, most: int = MAX_QUOTE) -> str:
@@ -97,5 +60,5 @@ def enumerated(names: Sequence[str]) -> str:
 
 def listed(problems: Mapping[str, str], more: int) -> str:
     """Return what is wrong, place by place, and in how many more places."""
-    places: Iterable[str] = (f"{place}: {problem}" for place, problem in problems.items())
-    return "; ".join([*places, *([f"and {more:,} more"] if more else [])])
+    places = [f"{place}: {problem}" for place, problem in problems.items()]
+    return "; ".join([*places, f"and {more:,} more"] if more else places)

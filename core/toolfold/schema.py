@@ -22,7 +22,8 @@ from pydantic.errors import PydanticUserError
 from .cost import Cost
 from .errors import InvalidArguments, InvalidDefinition
 from .explain import Faults
-from .limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, TooLarge, levels, quoted
+from .limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, quoted
+from .plain import TooLarge, levels, table
 from .validator import Validator
 
 if TYPE_CHECKING:
@@ -32,10 +33,6 @@ NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "addition
 
 _MOST_ERRORS = 1000
 """How many errors of a model are looked at to name a few: each costs some 5 µs."""
-
-def table(value: object) -> dict[str, Any] | None:
-    """Return `value` if it is a JSON object, else `None`."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def compile_schema(name: str, schema: Any, what: str, *, mask: str | None = None) -> Validator:
@@ -130,9 +127,13 @@ class Arguments:
         """How often the model looks at one value so many levels deep, if that grows with the depth; else empty."""
         return Cost(self.schema, tagged=True).levels() if self.model is not None else ()
 
+    def faults(self, arguments: Any) -> Faults | None:
+        """Return where arguments do not fit the schema: a place to what is expected there; or `None` if they do."""
+        return self.validator.faults(arguments, "arguments")
+
     def check(self, name: str, arguments: Any) -> dict[str, Any]:
         """Return the arguments as the handler takes them, or raise `InvalidArguments` (SPEC CALL-2)."""
-        if (faults := self.validator.faults(arguments, "arguments")) is not None:
+        if (faults := self.faults(arguments)) is not None:
             raise InvalidArguments(name, faults.problems, faults.more)
         if self.fields is not None:
             return self.fields.filled(arguments)
@@ -180,7 +181,7 @@ class Output:
         return cls(plain, compile_schema(name, plain, "output schema", mask="it"))
 
     def faults(self, structured: Any) -> Faults | None:
-        """Return where a result does not fit: a place to what is expected there, without what was found."""
+        """Return where a result does not fit, without what was found there; or `None` if it does."""
         return self.validator.faults(structured, "result")
 
 

@@ -1,8 +1,8 @@
-"""Validation by JSON Schema whose cost is bounded by the size of what is validated (SPEC SAF-1).
+"""Validation by JSON Schema at a cost that is bounded by the size of what is validated (SPEC SAF-1).
 
-Whether a value fits is asked first; only what doesn't is explained. Neither is begun for a value beyond the limits, nor
-for one that has too many values for how often its schema looks at each. A schema for which that can't be bounded is
-refused. Nothing of this can wait in a thread, since validators hold the interpreter's lock; hence limits in place of it.
+Whether a value fits is asked first; only what doesn't is explained. Neither is begun for a value beyond the limits, or
+with too many values for how often its schema looks at each; and a schema for which that has no bound is refused. It is
+limits that keep validation from holding up everything else, and not threads: validators hold the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import jsonschema_rs
 
 from .cost import Cost
 from .explain import Explainer, Faults
-from .limits import MAX_SCHEMA_VALUES, MAX_VISITS, TooLarge, walked
+from .limits import MAX_SCHEMA_VALUES, MAX_VISITS
+from .plain import TooLarge, table, walked
 
 DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
     "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
@@ -30,13 +31,13 @@ _LINEAR = jsonschema_rs.RegexOptions()
 """How texts are matched with patterns: in linear time."""
 
 _BACKTRACKING = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
-"""The same for the patterns that need it to look around or back; beyond the limit, a text does not match."""
+"""The same for patterns that look around or back, which need it; beyond the limit, a text does not match."""
 
 _MATCH = 30_000
-"""How many visits a match with backtracking counts for."""
+"""How many visits such a match counts for."""
 
 _STEPS = 5
-"""How many values are looked into at least to explain what is wrong."""
+"""How many values are looked into, at least, to explain what is wrong."""
 
 _INTRICATE = frozenset(("$ref", "$dynamicRef", "$recursiveRef", "unevaluatedProperties", "unevaluatedItems"))
 """The keywords without which a schema looks at a value no more often than it is long."""
@@ -58,13 +59,13 @@ class Validator:
         self._values, containers = walked(schema, MAX_SCHEMA_VALUES)
         self._dialect = DIALECTS.get(str(schema.get("$schema", "")).rstrip("#"), jsonschema_rs.Draft202012Validator)
         self._patterns: Any = _LINEAR
-        self._known_visits: int | None = None
-        if not all(_INTRICATE.isdisjoint(one) for one in containers if type(one) is dict):
-            self._known_visits = Cost(schema).visits()  # refuses what even to compile may take too long
+        self._known: int | None = None
+        if not all(_INTRICATE.isdisjoint(table(one) or ()) for one in containers):
+            self._known = Cost(schema).visits()  # refuses what even to compile may take too long
         try:
             self._native = self._compiled(schema)
         except jsonschema_rs.ValidationError:
-            self._patterns, self._known_visits = _BACKTRACKING, None
+            self._patterns, self._known = _BACKTRACKING, None
             self._native = self._compiled(schema)
 
     def is_valid(self, value: Any) -> bool:
@@ -78,7 +79,7 @@ class Validator:
         except TooLarge as error:
             return Faults({place: f"it {error}"})
         if values * self._visits > MAX_VISITS:
-            return Faults({place: f"it has {values:,} values, and its schema is too intricate to check so many at once"})
+            return Faults({place: f"it has {values:,} values, too many at once for a schema as intricate as its own"})
         if self._native.is_valid(value):
             return None
         return self._explainer.explain(value, place, max(_STEPS, MAX_VISITS // (values * self._visits)))
@@ -86,9 +87,8 @@ class Validator:
     @cached_property
     def _visits(self) -> int:
         """How often the schema looks at one value, at most."""
-        if self._known_visits is not None:
-            return self._known_visits
-        return Cost(self._schema, pattern=_MATCH if self._patterns is _BACKTRACKING else 0).visits()
+        pattern = _MATCH if self._patterns is _BACKTRACKING else 0
+        return self._known or Cost(self._schema, pattern=pattern).visits()
 
     @cached_property
     def _explainer(self) -> Explainer:

@@ -39,6 +39,7 @@ from toolfold import (
     plan,
 )
 from toolfold.catalog import KINDS, Kind
+from toolfold.limits import quoted
 from toolfold.listing import listed, page_of
 from toolfold.names import ancestors
 from toolfold.resources import matching
@@ -122,7 +123,7 @@ class Disclosure:
         names = draft_names(start.catalog)
         path = next((path for path, draft in names.items() if draft == name), None)
         if path is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"Unknown group: {name}")
+            raise MCPError(code=INVALID_PARAMS, message=f"Unknown group: {quoted(name)}")
         view = self._tools.view_of(plan(start, Step(activate=(*ancestors(path), path))).after)
         inner = [_told(group, names) for group in start.catalog.groups if group.parent == path]
         contents: dict[str, Any] = {"groups": inner} if inner else {}
