@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from toolfold import InvalidArguments, InvalidCursor, Page, ProtocolError, Spec, ToolNotFound, ToolResult, WireNames
 from toolfold.catalog import Kind
+from toolfold.limits import MAX_URI, quoted
 
 from .selection import UNUSABLE, refusal
 
@@ -151,7 +152,7 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
         message = unknown(error, asked)
         if error.kind == "resource":
             code = types.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND
-            raise MCPError(code=code, message=message, data={"uri": asked}) from error
+            raise MCPError(code=code, message=message, data={"uri": quoted(asked, MAX_URI)}) from error
         raise MCPError(code=types.INVALID_PARAMS, message=message) from error
     except UNUSABLE as error:
         raise MCPError(code=types.INVALID_PARAMS, message=refusal(error)) from error
@@ -163,4 +164,4 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
 
 def unknown(error: ToolNotFound, asked: str) -> str:
     """Return what a caller is told of a name that is not known, as the caller wrote it (SPEC CALL-1)."""
-    return f"Unknown {error.kind}: {asked}" + (f" ({error.hint})" if error.hint else "")
+    return f"Unknown {error.kind}: {quoted(asked)}" + (f" ({error.hint})" if error.hint else "")
