@@ -17,9 +17,13 @@ import click
 from toolfold import ConfigError, ToolfoldError
 from toolfold.extras import extras_named
 
+from ..logs import one_line
 from ..targets import GatewayOptions, Target, parse_target
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+LOGGED = 2000
+"""How many characters of a message are logged."""
 
 _COMMAND = "toolfold.command"
 _TRACEBACK = "toolfold.traceback"
@@ -179,12 +183,18 @@ def traceback_wanted() -> bool:
 
 
 class _Short(logging.Formatter):
-    """Leaves tracebacks out unless they were asked for."""
+    """Writes a message on one line of a bounded length, and leaves tracebacks out unless they were asked for.
+
+    What a caller wrote can then neither fill a log nor forge a line of it (SPEC SAF-3).
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return one_line(super().formatMessage(record), LOGGED)
 
     def formatException(self, ei: Any) -> str:
         if traceback_wanted():
             return super().formatException(ei)
-        return "  " + f"{ei[0].__name__}: {ei[1]}".splitlines()[0]
+        return "  " + one_line(f"{ei[0].__name__}: {ei[1]}".splitlines()[0], LOGGED)
 
 
 def _note_traceback(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -31,6 +31,7 @@ from toolfold import (
 from toolfold.catalog import paths_of
 from toolfold.names import ancestors
 
+from ..logs import listed, quoted
 from .handles import KeptSessions, end
 
 log = logging.getLogger("toolfold.mcp")
@@ -120,16 +121,18 @@ def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
     profile = built.profile
     for name in profile_names[-1:]:
         if built.profile is not None:
-            log.warning("a request asked for the profile %r, but this server is bound to %r", name, built.profile.name)
+            log.warning(
+                "a request asked for the profile %s, but this server is bound to %r", quoted(name), built.profile.name
+            )
         elif name in tools.catalog.profiles:
             profile = tools.catalog.profiles[name]
         else:
-            log.warning("a request asked for the profile %r, which does not exist", name)
+            log.warning("a request asked for the profile %s, which does not exist", quoted(name))
     if not groups and profile is built.profile:
         return built
     known = tools.catalog_under(profile).index
-    for unknown in (name for name in groups if name not in known):
-        log.warning("a request selected the group %r, which does not exist", unknown)
+    if unknown := [name for name in groups if name not in known]:
+        log.warning("a request selected groups that do not exist: %s", listed(unknown))
     return Selection(profile, tuple(name for name in groups if name in known) if groups else built.groups)
 
 
