@@ -1,26 +1,22 @@
-"""What stands between the sockets and the SDK's HTTP transport (SPEC DEL-10, SAF-5).
+"""What stands in front of the SDK's HTTP application (SPEC DEL-10).
 
-A request reaches the SDK only if it is for a name that this server goes by, comes from an origin that may ask, and is
-complete: within a bounded time, and below a bounded size.
+A request reaches it only if it is for a name that this server goes by, comes from an origin that may ask, and is
+complete and below a bounded size.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
-from collections.abc import Iterable
-from functools import partial
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-import h11
 import mcp_types as types
 from attrs import frozen
 from mcp.server import Server
 from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from toolfold import ConfigError
 
@@ -28,8 +24,6 @@ from ..logs import quoted
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
-HEADER_TIMEOUT = 10.0
-BODY_TIMEOUT = 60.0
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -130,10 +124,11 @@ def _is_among(allowed: frozenset[str], form: re.Pattern[str], given: str) -> boo
     return found[0] in allowed or (found["port"] is not None and f"{found['base']}:*" in allowed)
 
 
-def refused(status: int, message: str, code: int = types.INVALID_REQUEST, **headers: str) -> JSONResponse:
+def refused(
+    status: int, message: str, code: int = types.INVALID_REQUEST, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
     """Return a response that refuses a request, in the form of an error of the protocol."""
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
-    return JSONResponse(error, status, {name.replace("_", "-"): value for name, value in headers.items()})
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, status, headers)
 
 
 class _Addressed:
@@ -191,68 +186,3 @@ class _Complete:
             return whole if first else await receive()
 
         await self._app(scope, again, send)
-
-
-_TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-
-
-class TimedProtocol(H11Protocol):
-    """uvicorn's connection, closed if its client takes too long to send a request (SPEC SAF-5).
-
-    The head of a request must be complete in a time that begins with the connection or with the response before, its
-    body in a time that begins with the head. What a response takes has no limit here: streams last.
-    """
-
-    def __init__(self, *args: Any, header_timeout: float, body_timeout: float, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self._timeouts: dict[Any, float] = {h11.IDLE: header_timeout, h11.SEND_BODY: body_timeout}
-        self._awaited: tuple[Any, Any] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request."""
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        """Take in what came, and see what is awaited now."""
-        super().data_received(data)
-        self._watch()
-
-    def on_response_complete(self) -> None:
-        """Go on to the next request."""
-        super().on_response_complete()
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
-        super().connection_lost(exc)
-        self._stop()
-
-    def _watch(self) -> None:
-        """Begin a new time if something else is awaited than before: another part, or another request's."""
-        awaited = (self.conn.their_state, self.cycle)
-        if awaited == self._awaited:
-            return
-        self._stop()
-        self._awaited = awaited
-        seconds = self._timeouts.get(self.conn.their_state)
-        if seconds is not None and not self.transport.is_closing():
-            self._timer = self.loop.call_later(seconds, self._expire)
-
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _expire(self) -> None:
-        begun = self.conn.our_state is h11.IDLE and self.conn.trailing_data[0]
-        if begun or self.conn.our_state is h11.SEND_RESPONSE:
-            self.transport.write(_TIMED_OUT)
-        self.transport.abort()
-
-
-def timed(header_timeout: float, body_timeout: float) -> type[asyncio.Protocol]:
-    """Return the protocol of connections with these time-outs, in seconds, for `uvicorn.Config`."""
-    made = partial(TimedProtocol, header_timeout=header_timeout, body_timeout=body_timeout)
-    return cast(type[asyncio.Protocol], made)

@@ -14,7 +14,9 @@ from starlette.types import ASGIApp
 
 from toolfold import ConfigError, ToolSet
 
-from .http import BODY_TIMEOUT, HEADER_TIMEOUT, MAX_REQUEST_BYTES, http_app, timed
+from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, Connections, within_descriptors
+from .http import MAX_REQUEST_BYTES, http_app
+from .limits import DEFAULTS, Limits, Tally
 from .server import build_server
 
 SHUTDOWN_SECONDS = 3
@@ -36,6 +38,7 @@ async def serve(
     header_timeout: float = HEADER_TIMEOUT,
     body_timeout: float = BODY_TIMEOUT,
     forwarded_allow_ips: str | None = None,
+    limits: Limits = DEFAULTS,
     on_ready: Ready | None = None,
     **options: Any,
 ) -> None:
@@ -54,6 +57,7 @@ async def serve(
         body_timeout: Seconds in which the body must follow; later than that it is refused with status 408.
         forwarded_allow_ips: The addresses of the proxies whose `X-Forwarded-For` header is believed, separated by
             commas, or `"*"`; `None` for none. Without it, all callers behind a proxy have one address.
+        limits: How much there may be at a time, in all and for each caller (SPEC SAF-4).
         on_ready: Is called with the URL once the server takes requests; over stdio with `"stdio"`.
         options: Those of `build_server`.
 
@@ -62,7 +66,7 @@ async def serve(
     """
     if transport not in get_args(Transport):
         raise ConfigError(f'There is no transport {transport!r}; use "stdio" or "http".')
-    server = build_server(tools, **options)
+    server = build_server(tools, limits=limits, **options)
     if transport == "stdio":
         if on_ready is not None:
             on_ready("stdio")
@@ -77,8 +81,13 @@ async def serve(
         allowed_origins=allowed_origins,
         max_request_bytes=max_request_bytes,
     )
-    protocol = timed(header_timeout, body_timeout)
-    await _serve_http(app, host, port, path, protocol, forwarded_allow_ips, on_ready)
+    connections = Connections(
+        header_timeout=header_timeout,
+        body_timeout=body_timeout,
+        tally=Tally("connections", within_descriptors(limits.connections)),
+        by_address=forwarded_allow_ips is None,
+    )
+    await _serve_http(app, host, port, path, connections.protocol(), forwarded_allow_ips, on_ready)
 
 
 async def _serve_http(
