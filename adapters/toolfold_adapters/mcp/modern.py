@@ -31,8 +31,9 @@ from toolfold.listing import listed, page_of
 from toolfold.visibility import is_hidden
 
 from .answers import AnswerOptions, Answers
-from .handles import SignedHandles, StoredHandles, end
-from .principals import principal_of
+from .callers import caller_of, principal_of
+from .handles import SignedHandles, StoredHandles
+from .kept import end
 from .render import Renderer, unknown
 from .selection import UNUSABLE, Selection, Starts, by_header, refusal, selected
 from .through import HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE, Asked, CallThrough, take_handle, with_handle
@@ -157,12 +158,13 @@ class HandleDelivery:
             )
             yield State(self._tools.request_session(snapshot, selection.profile), snapshot)
         else:
-            start, lender = await self._starts.open(selection)
+            caller = caller_of(ctx)
+            start, lender = await self._starts.open(selection, caller)
             if handle is not None:
                 session = self._stored.get(handle, principal_of(ctx))
                 yield State(session, session.snapshot, handle)
                 return
-            state = State(self._tools.request_session(start, selection.profile, lender), start)
+            state = State(self._tools.request_session(start, selection.profile, lender, caller), start)
             try:
                 yield state
             finally:
@@ -212,10 +214,9 @@ class HandleDelivery:
         if not snapshot.catalog.has_hooks:
             return self._signed.issue(snapshot, principal_of(ctx))
         if state.stored is None:
-            await self._tools.pool.admit(state.session)
-            state.stored = self._stored.put(state.session, principal_of(ctx))
-            for session in self._stored.surplus():
-                ctx.lifespan_context.start_soon(end, session)
+            async with self._stored.place(state.session.caller, principal_of(ctx)) as put:
+                await self._tools.pool.admit(state.session)
+                state.stored = put(state.session)
         return state.stored
 
 

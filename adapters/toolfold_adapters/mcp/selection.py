@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-import anyio
 from attrs import field, frozen
 
 from toolfold import (
@@ -32,7 +31,8 @@ from toolfold.catalog import paths_of
 from toolfold.names import ancestors
 
 from ..logs import listed, quoted
-from .handles import KeptSessions, end
+from .callers import Caller
+from .kept import KeptSessions, Turns
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -86,12 +86,15 @@ class Starts:
     def __init__(self, tools: ToolSet, kept: KeptSessions) -> None:
         self._tools = tools
         self._kept = kept
-        self._opening = anyio.Lock()
+        self._turns = Turns()
 
-    async def open(self, selection: Selection) -> tuple[Snapshot, Session | None]:
+    async def open(self, selection: Selection, caller: Caller = None) -> tuple[Snapshot, Session | None]:
         """Return the snapshot that a selection begins in, and the session that has run the hooks of its groups, if any.
 
+        The session is for all who select the same; `caller`, who asks, has its place while it lasts.
+
         Raises:
+            Full: There is no room for it (SPEC SAF-4).
             HookFailed: One of them failed; nothing is left open.
             ToolfoldError: The groups can't be active together.
         """
@@ -99,13 +102,12 @@ class Starts:
         if not any(start.catalog.group(path).has_hooks for path in start.active):
             return start, None
         key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
-        async with self._opening:
+        async with self._turns.turn(key):
             session = self._kept.find(key)
             if session is None:
-                for gone in self._kept.surplus():  # the one whose time is over is among them: it closes before
-                    await end(gone)
-                session = self._tools.open_session(selection.profile, start.active)
-                self._kept.keep(key, await session.start())
+                async with self._kept.place(key, caller, shared=True) as keep:
+                    session = await self._tools.open_session(selection.profile, start.active).start()
+                    keep(session)
         return start, session
 
 

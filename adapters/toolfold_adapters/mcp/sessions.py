@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from math import inf
+from typing import Any
 
 import anyio
 from mcp.server import Server
@@ -38,7 +39,7 @@ class BoundedSessions:
         tally: Counts the sessions.
     """
 
-    def __init__(self, app: ASGIApp, server: Server[object], tally: Tally) -> None:
+    def __init__(self, app: ASGIApp, server: Server[Any], tally: Tally) -> None:
         self._app = app
         self._server = server
         self._tally = tally
