@@ -196,6 +196,10 @@ class StoredHandles:
 
             yield put
 
+    def check(self, caller: Caller) -> None:
+        """Raise `Full` if there would be no place for a session of a caller."""
+        self._kept.check(caller)
+
     def get(self, handle: str, principal: str) -> Session:
         """Return the session of a handle.
 

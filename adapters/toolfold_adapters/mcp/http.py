@@ -56,8 +56,8 @@ def http_app(
         max_request_bytes: The size of a body above which a request is refused with status 413.
 
     Raises:
-        ConfigError: A name can't be a host or an origin, the path does not begin with `/`, or `host` is not loopback, and
-            no host names are given.
+        ConfigError: A name can't be a host or an origin, the path does not start with `/`, or `host` is not loopback,
+            and no host names are given.
     """
     if not path.startswith("/"):
         raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")

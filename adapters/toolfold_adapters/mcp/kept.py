@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Container, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import anyio
 from attrs import define
@@ -72,8 +72,11 @@ class KeptSessions:
         """
         if key in self._kept:
             await self._end([key])
-        await self._make_room(caller)
-        self._tally.take(caller, lambda own: self._seconds_left({caller} if own else None))
+        if not self._tally.has_room(caller):
+            await self.end_expired()
+        if not self._tally.has_room(caller):
+            await self._end(self._dispensable(caller))
+        self._tally.take(caller, self._retry_after(caller))
         used = False
 
         def keep(session: Session) -> None:
@@ -89,18 +92,26 @@ class KeptSessions:
 
     async def end_expired(self) -> None:
         """End the sessions whose time is over."""
-        await self._end(list(takewhile(lambda key: self._is_over(self._kept[key]), self._kept)))
+        await self._end(self._expired())
 
     async def end_all(self) -> None:
         """End all sessions."""
         await self._end(list(self._kept))
 
-    async def _make_room(self, caller: Caller) -> None:
-        if not self._tally.has_room(caller):
-            await self.end_expired()
-        if not self._tally.has_room(caller) and self._tally.limit.when_full == "end_idlest":
-            own = (key for key, kept in self._kept.items() if kept.caller == caller and not kept.shared)
-            await self._end([key for key in [next(own, None)] if key is not None])
+    def check(self, caller: Caller) -> None:
+        """Raise `Full` if there is no room for a session of a caller, and none would be made."""
+        if not self._expired() and not self._dispensable(caller):
+            self._tally.check(caller, self._retry_after(caller))
+
+    def _expired(self) -> list[str]:
+        return list(takewhile(lambda key: self._is_over(self._kept[key]), self._kept))
+
+    def _dispensable(self, caller: Caller) -> list[str]:
+        """Return the session, if any, that makes room for one of a caller."""
+        if self._tally.limit.when_full == "refuse":
+            return []
+        own = (key for key, kept in self._kept.items() if kept.caller == caller and not kept.shared)
+        return list(islice(own, 1))
 
     async def _end(self, keys: Iterable[str]) -> None:
         """End sessions, which nobody finds any more; the place of each is free once its hooks have run."""
@@ -120,10 +131,14 @@ class KeptSessions:
     def _is_over(self, kept: _Kept) -> bool:
         return not kept.session.is_open or kept.used <= self._clock() - self.lifetime
 
-    def _seconds_left(self, callers: Container[Caller] | None) -> float:
-        """Return in how many seconds a session will end unless it is used: of some callers, or of all."""
-        used = (kept.used for kept in self._kept.values() if callers is None or kept.caller in callers)
-        return next(used, self._clock()) + self.lifetime - self._clock()
+    def _retry_after(self, caller: Caller) -> Callable[[bool], float]:
+        """Return what tells in how many seconds a session will end unless it is used: of the caller, or of all."""
+
+        def seconds(own: bool) -> float:
+            used = (kept.used for kept in self._kept.values() if not own or kept.caller == caller)
+            return next(used, self._clock()) + self.lifetime - self._clock()
+
+        return seconds
 
 
 async def end_surplus(kept: KeptSessions) -> None:

@@ -112,17 +112,19 @@ class Tally:
         """Return whether a caller may have one more."""
         return self._exceeded(caller) is None
 
-    def take(self, caller: Caller, retry_after: Callable[[bool], float] = lambda own: SOON) -> None:
-        """Count one more of a caller's.
+    def check(self, caller: Caller, retry_after: Callable[[bool], float] = lambda own: SOON) -> None:
+        """Raise `Full` if there is no room for one more of a caller's.
 
-        Raises:
-            Full: There is no room. `retry_after` gives the seconds after which there may be some: under the caller's
-                own limit, or under that in all.
+        `retry_after` gives the seconds after which there may be some: under the caller's own limit, or that in all.
         """
         exceeded = self._exceeded(caller)
         if exceeded is not None:
             limit, own = exceeded
             raise Full(self._what, limit, own, retry_after(own))
+
+    def take(self, caller: Caller, retry_after: Callable[[bool], float] = lambda own: SOON) -> None:
+        """Count one more of a caller's; raises as `check` does."""
+        self.check(caller, retry_after)
         self._held[caller] += 1
         self._total += 1
 
@@ -160,6 +162,6 @@ class Tallies:
         """Sessions of the transport, from the handshake on."""
         self.sessions = Tally("sessions", limits.sessions)
         """Sessions of the tool set, until their hooks have run."""
-        self.handles = Tally("sessions kept for handles", limits.handles)
+        self.handles = Tally("kept sessions", limits.handles)
         self.calls = Tally("requests under way", limits.calls)
         self.streams = Tally("subscriptions", limits.streams)

@@ -186,6 +186,9 @@ class HandleDelivery:
         name = self._wire.from_wire(asked.name)
         session = state.session
         view, spec = session.view(), session.catalog.tools.get(name)
+        control = spec is not None and spec.control is not None
+        if control and state.stored is None and session.catalog.has_hooks:
+            self._stored.check(session.caller)  # before hooks run in vain
         result = await session.call(
             name,
             asked.arguments,
@@ -194,7 +197,6 @@ class HandleDelivery:
             spell=self._wire.to_wire,
             view=view,
         )
-        control = spec is not None and spec.control is not None
         changed = session.snapshot.mask != state.before.mask or session.snapshot.facts != state.before.facts
         if not changed and (not control or result.is_error):
             # Without a handle, what is listed is listed to everybody (SPEC DEL-7).
