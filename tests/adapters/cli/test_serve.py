@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 
@@ -259,6 +260,20 @@ async def test_http_prints_its_real_address_and_ends_quietly(shop: Path, number:
                 assert "hours" in {tool.name for tool in (await client.list_tools()).tools}
         status, out, err = end(process, number)
         assert (status, out, err) == (128 + number, "", "")
+
+
+@pytest.mark.spec("SAF-4")
+async def test_limits_are_options(shop: Path) -> None:
+    said = ("--limit", "sessions=none/2", "--limit", "sessions=1", "--limit", "calls=9/3", "--forwarded-allow-ips", "*")
+    with started("serve", "shop:tools", "--http", "--port", "0", *said, cwd=shop) as process:
+        url = pipe(process.stderr).readline().split()[-1]
+        with anyio.fail_after(SECONDS):
+            async with httpx2.AsyncClient() as http, Client(url, mode="legacy") as client:
+                assert "hours" in {tool.name for tool in (await client.list_tools()).tools}
+                headers = {"accept": "application/json, text/event-stream", "x-forwarded-for": "192.0.2.1"}
+                refused = await http.post(url, json=INITIALIZE, headers=headers)
+                assert refused.status_code == 503
+                assert "The limit of 1 sessions in all is reached" in refused.text
 
 
 def test_an_address_that_others_can_reach_needs_names(shop: Path) -> None:

@@ -23,6 +23,7 @@ from toolfold import ConfigError, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.callers import address
 from toolfold_adapters.mcp.connections import within_descriptors
+from toolfold_adapters.mcp.through import HANDLE_META
 
 pytestmark = pytest.mark.spec("SAF-4")
 
@@ -134,6 +135,28 @@ async def test_a_caller_whose_idlest_session_makes_room_ends_nobody_elses() -> N
         await third.initialize()
         for client, lives in ((other, True), (first, True), (second, False), (third, True)):
             assert bool(await client.request("tools/list")) is lives
+
+
+@pytest.mark.spec("SES-4", "SES-1")
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_bound_of_a_tool_set_ends_sessions_of_the_same_caller_alone(era: str) -> None:
+    tools = make_desk(max_sessions=3, when_full="end_idlest")
+    async with over_http(tools) as url, AsyncExitStack() as stack:
+        bob = await stack.enter_async_context(client_from(BOB, url, era))
+        kept = await open_database(bob)
+        for _ in range(5):
+            await open_database(await stack.enter_async_context(client_from(ADA, url, era)))
+        eve = await stack.enter_async_context(client_from(EVE, url, era))
+        refused = await eve.call_tool("database.activate", {})
+        assert "The limit of 3 open sessions is reached" in text_of(refused)
+        assert not (await through(bob, "database.query", {"sql": "x"}, kept)).is_error
+
+
+async def open_database(client: Client) -> str | None:
+    """Open a group with hooks, and return the handle, if the era has handles."""
+    answer = await client.call_tool("database.activate", {})
+    assert not answer.is_error
+    return (answer.meta or {}).get(HANDLE_META)
 
 
 @pytest.mark.spec("STO-7", "SES-3")
