@@ -15,9 +15,6 @@ from toolfold import Session, ToolfoldError
 from .callers import Caller
 from .limits import Tally
 
-AT_ONCE = 32
-"""How many sessions are ended at a time."""
-
 
 @define(eq=False)
 class _Kept:
@@ -36,13 +33,10 @@ class KeptSessions:
         lifetime: Seconds without use after which a session is ended.
         tally: Counts them, each until it has ended.
         clock: Tells the time in seconds.
-
-    `servers` counts the running servers that share it; the last one ends all sessions.
     """
 
     def __init__(self, lifetime: float, tally: Tally, clock: Callable[[], float]) -> None:
         self.lifetime = lifetime
-        self.servers = 0
         self._tally = tally
         self._clock = clock
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
@@ -100,7 +94,7 @@ class KeptSessions:
 
     def check(self, caller: Caller) -> None:
         """Raise `Full` if there is no room for a session of a caller, and none would be made."""
-        if not self._expired() and not self._dispensable(caller):
+        if not (self._tally.has_room(caller) or self._expired() or self._dispensable(caller)):
             self._tally.check(caller, self._retry_after(caller))
 
     def _expired(self) -> list[str]:
@@ -116,12 +110,12 @@ class KeptSessions:
     async def _end(self, keys: Iterable[str]) -> None:
         """End sessions, which nobody finds any more; the place of each is free once its hooks have run."""
         ending = [self._kept.pop(key) for key in keys]
-        limiter = anyio.CapacityLimiter(AT_ONCE)
 
         async def end_one(kept: _Kept) -> None:
-            async with limiter:
+            try:
                 await end(kept.session)
-            self._tally.give_back(kept.caller)
+            finally:
+                self._tally.give_back(kept.caller)
 
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as tasks:

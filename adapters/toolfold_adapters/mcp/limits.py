@@ -155,13 +155,10 @@ class Tally:
 
 
 class Tallies:
-    """What there is of all that is limited."""
+    """What there is of all that one server limits."""
 
     def __init__(self, limits: Limits) -> None:
-        self.transports = Tally("sessions", limits.sessions)
-        """Sessions of the transport, from the handshake on."""
         self.sessions = Tally("sessions", limits.sessions)
-        """Sessions of the tool set, until their hooks have run."""
         self.handles = Tally("kept sessions", limits.handles)
         self.calls = Tally("requests under way", limits.calls)
         self.streams = Tally("subscriptions", limits.streams)

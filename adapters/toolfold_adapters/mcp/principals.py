@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -33,9 +33,12 @@ class Streams:
 
     Args:
         by_caller: Whether a caller hears only of its own changes, and of what is announced to everybody.
+
+    `running` has the task groups of those who run the server, in which announcements go out.
     """
 
     def __init__(self, *, by_caller: bool) -> None:
+        self.running: list[TaskGroup] = []
         self._by_caller = by_caller
         self._due: dict[str | None, deque[frozenset[str]]] = {}
         self._publishing = False
@@ -63,16 +66,18 @@ class Streams:
         """Take note that a caller's session says when lists changed, also when that is announced to everybody."""
         self._followed[caller] = session
 
-    def announce(self, tasks: TaskGroup, kinds: frozenset[str], caller: str | None = None) -> None:
+    def announce(self, kinds: frozenset[str], caller: str | None = None) -> None:
         """Tell a caller's streams soon that lists changed; or those of all whose session does not do so itself.
 
         What waits to be told is bounded: the last of it covers the rest.
         """
+        if not self.running:
+            return
         due = self._due.setdefault(caller, deque())
         due.append(kinds if len(due) < WAITING else due.pop() | kinds)
         if not self._publishing:
             self._publishing = True
-            tasks.start_soon(self._publish_due)
+            self.running[0].start_soon(self._publish_due)
 
     async def _publish_due(self) -> None:
         try:
@@ -170,14 +175,6 @@ class PrincipalDelivery:
         profile = self._built.profile
         start = self._built.paths(self._tools.catalog_under(profile))
         session = await self._tools.open_session(profile, start, caller=caller_of(ctx)).start()
-        session.on_list_changed(self._teller(ctx, caller))
+        session.on_list_changed(partial(self._streams.announce, caller=caller))
         self._streams.follow(caller, session)
         return session
-
-    def _teller(self, ctx: Any, caller: str) -> Callable[[frozenset[str]], None]:
-        tasks = ctx.lifespan_context
-
-        def tell(kinds: frozenset[str]) -> None:
-            self._streams.announce(tasks, kinds, caller)
-
-        return tell

@@ -30,7 +30,7 @@ from .handles import SignedHandles, Stale, StoredHandles, keys_of
 from .instructions import instructions as told
 from .kept import KeptSessions, end_surplus
 from .legacy import SessionDelivery
-from .limits import DEFAULTS, Full, Limits, Tallies
+from .limits import DEFAULTS, Full, Limits, Tallies, Tally
 from .modern import HandleDelivery
 from .notify import background
 from .principals import PrincipalDelivery, Streams, unauthenticated
@@ -47,13 +47,14 @@ class ToolSetServer(Server[TaskGroup]):
     """A low-level MCP server that delivers a tool set; made by `build_server`."""
 
     legacy_instructions: str = ""
-    tallies: Tallies
+    limits: Limits = DEFAULTS
 
     def streamable_http_app(self, **options: Any) -> Starlette:
         """Return the HTTP application of the SDK, which counts sessions by caller here (SPEC SES-4)."""
         app = super().streamable_http_app(**{"max_sessions": None, **options})
         if not self.session_manager.stateless:
-            guard_http(self, lambda endpoint: BoundedSessions(endpoint, self, self.tallies.transports))
+            tally = Tally("sessions", self.limits.sessions)
+            guard_http(self, lambda endpoint: BoundedSessions(endpoint, self, tally))
         return app
 
     def create_initialization_options(
@@ -237,7 +238,7 @@ def build_server(
         on_read_resource=read_resource,
         on_subscriptions_listen=listen,
     )
-    server.tallies = tallies
+    server.limits = limits
     server.legacy_instructions = told(instructions, known, wire, call_tool if legacy_call_tool else None, modern=False)
     server.extensions[EXTENSION] = dict(SETTINGS)
     server.add_request_handler("groups/list", GroupsListParams, groups_list)
@@ -251,20 +252,20 @@ async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> Asy
     async with background() as tasks:
 
         def announce(event: Event) -> None:
-            if isinstance(event, ListsAnnounced):
-                streams.announce(tasks, event.kinds)
+            if isinstance(event, ListsAnnounced) and streams.running[0] is tasks:  # in memory, each client runs one
+                streams.announce(event.kinds)
 
         stop = tools.observe(announce)
         if tools.pool.idle_timeout is not None:
             tasks.start_soon(_end_idle_sessions, tools, tools.pool.idle_timeout)
         tasks.start_soon(end_surplus, kept)
-        kept.servers += 1
+        streams.running.append(tasks)
         try:
             yield tasks
         finally:
             stop()
-            kept.servers -= 1
-            if not kept.servers:
+            streams.running.remove(tasks)
+            if not streams.running:
                 await kept.end_all()
 
 

@@ -335,6 +335,24 @@ async def test_a_caller_that_listens_often_leaves_streams_to_others() -> None:
                 await anext(aiter(second))
 
 
+@pytest.mark.spec("NTF-1")
+async def test_a_change_is_announced_once_to_each_stream_however_many_clients_are_connected_in_memory() -> None:
+    tools = make_desk()
+    server = build_server(tools)
+    async with (
+        client_of(server, MODERN) as (first, _),
+        client_of(server, MODERN) as (second, _),
+        first.listen(tools_list_changed=True, prompts_list_changed=True) as of_first,
+        second.listen(tools_list_changed=True, prompts_list_changed=True) as of_second,
+    ):
+        tools.notify_list_changed()
+        tools.notify_list_changed({"prompt"})
+        for stream in (of_first, of_second):
+            with anyio.fail_after(PATIENCE):
+                events = [type(await anext(aiter(stream))).__name__ for _ in range(2)]
+            assert events == ["ToolsListChanged", "PromptsListChanged"]
+
+
 @pytest.mark.spec("STO-7", "NTF-2")
 async def test_a_great_many_changes_are_announced_to_streams_a_bounded_number_of_times() -> None:
     tools = make_desk()
@@ -433,6 +451,14 @@ async def test_an_address_that_a_request_claims_is_believed_of_named_proxies_onl
 )
 def test_the_addresses_of_one_network_are_one_caller(host: str, caller: str) -> None:
     assert address(host) == caller
+
+
+@pytest.mark.spec("SES-4")
+async def test_another_application_of_the_same_server_begins_to_count_anew() -> None:
+    server = build_server(make_desk(), limits=Limits(sessions=Limit(1, 1)))
+    for _ in range(3):
+        async with callers_of(server) as target, Client(target("ada"), mode="legacy") as client:
+            assert not (await client.call_tool("ping", {})).is_error
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------
