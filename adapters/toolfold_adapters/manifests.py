@@ -12,6 +12,7 @@ which it takes none; it may have `title`, `outputSchema`, `annotations`, `icons`
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -192,6 +193,8 @@ class _Loading:
 def _parsed(file: Path) -> object:
     """Return the JSON value that a file holds, or raise `ManifestError`."""
     try:
+        if not stat.S_ISREG(file.stat().st_mode):  # a pipe may never end, nor ever begin
+            raise ManifestError(str(file), "file", "it is not a regular file")
         return json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ManifestError(str(file), "file", f"it can't be read: {error.strerror}") from error

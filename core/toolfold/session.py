@@ -68,11 +68,20 @@ class Session:
         "_steps",
         "_tools",
         "_whole",
+        "caller",
         "id",
     )
 
-    def __init__(self, tools: ToolSet, identity: str, profile: Profile | None, start: Iterable[str] | Saved) -> None:
+    def __init__(
+        self,
+        tools: ToolSet,
+        identity: str,
+        profile: Profile | None,
+        start: Iterable[str] | Saved,
+        caller: str | None = None,
+    ) -> None:
         self.id = identity
+        self.caller = caller
         self._tools = tools
         self._profile = profile
         self._start = start if isinstance(start, Saved) else tuple(start)

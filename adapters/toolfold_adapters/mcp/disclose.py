@@ -44,7 +44,7 @@ from toolfold.listing import listed, page_of
 from toolfold.names import ancestors
 from toolfold.resources import matching
 
-from .handles import end
+from .kept import end
 from .render import LISTS, Renderer
 from .selection import UNUSABLE, Selection, refusal, selected
 

@@ -18,6 +18,7 @@ from toolfold import InvalidArguments, InvalidCursor, Page, ProtocolError, Spec,
 from toolfold.catalog import Kind
 from toolfold.limits import MAX_URI, quoted
 
+from .limits import Full
 from .selection import UNUSABLE, refusal
 
 RESOURCE_NOT_FOUND = -32002
@@ -140,7 +141,7 @@ class Renderer:
 
 @contextmanager
 def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
-    """Turn errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-4, DEL-9).
+    """Turn errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-4, DEL-9, SAF-4).
 
     Args:
         asked: The name or URI in the request, as the client wrote it.
@@ -154,6 +155,9 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
             code = types.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND
             raise MCPError(code=code, message=message, data={"uri": quoted(asked, MAX_URI)}) from error
         raise MCPError(code=types.INVALID_PARAMS, message=message) from error
+    except Full as error:
+        told = {"retryAfter": error.retry_after}
+        raise MCPError(code=types.INTERNAL_ERROR, message=str(error), data=told) from error
     except UNUSABLE as error:
         raise MCPError(code=types.INVALID_PARAMS, message=refusal(error)) from error
     except (InvalidCursor, InvalidArguments) as error:
