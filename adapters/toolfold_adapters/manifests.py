@@ -22,7 +22,8 @@ from attrs import field, frozen
 
 from toolfold import GroupSpec, InvalidDefinition, ManifestError, Spec, ToolfoldError, ToolSet
 from toolfold.names import canonical_key, split_name
-from toolfold.schema import NO_ARGUMENTS, check_text, table
+from toolfold.plain import table
+from toolfold.schema import NO_ARGUMENTS, check_text
 
 Find = Callable[[str], Callable[..., Any] | None]
 Handlers = Mapping[str, Callable[..., Any]] | Find

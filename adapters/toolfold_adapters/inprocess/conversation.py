@@ -28,8 +28,8 @@ from toolfold import (
 from toolfold.catalog import paths_of
 from toolfold.listing import listed
 from toolfold.persist import dumped, read
+from toolfold.plain import table
 from toolfold.prompts import prompt_section, system_prompt
-from toolfold.schema import table
 from toolfold.snapshot import mask_of, normalise
 from toolfold.visibility import anchors, never_listed
 
