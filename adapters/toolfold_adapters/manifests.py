@@ -12,6 +12,7 @@ which it takes none; it may have `title`, `outputSchema`, `annotations`, `icons`
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -21,7 +22,8 @@ from attrs import field, frozen
 
 from toolfold import GroupSpec, InvalidDefinition, ManifestError, Spec, ToolfoldError, ToolSet
 from toolfold.names import canonical_key, split_name
-from toolfold.schema import NO_ARGUMENTS, check_text, table
+from toolfold.plain import table
+from toolfold.schema import NO_ARGUMENTS, check_text
 
 Find = Callable[[str], Callable[..., Any] | None]
 Handlers = Mapping[str, Callable[..., Any]] | Find
@@ -192,6 +194,8 @@ class _Loading:
 def _parsed(file: Path) -> object:
     """Return the JSON value that a file holds, or raise `ManifestError`."""
     try:
+        if not stat.S_ISREG(file.stat().st_mode):  # a pipe may never end, nor ever begin
+            raise ManifestError(str(file), "file", "it is not a regular file")
         return json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ManifestError(str(file), "file", f"it can't be read: {error.strerror}") from error

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp.client.session import ClientSession
 from mcp.server import Server, ServerRequestContext
 from mcp.server.connection import Connection
-from mcp.server.streamable_http import GET_STREAM_KEY
+from mcp.server.streamable_http import GET_STREAM_KEY, StreamableHTTPServerTransport
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp_types import CONNECTION_CLOSED
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.types import ASGIApp
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
@@ -28,11 +30,26 @@ def has_standing_stream(server: Server[Any], connection: Connection) -> bool:
     """
     if connection.session_id is None:
         return connection.has_standalone_channel
-    manager = server._session_manager  # pyright: ignore[reportPrivateUsage]
-    instances = manager._server_instances if manager is not None else {}  # pyright: ignore[reportPrivateUsage]
-    transport = instances.get(connection.session_id)
+    transport = http_sessions(server).get(connection.session_id)
     streams = transport._request_streams if transport is not None else {}  # pyright: ignore[reportPrivateUsage]
     return GET_STREAM_KEY in streams
+
+
+def http_sessions(server: Server[Any]) -> Mapping[str, StreamableHTTPServerTransport]:
+    """Return the transports of the legacy sessions that are open over HTTP, by session id."""
+    manager = server._session_manager  # pyright: ignore[reportPrivateUsage]
+    return {} if manager is None else manager._server_instances  # pyright: ignore[reportPrivateUsage]
+
+
+def ends_at(transport: StreamableHTTPServerTransport) -> float:
+    """Return when a session ends unless it is used, by the clock of the event loop: never while a request lasts."""
+    return math.inf if transport.idle_scope is None else transport.idle_scope.deadline
+
+
+def guard_http(server: Server[Any], guard: Callable[[ASGIApp], ASGIApp]) -> None:
+    """Put a guard in front of the endpoint of a server that has an HTTP application, behind its authentication."""
+    manager: Any = server.session_manager  # which types the endpoint as what it makes it itself
+    manager.asgi_app = guard(manager.asgi_app)
 
 
 def rides_on_responses(server: Server[Any], connection: Connection) -> bool:

@@ -27,6 +27,7 @@ from .errors import (
     ToolError,
     ToolfoldError,
 )
+from .limits import quoted
 from .listing import listed
 from .machine import TransitionRequest
 from .names import check_segment, is_text, qualified_name
@@ -143,7 +144,9 @@ class Loader:
     def refusals(self, path: str, title: str, groups: str) -> tuple[str, ...]:
         """Return how its own texts refuse to open a group: there is none of that name, or it has no tools (GRP-3)."""
         templates = () if self.texts is None else (self.texts.not_found, self.texts.empty)
-        return tuple(_filled(one, group=path, title=title, groups=groups) for one in templates if one is not None)
+        return tuple(
+            _filled(one, group=quoted(path), title=title, groups=groups) for one in templates if one is not None
+        )
 
     @cached_property
     def _accepted(self) -> Arguments:
@@ -166,8 +169,8 @@ class Loader:
         if path not in known:
             text = str(GroupNotFound(path, known))
             if texts is not None and texts.not_found is not None:
-                text = _filled(texts.not_found, group=path, groups=", ".join(known) or "none")
-            return _error("not_found", text, group=path, groups=known)
+                text = _filled(texts.not_found, group=quoted(path), groups=", ".join(known) or "none")
+            return _error("not_found", text, group=quoted(path), groups=known)
         if texts is not None and texts.empty is not None and _is_empty(catalog, path):
             text = _filled(texts.empty, group=path, title=catalog.group(path).display_name)
             return _error("empty_group", text, group=path)
@@ -239,7 +242,7 @@ class ControlStyle:
 
 def step_of(spec: Spec, arguments: Mapping[str, Any], catalog: Catalog) -> TransitionRequest | None:
     """Return the step that a call of a control tool asks for in `catalog`, or `None` if it refuses the arguments."""
-    if spec.control is None or (spec.arguments is not None and spec.arguments.problems(arguments)):
+    if spec.control is None or (spec.arguments is not None and spec.arguments.faults(arguments)):
         return None
     role, path = spec.control
     if spec.loader is not None:

@@ -206,11 +206,10 @@ def checked(name: str, handle: Handler, output: Output) -> Handler:
         result = to_result(await handle(values, context), structured=True)
         if result.is_error or result.needs is not None:
             return result
-        if not (problems := output.problems(result.structured)):
+        if (faults := output.faults(result.structured)) is None:
             return result
-        told = "; ".join(f"{place}: {problem}" for place, problem in problems.items())
-        log.error("the result of %r does not fit its output schema: %s", name, told)
-        return misfit(context.spell(name), told)
+        log.error("the result of %r does not fit its output schema: %s", name, faults)
+        return misfit(context.spell(name), str(faults))
 
     return checked_handle
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from heapq import nlargest
+from itertools import islice, pairwise
+
+from .limits import MAX_NAME, MAX_PROBLEMS, MAX_QUOTE, enumerated, listed, quoted
 
 __all__ = [
     "ConfigError",
@@ -34,6 +38,9 @@ __all__ = [
     "ToolfoldError",
 ]
 
+_COMPARED = 20
+"""How many of the known names are compared with one that is not known."""
+
 
 class ToolfoldError(Exception):
     """The base of all errors of this library."""
@@ -46,8 +53,8 @@ class InvalidName(ToolfoldError):
         self.name = name
         self.part = part
         self.problem = problem
-        where = "" if part == name else f" in {name!r}"
-        super().__init__(f"{part!r}{where} is not a valid name: {problem}.")
+        where = "" if part == name else f" in {quoted(repr(name))}"
+        super().__init__(f"{quoted(repr(part))}{where} is not a valid name: {problem}.")
 
 
 class DuplicateName(ToolfoldError):
@@ -56,7 +63,9 @@ class DuplicateName(ToolfoldError):
     def __init__(self, kind: str, name: str) -> None:
         self.kind = kind
         self.name = name
-        super().__init__(f"A {kind} named {name!r} is registered already; choose another name or unregister it first.")
+        super().__init__(
+            f"A {kind} named {quoted(repr(name))} is registered already; choose another name or unregister it first."
+        )
 
 
 class GroupNotFound(ToolfoldError):
@@ -64,14 +73,14 @@ class GroupNotFound(ToolfoldError):
 
     def __init__(self, group: str, known: Sequence[str] = ()) -> None:
         self.group = group
-        self.suggestions = tuple(get_close_matches(str(group), known, n=3, cutoff=0.6))
+        self.suggestions = _similar(str(group), known)
         if self.suggestions:
             hint = f" Did you mean {_either(self.suggestions)}?"
         elif known:
-            hint = f" The groups are {_listed(known)}."
+            hint = f" The groups are {enumerated(known)}."
         else:
             hint = " There are no groups here."
-        super().__init__(f"There is no group {group!r}.{hint}")
+        super().__init__(f"There is no group {quoted(repr(group))}.{hint}")
 
 
 class ParentInactive(ToolfoldError):
@@ -135,17 +144,24 @@ class ToolNotFound(ToolfoldError):
         self.name = name
         self.hint = hint
         self.kind = kind
-        super().__init__(f"Unknown {kind}: {name}" + (f" ({hint})" if hint else ""))
+        super().__init__(f"Unknown {kind}: {quoted(str(name))}" + (f" ({hint})" if hint else ""))
 
 
 class InvalidArguments(ToolfoldError):
-    """Arguments do not fit the schema (SPEC CALL-2); `problems` maps a place to what is expected there."""
+    """Arguments do not fit the schema (SPEC CALL-2).
 
-    def __init__(self, name: str, problems: Mapping[str, str]) -> None:
+    `problems` maps a place to what is expected there, for the first few places; `more` is how many more there are.
+    """
+
+    def __init__(self, name: str, problems: Mapping[str, str], more: int = 0) -> None:
         self.name = name
-        self.problems = dict(problems)
-        lines = "; ".join(f"{place}: {problem}" for place, problem in problems.items())
-        super().__init__(f"Invalid arguments for {name}: {lines}. Call it again with arguments that fit its schema.")
+        first = islice(problems.items(), MAX_PROBLEMS)
+        self.problems = {quoted(place, 2 * MAX_QUOTE): quoted(problem, 2 * MAX_QUOTE) for place, problem in first}
+        self.more = more + max(0, len(problems) - MAX_PROBLEMS)
+        told = listed(self.problems, self.more)
+        super().__init__(
+            f"Invalid arguments for {quoted(name)}: {told}. Call it again with arguments that fit its schema."
+        )
 
 
 class InvalidCursor(ToolfoldError):
@@ -162,7 +178,7 @@ class InvalidDefinition(ToolfoldError):
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
         self.problem = problem
-        super().__init__(f"{name!r} can't be registered: {problem}.")
+        super().__init__(f"{quoted(repr(name))} can't be registered: {problem}.")
 
 
 class SessionClosed(ToolfoldError):
@@ -226,10 +242,17 @@ class ProtocolError(ToolfoldError):
         super().__init__(message)
 
 
+def _similar(name: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Return up to three names that are like one.
+
+    To compare two takes the product of their lengths, so only those are that have the most pairs of letters in common.
+    """
+    if len(name) > MAX_NAME:
+        return ()
+    pairs = set(pairwise(name))
+    closest = nlargest(_COMPARED, known, key=lambda one: len(pairs.intersection(pairwise(one))))
+    return tuple(get_close_matches(name, closest, n=3, cutoff=0.6))
+
+
 def _either(names: Sequence[str]) -> str:
     return " or ".join(repr(name) for name in names)
-
-
-def _listed(names: Sequence[str], limit: int = 10) -> str:
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -127,7 +127,10 @@ def _form(name: str, options: Mapping[str, Any], what: What) -> tuple[Any, Field
         )
     if looks_like_json_schema(mapping):
         return mapping, None
-    fields = compile_fields(name, mapping, what)
+    try:
+        fields = compile_fields(name, mapping, what)
+    except RecursionError as error:
+        raise InvalidDefinition(name, f"its {what} has too many fields inside of one another") from error
     return fields.schema, fields
 
 

@@ -16,6 +16,7 @@ from attrs import frozen
 
 from .catalog import KINDS, Kind, Spec
 from .errors import InvalidCursor
+from .limits import MAX_CURSOR
 from .machine import RegionState, bits
 from .modes import narrowed, shown
 from .names import Spelling, is_text
@@ -204,7 +205,7 @@ def _encode(name: str, issuer: str) -> str:
 
 
 def _decode(cursor: str, issuer: str) -> str:
-    if not is_text(cursor):
+    if not is_text(cursor) or len(cursor) > MAX_CURSOR:
         raise InvalidCursor(str(cursor))
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)

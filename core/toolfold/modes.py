@@ -15,7 +15,8 @@ from attrs import evolve, field, frozen
 
 from .errors import InvalidDefinition
 from .names import is_text
-from .schema import Arguments, compile_schema, table
+from .plain import table
+from .schema import Arguments, compile_schema
 from .visibility import Predicate, View, is_async
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable
 
 from .errors import ConfigError, InvalidName, ToolNotFound
+from .limits import MAX_NAME
 
 SEPARATOR = "."
 MAX_SEGMENT = 64
-MAX_NAME = 128
 WIRE_SEPARATOR = "__"
 WIRE_LENGTH = 64
 """What every known client accepts: names of 1 to 64 of A-Z a-z 0-9 _ - (SPEC NAM-6)."""

@@ -16,7 +16,7 @@ from .catalog import Catalog
 from .errors import HandleInvalid
 from .machine import Plan, restore
 from .names import is_text
-from .schema import table
+from .plain import table
 from .snapshot import Snapshot
 
 VERSION = 1

@@ -21,7 +21,8 @@ class SessionPool:
 
     Args:
         limit: The greatest number of sessions; `None` for no bound.
-        end_idlest: Whether the idlest session makes room for a new one; otherwise the new one is refused.
+        end_idlest: Whether the idlest session of a caller makes room for a new one of the same caller; otherwise, or if
+            it has none, the new one is refused.
         idle_timeout: Seconds without a request after which a session is idle; `None` for never.
         clock: Tells the time in seconds.
         observers: Are told of each session that comes and goes.
@@ -70,16 +71,21 @@ class SessionPool:
             self._used.move_to_end(session)
 
     async def admit(self, session: Session) -> None:
-        """Take a session in, ending the idlest one to make room if that is allowed (SPEC SES-4).
+        """Take a session in, ending the idlest one of the same caller to make room if that is allowed (SPEC SES-4).
 
         Raises:
             QuotaExceeded: There is no room, and none is made.
         """
         while self._limit is not None and len(self._used) - len(self._lasting) >= self._limit:
-            if not self._end_idlest:
+            idlest = self._idlest(session.caller) if self._end_idlest else None
+            if idlest is None:
                 raise QuotaExceeded("open sessions", self._limit, "close one before you open another")
-            await _end(next(session for session in self._used if session not in self._lasting))
+            await _end(idlest)
         self.add(session)
+
+    def _idlest(self, caller: str | None) -> Session | None:
+        own = (session for session in self._used if session.caller == caller and session not in self._lasting)
+        return next(own, None)
 
     async def end_idle(self) -> int:
         """End the sessions that have had no request for `idle_timeout`, the idlest first; return how many."""

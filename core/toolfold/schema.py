@@ -10,40 +10,32 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, cast, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 import jsonschema_rs
 from attrs import field, frozen
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
+from .cost import Cost
 from .errors import InvalidArguments, InvalidDefinition
+from .explain import Faults
+from .limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, quoted
+from .plain import TooLarge, levels, table
+from .validator import Validator
 
 if TYPE_CHECKING:
     from .fields import Fields
 
 NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
-DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
-    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
-    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
-    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
-    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
-}
+_MOST_ERRORS = 1000
+"""How many errors of a model are looked at to name a few: each costs some 5 µs."""
 
 
-def _refuse_remote(uri: str) -> NoReturn:
-    raise ValueError(f"{uri} is not part of the schema, and schemas are never fetched")
-
-
-def table(value: object) -> dict[str, Any] | None:
-    """Return `value` if it is a JSON object, else `None`."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def compile_schema(name: str, schema: Any, what: str, *, mask: str | None = None) -> jsonschema_rs.Validator:
+def compile_schema(name: str, schema: Any, what: str, *, mask: str | None = None) -> Validator:
     """Return a validator of `schema`, or raise `InvalidDefinition` for `name` if it is not valid (SPEC REG-6).
 
     The dialect is 2020-12 unless `$schema` names an older one, as the schemas of many existing servers do. With `mask`,
@@ -51,19 +43,27 @@ def compile_schema(name: str, schema: Any, what: str, *, mask: str | None = None
     """
     if not isinstance(schema, Mapping):
         raise InvalidDefinition(name, f"its {what} is {type(schema).__name__}, and must be a JSON object")
-    given = dict(cast("Mapping[str, Any]", schema))
-    dialect = DIALECTS.get(str(given.get("$schema", "")).rstrip("#"), jsonschema_rs.Draft202012Validator)
     try:
-        return dialect(given, retriever=_refuse_remote, mask=mask)
+        return Validator(dict(cast("Mapping[str, Any]", schema)), mask=mask)
+    except TooLarge as error:
+        raise InvalidDefinition(name, f"its {what} {error}") from error
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        problem = getattr(error, "message", str(error)).splitlines()[0]
+        problem = quoted(getattr(error, "message", str(error)).splitlines()[0], 1000)
         raise InvalidDefinition(name, f"its {what} is not valid JSON Schema: {problem}") from error
 
 
 def plain_json(name: str, value: Any, what: str) -> Any:
-    """Return a deep copy of `value` as plain JSON data that UTF-8 can carry, or raise `InvalidDefinition`."""
+    """Return a deep copy of `value` as plain JSON data that UTF-8 can carry, or raise `InvalidDefinition`.
+
+    It is refused beyond the limits on the size and depth of definitions, too (SPEC SAF-1).
+    """
     try:
-        return json.loads(json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain_mapping).encode())
+        encoded = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain_mapping).encode()
+        if len(encoded) > MAX_DEFINITION:
+            raise TooLarge(f"has {len(encoded):,} bytes, and may have {MAX_DEFINITION:,}")
+        return json.loads(encoded)
+    except TooLarge as error:
+        raise InvalidDefinition(name, f"its {what} {error}") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidDefinition(name, f"its {what} is not JSON: {error}") from error
 
@@ -91,7 +91,7 @@ class Arguments:
     """
 
     schema: Mapping[str, Any]
-    validator: jsonschema_rs.Validator = field(repr=False)
+    validator: Validator = field(repr=False)
     model: type[BaseModel] | None = None
     parameters: Mapping[str, str] = field(factory=dict[str, str])
     fields: Fields | None = None
@@ -122,35 +122,49 @@ class Arguments:
         arguments = cls.from_schema(name, _untitled(schema))
         return cls(arguments.schema, arguments.validator, model, parameters)
 
-    def problems(self, arguments: Any) -> dict[str, str]:
-        """Return what is wrong with `arguments`: a place to what is expected there; empty if nothing is."""
-        found: dict[str, str] = {}
-        for error in self.validator.iter_errors(arguments):
-            for place, expectation in _told(error):
-                found.setdefault(place, expectation)
-        return found
+    @cached_property
+    def _levels(self) -> tuple[int, ...]:
+        """How often the model looks at one value so many levels deep, if that grows with the depth; else empty."""
+        return Cost(self.schema, tagged=True).levels() if self.model is not None else ()
+
+    def faults(self, arguments: Any) -> Faults | None:
+        """Return where arguments do not fit the schema: a place to what is expected there; or `None` if they do."""
+        return self.validator.faults(arguments, "arguments")
 
     def check(self, name: str, arguments: Any) -> dict[str, Any]:
         """Return the arguments as the handler takes them, or raise `InvalidArguments` (SPEC CALL-2)."""
-        if problems := self.problems(arguments):
-            raise InvalidArguments(name, problems)
+        if (faults := self.faults(arguments)) is not None:
+            raise InvalidArguments(name, faults.problems, faults.more)
         if self.fields is not None:
             return self.fields.filled(arguments)
         if self.model is None:
             return dict(arguments)
+        if self._levels:
+            self._check_depth(name, arguments)
         try:
-            values = self.model.model_validate(arguments)
+            made = self.model.__pydantic_validator__.validate_python(arguments).__dict__
         except ValidationError as error:
-            raise InvalidArguments(name, {_place(e["loc"]): str(e["msg"]) for e in error.errors()}) from error
-        return {parameter: getattr(values, slot) for parameter, slot in self.parameters.items()}
+            faults = _faults(error)
+            raise InvalidArguments(name, faults.problems, faults.more) from error
+        return {parameter: made[slot] for parameter, slot in self.parameters.items()}
+
+    def _check_depth(self, name: str, arguments: Any) -> None:
+        """Raise `InvalidArguments` for what would take a model too long that tries its alternatives at every level."""
+        found = levels(arguments)
+        visits = sum(count * times for count, times in zip(found, self._levels, strict=False))
+        if len(found) > len(self._levels) or visits > MAX_MODEL_VISITS:
+            problem = f"it is {len(found) - 1} levels deep, and has too many alternatives to try them all at each level"
+            raise InvalidArguments(name, {"arguments": problem})
 
 
-_UNNAMED: Mapping[str, str] = {
-    "additionalProperties": "it has properties that are not allowed",
-    "unevaluatedProperties": "it has properties that are not allowed",
-    "propertyNames": "a property has a name that is not allowed",
-}
-"""What is said where the message of a validator would quote the names in a value."""
+def _faults(error: ValidationError) -> Faults:
+    """Return where a value is refused by a model, whose errors are made all at once: not if there are too many."""
+    count = error.error_count()
+    if count > _MOST_ERRORS:
+        return Faults({"arguments": f"{count:,} values are not allowed"})
+    told = error.errors(include_url=False, include_context=False, include_input=False)
+    places = {_place(one["loc"]): one["msg"] for one in told[:MAX_PROBLEMS]}
+    return Faults(places, count - len(places))
 
 
 @frozen(eq=False)
@@ -158,7 +172,7 @@ class Output:
     """How the structured results of one tool are described and checked (SPEC KIT-6)."""
 
     schema: Mapping[str, Any]
-    validator: jsonschema_rs.Validator = field(repr=False)
+    validator: Validator = field(repr=False)
 
     @classmethod
     def from_schema(cls, name: str, schema: Any) -> Output:
@@ -166,13 +180,9 @@ class Output:
         plain = plain_json(name, schema, "output schema")
         return cls(plain, compile_schema(name, plain, "output schema", mask="it"))
 
-    def problems(self, structured: Any) -> dict[str, str]:
-        """Return what is wrong with a result: a place to what is expected there, without what was found."""
-        found: dict[str, str] = {}
-        for error in self.validator.iter_errors(structured):
-            expectation = _UNNAMED.get(str(error.kind.name), error.message)
-            found.setdefault(_place(error.instance_path, "result"), expectation)
-        return found
+    def faults(self, structured: Any) -> Faults | None:
+        """Return where a result does not fit, without what was found there; or `None` if it does."""
+        return self.validator.faults(structured, "result")
 
 
 def _fields(name: str, function: Callable[..., Any], skip: frozenset[str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -230,18 +240,5 @@ def _untitled(schema: Any) -> Any:
     return kept
 
 
-def _told(error: jsonschema_rs.ValidationError) -> Iterator[tuple[str, str]]:
-    """Yield the place and the expectation of an error; where no alternative fits, of those that came furthest."""
-    branches: list[list[jsonschema_rs.ValidationError]] = getattr(error.kind, "context", [])
-    inner = [alternative for branch in branches for alternative in branch]
-    depth = max((len(alternative.instance_path) for alternative in inner), default=0)
-    if depth > len(error.instance_path):
-        for alternative in inner:
-            if len(alternative.instance_path) == depth:
-                yield from _told(alternative)
-    else:
-        yield _place(error.instance_path), ", or ".join(dict.fromkeys(one.message for one in inner)) or error.message
-
-
-def _place(path: Any, root: str = "arguments") -> str:
-    return root + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+def _place(path: Iterable[str | int]) -> str:
+    return "arguments" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)

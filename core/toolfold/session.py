@@ -38,7 +38,7 @@ from .observe import (
     log,
 )
 from .persist import Saved, dumped, is_fact
-from .resources import match
+from .resources import matching
 from .snapshot import Snapshot
 from .steps import MakePlan, Steps
 from .transaction import Transaction
@@ -67,11 +67,20 @@ class Session:
         "_status",
         "_steps",
         "_tools",
+        "caller",
         "id",
     )
 
-    def __init__(self, tools: ToolSet, identity: str, profile: Profile | None, start: Iterable[str] | Saved) -> None:
+    def __init__(
+        self,
+        tools: ToolSet,
+        identity: str,
+        profile: Profile | None,
+        start: Iterable[str] | Saved,
+        caller: str | None = None,
+    ) -> None:
         self.id = identity
+        self.caller = caller
         self._tools = tools
         self._profile = profile
         self._start = start if isinstance(start, Saved) else tuple(start)
@@ -447,15 +456,14 @@ class Session:
 
     def _resource(self, uri: str, view: View, spell: Spelling) -> tuple[Spec, Mapping[str, str]]:
         """Return the resource that is available at a URI, or a template with the values of its variables."""
-        shelves = view.snapshot.catalog.shelves
-        resource = shelves["resource"].by_name.get(uri)
+        catalog = view.snapshot.catalog
+        missed = resource = catalog.shelves["resource"].by_name.get(uri)
         if resource is not None and available(resource, view):
             return resource, {}
-        templates = shelves["resource_template"].by_name.values()
-        if found := match([one for one in templates if available(one, view)], uri):
-            return found
-        closed = match(templates, uri)
-        missed = resource or (closed and closed[0])
+        for template, values in matching(catalog, uri):
+            if available(template, view):
+                return template, values
+            missed = missed or template
         raise ToolNotFound(uri, self._tools.hint(missed, view, spell), "resource")
 
     async def _answer(self, spec: Spec, arguments: Mapping[str, Any] | None, context: Context) -> Any:

@@ -24,21 +24,21 @@ def check_counts(**given: object) -> None:
     """Raise `ConfigError` unless each setting is `None` or a whole number from 1."""
     for setting, value in given.items():
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise _wrong(setting, value, "a whole number of at least 1, or None")
+            raise _wrong(setting, value, "a whole number of at least 1")
 
 
 def check_seconds(**given: object) -> None:
     """Raise `ConfigError` unless each setting is `None` or a number of seconds above 0."""
     for setting, value in given.items():
         if value is not None and (not isinstance(value, int | float) or isinstance(value, bool) or not value > 0):
-            raise _wrong(setting, value, "a number of seconds above 0, or None")
+            raise _wrong(setting, value, "a number of seconds above 0")
 
 
 def check_functions(**given: object) -> None:
     """Raise `ConfigError` unless each setting is `None` or a function that answers at once."""
     for setting, value in given.items():
         if value is not None and (not callable(value) or is_async(value)):
-            raise _wrong(setting, value, "a function that is not async, or None")
+            raise _wrong(setting, value, "a function that is not async")
 
 
 def _wrong(setting: str, value: object, expected: str) -> ConfigError:

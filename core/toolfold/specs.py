@@ -15,10 +15,12 @@ from .catalog import Kind, Spec
 from .dispatch import adapted, checked, raw_handler
 from .errors import InvalidDefinition, InvalidName
 from .fields import input_of, output_of
+from .limits import MAX_URI
 from .modes import with_modes
 from .names import is_text
+from .plain import table
 from .resources import template_variables
-from .schema import Arguments, check_text, plain_json, table
+from .schema import Arguments, check_text, plain_json
 from .visibility import Visibility
 
 HINTS = {
@@ -145,6 +147,8 @@ def check_uri(uri: str) -> str:
     """Return `uri` if it looks like one: a scheme, a colon, and no white space; else raise `InvalidName`."""
     if not is_text(uri) or _URI.fullmatch(uri) is None:
         raise InvalidName(str(uri), str(uri), "a resource is named by a URI with a scheme, such as file:///notes.txt")
+    if len(uri) > MAX_URI:
+        raise InvalidName(uri, uri, f"it has {len(uri):,} characters, and a URI may have {MAX_URI:,}")
     return str(plain_json(uri, uri, "URI"))
 
 

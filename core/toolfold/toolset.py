@@ -45,7 +45,8 @@ class ToolSet(Registration):
         evict: `"oldest"` to make room for a new group by closing the longest-active one; `None` to refuse.
         hook_timeout: Seconds that a hook may take (SPEC HOOK-6); `None` for ever.
         max_sessions: The greatest number of open sessions (SPEC SES-4).
-        when_full: `"refuse"` a new session, or `"end_idlest"` to end the one that was used least recently.
+        when_full: `"refuse"` a new session, or `"end_idlest"` to end the one that was used least recently, of those of
+            the same caller where callers are known.
         idle_timeout: Seconds without a request after which `end_idle_sessions` ends a session (SPEC SES-3).
         clock: Tells the time in seconds, such as `time.monotonic`; needed for `idle_timeout`.
 
@@ -139,7 +140,12 @@ class ToolSet(Registration):
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     def open_session(
-        self, profile: str | Profile | None = None, active: Iterable[str] = (), *, identity: str | None = None
+        self,
+        profile: str | Profile | None = None,
+        active: Iterable[str] = (),
+        *,
+        identity: str | None = None,
+        caller: str | None = None,
     ) -> Session:
         """Return a new session, to be opened by `async with` or by `await session.start()`.
 
@@ -147,13 +153,15 @@ class ToolSet(Registration):
             profile: A registered profile's name, or a profile; its active groups are opened first (SPEC PRO-1).
             active: More groups, or one, to open at the start, in one step with the profile's.
             identity: What the session is called in logs and events; numbered otherwise.
+            caller: Whose it is, where that is known: it ends no other caller's session to make room (SPEC SES-4).
 
         Raises:
             ConfigError: There is no such profile.
         """
         chosen = self.profile(profile)
         start = (*(chosen.active if chosen else ()), *paths_of(active))
-        return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, dict.fromkeys(start))
+        name = identity or f"{self.name}-{next(self._identities)}"
+        return Session(self, name, chosen, dict.fromkeys(start), caller)
 
     def restore_session(
         self, data: Any, profile: str | Profile | None = None, *, identity: str | None = None
@@ -181,14 +189,18 @@ class ToolSet(Registration):
         return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, saved)
 
     def request_session(
-        self, snapshot: Snapshot, profile: Profile | None = None, lender: Session | None = None
+        self,
+        snapshot: Snapshot,
+        profile: Profile | None = None,
+        lender: Session | None = None,
+        caller: str | None = None,
     ) -> Session:
         """Return an open session in the state `snapshot`, for one request of a protocol without sessions.
 
         It belongs to no pool: it is neither counted nor ended. The groups that are active in `snapshot` are lent to it,
         by the `lender` where one has run their hooks; close it if it may have opened others.
         """
-        session = Session(self, f"{self.name}-request", profile, ())
+        session = Session(self, f"{self.name}-request", profile, (), caller)
         session.begin(snapshot, lender)
         return session
 

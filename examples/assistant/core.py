@@ -130,7 +130,7 @@ class Core:
         raise ToolError(f"There is no {name!r}; there are: {', '.join(sorted(row['name'] for row in rows))}.")
 
 
-OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
+OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -151,9 +151,9 @@ def _value(node: ast.expr) -> float:
         case ast.Constant(value=int() | float() as value):
             return float(value)
         case ast.BinOp(left, op, right) if type(op) in OPERATORS:
-            return OPERATORS[type(op)](_value(left), _value(right))
+            return float(OPERATORS[type(op)](_value(left), _value(right)))
         case ast.UnaryOp(op, operand) if type(op) in OPERATORS:
-            return OPERATORS[type(op)](_value(operand))
+            return float(OPERATORS[type(op)](_value(operand)))
     raise ValueError(ast.dump(node))
 
 

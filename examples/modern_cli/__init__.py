@@ -33,7 +33,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from toolfold import ToolSet
+from toolfold import ConfigError, ToolSet
 
 from . import files, repositories, state
 from .files import Files
@@ -49,6 +49,8 @@ def build(
 ) -> ToolSet:
     """Return the tools whose programs are found; what is not says the description of its group.
 
+    Raises `ConfigError` if the folder holds the home folder.
+
     Args:
         which: Finds a program by its name; asked once for each, and not again. By default, on the path that programs
             are given as well.
@@ -58,6 +60,11 @@ def build(
     """
     tools = ToolSet("modern-cli", control="expand_tools")
     at = Files(Path(folder).resolve())
+    if Path.home().resolve().is_relative_to(at.folder):
+        raise ConfigError(
+            f"The working folder, {at.folder}, holds the home folder: whoever writes files there decides what programs "
+            "do. Serve the folder of a project."
+        )
     seek = which or partial(shutil.which, path=environment(at.folder)["PATH"])
     find = cache(lambda name: runnable(seek(name), at.folder))
     here = in_process(at, state.Cache(clock))
@@ -100,4 +107,4 @@ def in_process(at: Files, cache: state.Cache) -> Mapping[str, Callable[..., Any]
     return {handler.__name__: handler for handler in handlers}
 
 
-tools = build()
+tools = build  # a function: programs are looked for when it is served, and not when this module is imported

@@ -6,6 +6,7 @@ What clients of both eras see of them is in tests/adapters/mcp/test_manifests_se
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,16 @@ def test_files_that_cannot_be_read_and_empty_folders_are_reported(tmp_path: Path
     ]
     assert contents(tools) == {"b": ["x"]}
     assert str(report).startswith("1 group(s) and 1 tool(s) loaded, 3 error(s)\n")
+
+
+@pytest.mark.spec("GRP-2", "SAF-2")
+def test_a_pipe_among_manifests_is_reported_instead_of_waited_for(tmp_path: Path) -> None:
+    write(tmp_path, pdf=[entry("pdf_info")])
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "linked.json").symlink_to(tmp_path / "pipe.json")
+    report = load_manifests(ToolSet("assistant"), tmp_path, handlers=every)
+    assert [group.path for group in report.groups] == ["pdf"]
+    assert errors(report) == [(name, "file", "it is not a regular file") for name in ("linked.json", "pipe.json")]
 
 
 @pytest.mark.spec("GRP-2")

@@ -258,7 +258,7 @@ CASES: list[tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str]
         {},
         lambda tools: ToolSet("t", page_size=0),
         {},
-        r"^page_size must be a whole number of at least 1, or None, not 0\.$",
+        r"^page_size must be a whole number of at least 1, not 0\.$",
     ),
 ]
 

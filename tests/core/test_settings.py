@@ -11,9 +11,9 @@ import pytest
 from tests.core.support import Journal, desk
 from toolfold import ConfigError, Session, SessionClosed, ToolSet
 
-COUNT = "a whole number of at least 1, or None"
-SECONDS = "a number of seconds above 0, or None"
-FUNCTION = "a function that is not async, or None"
+COUNT = "a whole number of at least 1"
+SECONDS = "a number of seconds above 0"
+FUNCTION = "a function that is not async"
 
 
 async def later() -> float:

@@ -120,7 +120,7 @@ async def test_whatever_a_value_holds_arrives_as_one_argument_and_nothing_else_i
         ("shell_exec", {"command": ["ls"], "working_dir": "-S"}, "working_dir"),
         ("bats", {"path": "-x"}, "path"),
         ("kubectl_exec", {"pod": "-it", "command": ["ls"]}, "pod"),
-        ("gh_repo", {"command": "view", "repo": "--web"}, "repo"),
+        ("gh_repo", {"command": "view", "repo": "-w"}, "repo"),
         ("nix_shell_exec", {"command": ["ls"], "flake": "--impure"}, "flake"),
         ("trash_restore", {"target": "--decompose"}, "target"),
     ],

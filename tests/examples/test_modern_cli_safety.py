@@ -21,7 +21,7 @@ import pytest
 from examples.modern_cli import build
 from examples.modern_cli.offer import groups
 from tests.examples.programs import fake
-from toolfold import ToolResult, ToolSet
+from toolfold import ConfigError, ToolResult, ToolSet
 
 ANYTHING = {"container", "kubernetes", "system"}
 """The groups whose tools run what they are told to; no profile that has one is safe without a sandbox."""
@@ -113,6 +113,10 @@ def test_a_header_is_never_a_file_nor_a_part_of_the_body(item: str, folder: Path
         ("usql", {"url": "postgres://host", "command": "\\! id"}),
         ("gh_api", {"endpoint": "https://example.org/"}),
         ("gh_repo", {"command": "clone", "repo": "a/b", "args": ["--", "--upload-pack=id"]}),
+        ("gh_repo", {"command": "clone", "repo": "https://example.org/a/b.git"}),
+        ("gh_issue", {"command": "list", "repo": "example.org/a/b"}),
+        ("glab_issue", {"command": "list", "project": "example.org/a/b/c"}),
+        ("glab_issue", {"command": "list", "project": "https://example.org/a/b"}),
         ("gh_repo", {"command": "view", "repo": "a/b", "args": ["--json=name", "--jq=env"]}),
         ("kubectl_get", {"resource": "pods", "output": "go-template-file=/etc/passwd"}),
         ("miller", {"verb": "put", "input": "", "args": ['$a = system("id")']}),
@@ -280,6 +284,14 @@ async def test_a_long_file_keeps_nobody_else_waiting(folder: Path) -> None:
         tasks.start_soon(partial(call, "file_read", path="long", offset=1_000_000))
         tasks.start_soon(partial(call, "mcp_task_list"))
     assert ended == ["mcp_task_list", "file_read"]
+
+
+def test_a_folder_that_holds_the_home_folder_is_not_served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers would write the settings of programs, such as `.gitconfig`."""
+    for home in (folder, folder / "home"):
+        monkeypatch.setenv("HOME", str(home))
+        with pytest.raises(ConfigError, match="holds the home folder"):
+            build(folder=folder)
 
 
 # -- which programs run, and with what --------------------------------------------------------------------------------

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 import click
+from attrs import evolve, fields
 
 from toolfold import ConfigError, ToolfoldError
 from toolfold.extras import extras_named
 
+from ..logs import one_line
 from ..targets import GatewayOptions, Target, parse_target
+
+if TYPE_CHECKING:
+    from ..mcp import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+LOGGED = 2000
+"""How many characters of a message are logged."""
+
 _COMMAND = "toolfold.command"
+_LIMIT = re.compile(r"(?P<name>[a-z]+)=(?P<total>[0-9]{1,9}|none)(?:/(?P<each>[0-9]{1,9}|none))?")
 _TRACEBACK = "toolfold.traceback"
 
 
@@ -120,6 +130,28 @@ def paths(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tup
     return tuple(path.strip() for value in values for path in value.split(",") if path.strip())
 
 
+def limits(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> Limits | None:
+    """Return the limits that an option's values change, or `None` if there are none."""
+    if not values:
+        return None
+    from ..mcp.limits import DEFAULTS, Limits
+
+    names = [attribute.name for attribute in fields(Limits)]
+    changed: dict[str, Any] = {}
+    try:
+        for value in values:
+            said = _LIMIT.fullmatch(value)
+            if said is None or said["name"] not in names:
+                form = f"NAME=ALL or NAME=ALL/EACH, such as calls=500/50; NAME is one of {', '.join(names)}"
+                raise click.BadParameter(f"{value!r} is not {form}.", ctx, parameter)
+            counts = {"total": said["total"], "per_caller": said["each"]}
+            numbers = {key: None if count == "none" else int(count) for key, count in counts.items() if count}
+            changed[said["name"]] = evolve(changed.get(said["name"], getattr(DEFAULTS, said["name"])), **numbers)
+        return Limits(**changed)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
+
+
 def chosen(
     ctx: click.Context, targets: tuple[str, ...], *, app_dir: Path | None, **said: Any
 ) -> tuple[Target, GatewayOptions]:
@@ -179,12 +211,18 @@ def traceback_wanted() -> bool:
 
 
 class _Short(logging.Formatter):
-    """Leaves tracebacks out unless they were asked for."""
+    """Writes a message on one line of a bounded length, and leaves tracebacks out unless they were asked for.
+
+    What a caller wrote can then neither fill a log nor forge a line of it (SPEC SAF-3).
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return one_line(super().formatMessage(record), LOGGED)
 
     def formatException(self, ei: Any) -> str:
         if traceback_wanted():
             return super().formatException(ei)
-        return "  " + f"{ei[0].__name__}: {ei[1]}".splitlines()[0]
+        return "  " + one_line(f"{ei[0].__name__}: {ei[1]}".splitlines()[0], LOGGED)
 
 
 def _note_traceback(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import frozen
@@ -15,11 +15,14 @@ from toolfold.names import WIRE_SEPARATOR
 from ..targets import GatewayOptions, Opened, Target, open_target
 from ..tokens import ANSWER_TOKENS
 from .inspection import costs_over_mcp, print_profiles, view_at_start
-from .options import TargetCommand, chosen, examples, paths, run, target_options
+from .options import TargetCommand, chosen, examples, limits, paths, run, target_options
 from .output import about, counted
 from .signals import Ending, ended_by_signals, input_ended_by_signals, output_reserved
 
-OF_HTTP = ("host", "port", "path", "allow_host", "allow_origin")
+if TYPE_CHECKING:
+    from ..mcp import Limits
+
+OF_HTTP = ("host", "port", "path", "allow_host", "allow_origin", "forwarded_allow_ips")
 
 
 @frozen(kw_only=True)
@@ -32,6 +35,8 @@ class Serving:
     path: str
     allow_host: tuple[str, ...]
     allow_origin: tuple[str, ...]
+    forwarded_allow_ips: str | None
+    limits: Limits | None
     profile: str | None
     active: tuple[str, ...]
     separator: str
@@ -58,6 +63,20 @@ class Serving:
 @click.option("--path", default="/mcp", show_default=True, help="The path of the endpoint.")
 @click.option("--allow-host", multiple=True, metavar="NAME:PORT", help="A Host header to accept; PORT may be *.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="An Origin header to accept.")
+@click.option(
+    "--forwarded-allow-ips",
+    metavar="ADDRESSES",
+    help="The proxies whose X-Forwarded-For header is believed, by commas; * for any.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    callback=limits,
+    metavar="NAME=ALL[/EACH]",
+    help="How many connections, sessions, handles, calls or streams there may be at a time, and of one caller, such as "
+    "calls=500/50; none for no limit.",
+)
 @click.option("--profile", metavar="NAME", help="The profile that clients are served under.")
 @click.option("--active", metavar="GROUPS", multiple=True, callback=paths, help="Groups to begin with, by commas.")
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and end.")
@@ -126,6 +145,7 @@ async def _serve_http(target: Target, options: GatewayOptions, serving: Serving)
             path=serving.path,
             allowed_hosts=serving.allow_host,
             allowed_origins=serving.allow_origin,
+            forwarded_allow_ips=serving.forwarded_allow_ips,
             on_ready=lambda url: _say(f"{summary}; serving {url}"),
             **_for_server(opened, serving),
         )
@@ -150,6 +170,7 @@ def _for_server(opened: Opened, serving: Serving) -> dict[str, Any]:
         "answer_tokens": serving.answer_tokens,
         "instructions": opened.instructions,
         **({"version": opened.version} if opened.version else {}),
+        **({"limits": serving.limits} if serving.limits is not None else {}),
     }
 
 

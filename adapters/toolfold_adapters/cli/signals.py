@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout, suppress
 from types import FrameType
 from typing import NoReturn
@@ -14,6 +14,7 @@ from typing import NoReturn
 from attrs import define
 
 CHUNK = 65_536
+_HANGUP: int | None = getattr(signal, "SIGHUP", None)  # not every system has it
 
 
 @define
@@ -26,6 +27,14 @@ class Ending:
         """Raise `SystemExit` with the usual status for the signal, 128 and its number, if there was one."""
         if self.signal is not None:
             raise SystemExit(128 + self.signal)
+
+    def repeats(self, number: int) -> bool:
+        """Return whether a signal only says again that the program is to end.
+
+        A hangup comes twice when a terminal is closed, from its driver and from its shell, and beside SIGTERM from some
+        supervisors.
+        """
+        return number == _HANGUP and self.signal is not None
 
 
 Released = Callable[[], AbstractContextManager[None]]
@@ -60,26 +69,27 @@ def output_reserved() -> Generator[Released]:
 
 @contextmanager
 def ended_by_signals() -> Generator[Ending]:
-    """Have SIGTERM end the work within as Ctrl-C does: by cancelling it, so that nothing is left behind."""
+    """Have SIGTERM and SIGHUP end the work within as Ctrl-C does: by cancelling it, so that nothing is left behind."""
     ending = Ending()
 
     def end(number: int, _: FrameType | None) -> None:
+        if ending.repeats(number):
+            return
         ending.signal = number
-        signal.signal(number, signal.SIG_DFL)
+        if number != _HANGUP:
+            signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(signal.SIGINT)
 
-    previous = signal.signal(signal.SIGTERM, end)
     try:
-        yield ending
+        with _handled(_requests_to_end(), end):
+            yield ending
     except KeyboardInterrupt:
         ending.signal = ending.signal or signal.SIGINT
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 @contextmanager
 def input_ended_by_signals(ending: Ending) -> Generator[None]:
-    """Have SIGINT and SIGTERM end standard input for what runs within, as if the client had left.
+    """Have SIGINT, SIGTERM and SIGHUP end standard input for what runs within, as if the client had left.
 
     A thread that waits for input can't be cancelled; the end of the input wakes it, and a server then ends by itself,
     in good order. So standard input is replaced by a pipe that a thread of ours fills. A second signal ends the process
@@ -97,18 +107,34 @@ def input_ended_by_signals(ending: Ending) -> Generator[None]:
         os.close(nothing)
 
     def end(number: int, _: FrameType | None) -> None:
+        if ending.repeats(number):
+            return
         if ending.signal is not None:
             _end_at_once(number)
         ending.signal = number
         end_input()
 
-    previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    threading.Thread(target=_pump, args=(source, writing, end_input), daemon=True, name="toolfold input").start()
+    with _handled([signal.SIGINT, *_requests_to_end()], end):
+        threading.Thread(target=_pump, args=(source, writing, end_input), daemon=True, name="toolfold input").start()
+        yield
+
+
+def _requests_to_end() -> list[int]:
+    """Return SIGTERM and SIGHUP; the latter only if it is not ignored, as `nohup` has it."""
+    if _HANGUP is None or signal.getsignal(_HANGUP) == signal.SIG_IGN:
+        return [signal.SIGTERM]
+    return [signal.SIGTERM, _HANGUP]
+
+
+@contextmanager
+def _handled(numbers: Iterable[int], handler: Callable[[int, FrameType | None], None]) -> Generator[None]:
+    """Have `handler` called for signals, and what handled them before from then on."""
+    previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        for number, before in previous.items():
+            signal.signal(number, before)
 
 
 def _pump(source: int, sink: int, end_input: Callable[[], None]) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolfold import InvalidDefinition, ToolResult
-from toolfold.schema import plain_json, table
+from toolfold.plain import table
+from toolfold.schema import plain_json
 
 
 def read_arguments(arguments: Any) -> dict[str, Any] | None:

@@ -27,8 +27,8 @@ from toolfold import (
 from toolfold.listing import listed
 from toolfold.machine import paths_of, restore
 from toolfold.persist import dumped, read
+from toolfold.plain import table
 from toolfold.prompts import prompt_section, system_prompt
-from toolfold.schema import table
 from toolfold.visibility import anchors, never_listed
 
 from ..tokens import approximate_tokens, measure
@@ -132,21 +132,22 @@ class Conversation:
     ) -> Self:
         """Return a conversation with the groups loaded that its messages tell of (SPEC GRP-6).
 
-        The turns are replayed in the present catalog: what loaded or closed a group is done again in the order in which
-        `execute` did it, and what is refused by now is passed over. A call whose answer is marked as an error, or reads
-        as one of the library's own refusals, did nothing.
+        The turns are replayed in the present catalog, the calls of each in the order in which `execute` runs them. A
+        call did nothing if its answer is marked as an error or, in messages that have no such mark, reads as one of the
+        library's refusals; an answer that reads otherwise is taken for a success. What would be refused by now is
+        passed over.
 
-        Not in messages, and so not restored, are facts, groups that handlers or code opened and closed, and that a
-        group which should have opened with the success of a tool was refused. Where messages have no mark of errors
-        (OpenAI's), the error of such a tool is known only if its answer is the library's.
+        Messages do not tell everything. Facts are not restored, nor what handlers or code opened and closed. A group
+        that opens with the success of a tool is taken to have opened, though its hook may have failed; and OpenAI's
+        messages, which mark no errors, do not tell when such a tool failed in words of its own.
 
         Args:
             tools: The tools.
             messages: Of Anthropic's Messages API, of OpenAI's Chat Completions API, or items of its Responses API.
             profile: The profile of the conversation.
             active: The groups that the conversation started with.
-            failed: Says whether a call failed, for answers that are kept in another form: `failed(call)` is given a
-                `PastCall`, and returns `None` to go by what the answer says.
+            failed: Tells of a `PastCall` whether it failed, for answers that were not kept as they were given; `None`
+                from it leaves that to the answer.
             spelling: `separator` and `max_length`.
 
         Raises:

@@ -19,7 +19,6 @@ from toolfold import (
     ParentInactive,
     QuotaExceeded,
     ReentrantTransition,
-    SessionClosed,
     ToolNotFound,
 )
 from toolfold.control import refused
@@ -44,17 +43,21 @@ def has_failed(past: PastCall, call: Call, name: str, catalog: Catalog) -> bool:
     if past.marked is not None:
         return past.marked
     if past.found is not None:  # a search that loads a group tells of its tools
-        paths = [path for step in call.steps(catalog) for path in step.activate]
-        return not past.found and any(path in catalog.tool_counts for path in paths)
+        return not past.found and any(
+            _has_tools(path, catalog) for step in call.steps(catalog) for path in step.activate
+        )
     texts = [*_refusals_of(name), *(_refused_steps(call, catalog) if call.is_control(catalog) else ())]
     return any(_reads_as(past.text, text) for text in texts)
+
+
+def _has_tools(path: str, catalog: Catalog) -> bool:
+    return any(spec.group == path and not spec.hidden for spec in catalog.tools.values())
 
 
 def _refusals_of(name: str) -> Iterator[str]:
     """Give the texts that a call of any tool is refused with."""
     yield str(ToolNotFound(name))
     yield str(InvalidArguments(name, {_ANY: _ANY}))
-    yield str(SessionClosed(_ANY))
     for result in (unreadable(name), internal_error(name), misfit(name, _ANY)):
         yield result.text
 

@@ -38,11 +38,12 @@ from toolfold import (
     WireNames,
 )
 from toolfold.catalog import KINDS, Kind
+from toolfold.limits import quoted
 from toolfold.listing import listed, page_of
 from toolfold.names import ancestors
-from toolfold.resources import match
+from toolfold.resources import matching
 
-from .handles import end
+from .kept import end
 from .render import LISTS, Renderer
 from .selection import UNUSABLE, Selection, refusal, selected
 
@@ -121,7 +122,7 @@ class Disclosure:
         names = draft_names(start.catalog)
         path = next((path for path, draft in names.items() if draft == name), None)
         if path is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"Unknown group: {name}")
+            raise MCPError(code=INVALID_PARAMS, message=f"Unknown group: {quoted(name)}")
         view = self._tools.view_of(start.after(TransitionRequest(activate=(*ancestors(path), path))))
         inner = [_told(group, names) for group in start.catalog.groups if group.parent == path]
         contents: dict[str, Any] = {"groups": inner} if inner else {}
@@ -163,7 +164,7 @@ class Disclosure:
         shelves = start.catalog.shelves
         spec = shelves["resource"].by_name.get(uri)
         if spec is None:
-            found = match(shelves["resource_template"].by_name.values(), uri)
+            found = next(matching(start.catalog, uri), None)
             spec = found[0] if found else None
         async with self._session(ctx, start, spec) as session:
             return self._renderer.contents(await session.read(uri, ctx))

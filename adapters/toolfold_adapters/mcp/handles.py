@@ -11,15 +11,18 @@ import json
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Literal, cast
 
-import anyio
 from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
-from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Session, Snapshot, ToolfoldError
+from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Session, Snapshot
 from toolfold.machine import bits, restore
+
+from .callers import Caller
+from .kept import KeptSessions
 
 Stale = Literal["normalise", "refuse"]
 
@@ -169,87 +172,31 @@ def _frozen(value: object) -> object:
     return tuple(_frozen(item) for item in cast("list[object]", value)) if isinstance(value, list) else value
 
 
-class KeptSessions:
-    """Sessions kept between requests under a key, each for a bounded time after its last use.
-
-    Args:
-        lifetime: Seconds without use after which a session is ended.
-        limit: The greatest number of sessions; the least recently used one makes room.
-        clock: Tells the time in seconds.
-
-    `servers` counts the running servers that share it; the last one ends all sessions.
-    """
-
-    def __init__(self, lifetime: float, limit: int, clock: Callable[[], float]) -> None:
-        self.lifetime = lifetime
-        self.servers = 0
-        self._limit = limit
-        self._clock = clock
-        self._kept: OrderedDict[str, tuple[Session, float]] = OrderedDict()
-
-    def keep(self, key: str, session: Session) -> None:
-        """Keep a session from now on."""
-        self._kept[key] = (session, self._clock())
-
-    def find(self, key: str) -> Session | None:
-        """Return the session of a key, which counts as a use; `None` if there is none or its time is over."""
-        session, used = self._kept.get(key, (None, 0.0))
-        if session is None or not session.is_open or used <= self._clock() - self.lifetime:
-            return None
-        self._kept[key] = (session, self._clock())
-        self._kept.move_to_end(key)
-        return session
-
-    def surplus(self) -> list[Session]:
-        """Drop and return the sessions whose time is over or that are too many; the caller ends them."""
-        limit = self._clock() - self.lifetime
-        gone: list[Session] = []
-        while self._kept:
-            key, (session, used) = next(iter(self._kept.items()))
-            if used > limit and len(self._kept) <= self._limit:
-                break
-            del self._kept[key]
-            gone.append(session)
-        return gone
-
-    def everything(self) -> list[Session]:
-        """Drop and return all sessions."""
-        gone = [session for session, _ in self._kept.values()]
-        self._kept.clear()
-        return gone
-
-
-async def end_surplus(kept: KeptSessions) -> None:
-    """End the kept sessions whose time is over, for ever; what their hooks raise is the observers' to hear."""
-    while True:
-        await anyio.sleep(kept.lifetime / 10)
-        for session in kept.surplus():
-            await end(session)
-
-
-async def end(session: Session) -> None:
-    """End a session whose caller is gone."""
-    try:
-        await session.close()
-    except (ExceptionGroup, ToolfoldError):
-        return
-
-
 class StoredHandles:
     """Makes and reads handles that name kept sessions, for catalogs with hooks."""
 
     def __init__(self, kept: KeptSessions) -> None:
         self._kept = kept
 
-    def surplus(self) -> list[Session]:
-        """Drop and return the sessions that are no longer kept; the caller ends them."""
-        return self._kept.surplus()
+    @asynccontextmanager
+    async def place(self, caller: Caller, principal: str) -> AsyncGenerator[Callable[[Session], str]]:
+        """Take a place for a session, and yield what keeps one in it and returns its handle.
 
-    def put(self, session: Session, principal: str) -> str:
-        """Keep a session for a caller and return its handle."""
+        Raises:
+            Full: There is no room (SPEC SAF-4).
+        """
         handle = f"s.{secrets.token_urlsafe(24)}"
-        self._kept.keep(_owned(handle, principal), session)
-        return handle
+        async with self._kept.place(_owned(handle, principal), caller) as keep:
+
+            def put(session: Session) -> str:
+                keep(session)
+                return handle
+
+            yield put
+
+    def check(self, caller: Caller) -> None:
+        """Raise `Full` if there would be no place for a session of a caller."""
+        self._kept.check(caller)
 
     def get(self, handle: str, principal: str) -> Session:
         """Return the session of a handle.

@@ -19,6 +19,8 @@ from toolfold.catalog import Kind
 
 from ..sdk import connection_of
 from .answers import AnswerOptions, SessionAnswers
+from .callers import Caller, caller_of
+from .limits import Tally
 from .notify import Notifier
 from .render import Renderer, unknown
 from .selection import UNUSABLE, Selection, refusal, selected
@@ -32,10 +34,11 @@ _KEY = "toolfold"
 class Link:
     """A connection and its session, which is opened by the first request that needs it."""
 
-    def __init__(self, tools: ToolSet, selection: Selection, notifier: Notifier) -> None:
+    def __init__(self, tools: ToolSet, selection: Selection, notifier: Notifier, caller: Caller) -> None:
         self._tools = tools
         self._selection = selection
         self.notifier = notifier
+        self._caller = caller
         self._session: Session | None = None
         self._opening = anyio.Lock()
 
@@ -45,7 +48,7 @@ class Link:
             if self._session is None or not self._session.is_open:
                 profile = self._selection.profile
                 start = self._selection.paths(self._tools.catalog_under(profile))
-                session = await self._tools.open_session(profile, start).start()
+                session = await self._tools.open_session(profile, start, caller=self._caller).start()
                 session.on_list_changed(self.notifier.changed)
                 self._session = session
             return self._session
@@ -68,12 +71,20 @@ class SessionDelivery:
         built: What the server was built to begin with; an HTTP request that opens a session may select otherwise.
         through: The tool that calls other tools, for clients that never list again; `None` to do without (SPEC DEL-8).
         options: How tools are described in answers (SPEC CTL-4).
+        tally: Counts the sessions.
     """
 
     def __init__(
-        self, tools: ToolSet, wire: WireNames, built: Selection, through: CallThrough | None, options: AnswerOptions
+        self,
+        tools: ToolSet,
+        wire: WireNames,
+        built: Selection,
+        through: CallThrough | None,
+        options: AnswerOptions,
+        tally: Tally,
     ) -> None:
         self._tools = tools
+        self._tally = tally
         self._wire = wire
         self._built = built
         self._through = through
@@ -127,8 +138,11 @@ class SessionDelivery:
         connection = connection_of(ctx)
         link: Link | None = connection.state.get(_KEY)
         if link is None:
+            caller = caller_of(ctx)
+            self._tally.take(caller)
+            connection.exit_stack.callback(self._tally.give_back, caller)  # after the end of the link, below
             notifier = Notifier(server, connection, ctx.lifespan_context)
-            link = Link(self._tools, selected(self._tools, self._built, ctx.request), notifier)
+            link = Link(self._tools, selected(self._tools, self._built, ctx.request), notifier, caller)
             connection.state[_KEY] = link
             connection.exit_stack.push_async_callback(link.end)
         return link

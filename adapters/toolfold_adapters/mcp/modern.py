@@ -31,8 +31,9 @@ from toolfold.listing import listed, page_of
 from toolfold.visibility import is_hidden
 
 from .answers import AnswerOptions, Answers
-from .handles import SignedHandles, StoredHandles, end
-from .principals import principal_of
+from .callers import caller_of, principal_of
+from .handles import SignedHandles, StoredHandles
+from .kept import end
 from .render import Renderer, unknown
 from .selection import UNUSABLE, Selection, Starts, by_header, refusal, selected
 from .through import HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE, Asked, CallThrough, take_handle, with_handle
@@ -157,12 +158,13 @@ class HandleDelivery:
             )
             yield State(self._tools.request_session(snapshot, selection.profile), snapshot)
         else:
-            start, lender = await self._starts.open(selection)
+            caller = caller_of(ctx)
+            start, lender = await self._starts.open(selection, caller)
             if handle is not None:
                 session = self._stored.get(handle, principal_of(ctx))
                 yield State(session, session.snapshot, handle)
                 return
-            state = State(self._tools.request_session(start, selection.profile, lender), start)
+            state = State(self._tools.request_session(start, selection.profile, lender, caller), start)
             try:
                 yield state
             finally:
@@ -184,6 +186,9 @@ class HandleDelivery:
         name = self._wire.from_wire(asked.name)
         session = state.session
         view, spec = session.view(), session.catalog.tools.get(name)
+        control = spec is not None and spec.control is not None
+        if control and state.stored is None and session.catalog.has_hooks:
+            self._stored.check(session.caller)  # before hooks run in vain
         result = await session.call(
             name,
             asked.arguments,
@@ -192,7 +197,6 @@ class HandleDelivery:
             spell=self._wire.to_wire,
             view=view,
         )
-        control = spec is not None and spec.control is not None
         changed = session.active != state.before.active or session.snapshot.facts != state.before.facts
         if not changed and (not control or result.is_error):
             # Without a handle, what is listed is listed to everybody (SPEC DEL-7).
@@ -212,10 +216,9 @@ class HandleDelivery:
         if not snapshot.catalog.has_hooks:
             return self._signed.issue(snapshot, principal_of(ctx))
         if state.stored is None:
-            await self._tools.pool.admit(state.session)
-            state.stored = self._stored.put(state.session, principal_of(ctx))
-            for session in self._stored.surplus():
-                ctx.lifespan_context.start_soon(end, session)
+            async with self._stored.place(state.session.caller, principal_of(ctx)) as put:
+                await self._tools.pool.admit(state.session)
+                state.stored = put(state.session)
         return state.stored
 
 

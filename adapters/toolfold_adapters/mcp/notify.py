@@ -1,14 +1,14 @@
 """What a legacy connection is told of changes to its lists, and when: once for each change (SPEC DEL-1, NTF-1, NTF-2).
 
 A change made within a request is told on that request's own stream, before its answer: that reaches clients with and
-without a standing stream. Any other change goes out on the standing stream, or, while there is none, with the next
-request.
+without a standing stream. Any other change goes out on the standing stream. While there is none, what is owed is one
+notification for each kind of list, however often it changed: it goes with the next request.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -41,6 +41,9 @@ _NOTIFICATIONS: dict[str, Any] = {
     "notifications/resources/list_changed": types.ResourceListChangedNotification,
 }
 
+WAITING = 16
+"""How many notifications of one kind may wait to be sent to a client that hears them; the last one covers the rest."""
+
 
 class Notifier:
     """The notifications of one connection."""
@@ -57,10 +60,9 @@ class Notifier:
         methods = sorted({METHODS[kind] for kind in kinds})
         exchange = _exchange.get()
         if exchange is not None and exchange.carries(self):
-            exchange.pending.extend(methods)
-            return
-        self._owed.extend(methods)
-        self._send_soon()
+            _queue(exchange.pending, methods, WAITING)
+        else:
+            self._owe(methods)
 
     @asynccontextmanager
     async def within(self, ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[None]:
@@ -79,20 +81,25 @@ class Notifier:
             _exchange.reset(token)
             exchange.notifier = None
             if exchange.pending:
-                self._owed.extend(exchange.pending)
-                self._send_soon()
+                self._owe(exchange.pending)
 
-    def _send_soon(self) -> None:
-        if not self._sending and has_standing_stream(self._server, self._connection):
+    def _owe(self, methods: Iterable[str]) -> None:
+        """Send notifications on the standing stream; while there is none, one of each kind is kept for later."""
+        hears = self._hears()
+        _queue(self._owed, methods, WAITING if hears else 1)
+        if hears and not self._sending:
             self._sending = True
             self._tasks.start_soon(self._send_owed)
 
     async def _send_owed(self) -> None:
         try:
-            while self._owed:
+            while self._owed and self._hears():
                 await self._connection.notify(self._owed.popleft(), None)
         finally:
             self._sending = False
+
+    def _hears(self) -> bool:
+        return has_standing_stream(self._server, self._connection)
 
 
 class Exchange:
@@ -108,6 +115,13 @@ class Exchange:
 
 
 _exchange: ContextVar[Exchange | None] = ContextVar("toolfold_exchange", default=None)
+
+
+def _queue(queue: deque[str], methods: Iterable[str], most: int) -> None:
+    """Add notifications to those that wait; of each kind no more than `most` wait."""
+    for method in methods:
+        if queue.count(method) < most:
+            queue.append(method)
 
 
 @asynccontextmanager

@@ -6,15 +6,13 @@ that caller's streams only. Chosen with `delivery="principal"`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+import sys
+from collections import deque
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
-import anyio
-from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp.server.auth.provider import principal_components
+from anyio.abc import TaskGroup
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
@@ -23,16 +21,11 @@ from toolfold import Session, ToolSet, WireNames
 from toolfold.catalog import Kind
 
 from .answers import AnswerOptions, SessionAnswers
-from .handles import KeptSessions, end
-from .notify import EVENTS
+from .callers import caller_of, principal_of
+from .kept import KeptSessions, Turns
+from .notify import EVENTS, WAITING
 from .render import Renderer
 from .selection import Selection
-
-
-def principal_of(ctx: Any) -> str:
-    """Return what identifies the caller of a request, or `""` where callers are not authenticated."""
-    token = get_access_token()
-    return "" if token is None else json.dumps(principal_components(token))
 
 
 class Streams:
@@ -40,10 +33,15 @@ class Streams:
 
     Args:
         by_caller: Whether a caller hears only of its own changes, and of what is announced to everybody.
+
+    `running` has the task groups of those who run the server, in which announcements go out.
     """
 
     def __init__(self, *, by_caller: bool) -> None:
+        self.running: list[TaskGroup] = []
         self._by_caller = by_caller
+        self._due: dict[str | None, deque[frozenset[str]]] = {}
+        self._publishing = False
         self._buses: dict[str, tuple[InMemorySubscriptionBus, ListenHandler]] = {}
         self._listening: dict[str, int] = {}
         self._followed: WeakValueDictionary[str, Session] = WeakValueDictionary()
@@ -55,7 +53,7 @@ class Streams:
             raise unauthenticated()
         if caller not in self._buses:
             bus = InMemorySubscriptionBus()
-            self._buses[caller] = (bus, ListenHandler(bus))
+            self._buses[caller] = (bus, ListenHandler(bus, max_subscriptions=sys.maxsize))
         self._listening[caller] = self._listening.get(caller, 0) + 1
         try:
             return await self._buses[caller][1](ctx, params)
@@ -68,8 +66,31 @@ class Streams:
         """Take note that a caller's session says when lists changed, also when that is announced to everybody."""
         self._followed[caller] = session
 
-    async def publish(self, kinds: frozenset[str], caller: str | None = None) -> None:
-        """Tell a caller's streams that lists changed; or those of all callers whose session has not done so itself."""
+    def announce(self, kinds: frozenset[str], caller: str | None = None) -> None:
+        """Tell a caller's streams soon that lists changed; or those of all whose session does not do so itself.
+
+        What waits to be told is bounded: the last of it covers the rest.
+        """
+        if not self.running:
+            return
+        due = self._due.setdefault(caller, deque())
+        due.append(kinds if len(due) < WAITING else due.pop() | kinds)
+        if not self._publishing:
+            self._publishing = True
+            self.running[0].start_soon(self._publish_due)
+
+    async def _publish_due(self) -> None:
+        try:
+            while self._due:
+                caller = next(iter(self._due))
+                kinds = self._due[caller].popleft()
+                if not self._due[caller]:
+                    del self._due[caller]
+                await self._publish(kinds, caller)
+        finally:
+            self._publishing = False
+
+    async def _publish(self, kinds: frozenset[str], caller: str | None) -> None:
         events = sorted({EVENTS[kind] for kind in kinds}, key=lambda event: str(event.__name__))
         for one in [caller] if caller is not None else [one for one in self._buses if not self._is_followed(one)]:
             for event in events:
@@ -117,7 +138,7 @@ class PrincipalDelivery:
         self._streams = streams
         self._renderer = Renderer(wire, modern=True)
         self._answers = SessionAnswers(self._renderer, options, wire)
-        self._opening: dict[str, anyio.Lock] = {}
+        self._turns = Turns()
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of the caller's list."""
@@ -142,38 +163,18 @@ class PrincipalDelivery:
         caller = principal_of(ctx)
         if not caller:
             raise unauthenticated()
-        async with self._turn(caller):
+        async with self._turns.turn(caller):
             session = self._kept.find(caller)
             if session is None:
-                self._end_surplus(ctx)  # a session of this caller whose time is over is among them
-                profile = self._built.profile
-                start = self._built.paths(self._tools.catalog_under(profile))
-                session = await self._tools.open_session(profile, start).start()
-                session.on_list_changed(self._teller(ctx, caller))
-                self._streams.follow(caller, session)
-                self._kept.keep(caller, session)
-                self._end_surplus(ctx)
+                async with self._kept.place(caller, caller_of(ctx), shared=True) as keep:
+                    session = await self._open(ctx, caller)
+                    keep(session)
             return session
 
-    @asynccontextmanager
-    async def _turn(self, caller: str) -> AsyncGenerator[None]:
-        """Let the requests of one caller find or open its session one after the other."""
-        lock = self._opening.setdefault(caller, anyio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.statistics().locked and self._opening.get(caller) is lock:
-                del self._opening[caller]
-
-    def _end_surplus(self, ctx: Any) -> None:
-        for gone in self._kept.surplus():
-            ctx.lifespan_context.start_soon(end, gone)
-
-    def _teller(self, ctx: Any, caller: str) -> Callable[[frozenset[str]], None]:
-        tasks = ctx.lifespan_context
-
-        def tell(kinds: frozenset[str]) -> None:
-            tasks.start_soon(self._streams.publish, kinds, caller)
-
-        return tell
+    async def _open(self, ctx: Any, caller: str) -> Session:
+        profile = self._built.profile
+        start = self._built.paths(self._tools.catalog_under(profile))
+        session = await self._tools.open_session(profile, start, caller=caller_of(ctx)).start()
+        session.on_list_changed(partial(self._streams.announce, caller=caller))
+        self._streams.follow(caller, session)
+        return session

@@ -16,7 +16,9 @@ from pydantic import ValidationError
 
 from toolfold import InvalidArguments, InvalidCursor, Page, ProtocolError, Spec, ToolNotFound, ToolResult, WireNames
 from toolfold.catalog import Kind
+from toolfold.limits import MAX_URI, quoted
 
+from .limits import Full
 from .selection import UNUSABLE, refusal
 
 RESOURCE_NOT_FOUND = -32002
@@ -139,7 +141,7 @@ class Renderer:
 
 @contextmanager
 def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
-    """Turn errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-4, DEL-9).
+    """Turn errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-4, DEL-9, SAF-4).
 
     Args:
         asked: The name or URI in the request, as the client wrote it.
@@ -151,8 +153,11 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
         message = unknown(error, asked)
         if error.kind == "resource":
             code = types.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND
-            raise MCPError(code=code, message=message, data={"uri": asked}) from error
+            raise MCPError(code=code, message=message, data={"uri": quoted(asked, MAX_URI)}) from error
         raise MCPError(code=types.INVALID_PARAMS, message=message) from error
+    except Full as error:
+        told = {"retryAfter": error.retry_after}
+        raise MCPError(code=types.INTERNAL_ERROR, message=str(error), data=told) from error
     except UNUSABLE as error:
         raise MCPError(code=types.INVALID_PARAMS, message=refusal(error)) from error
     except (InvalidCursor, InvalidArguments) as error:
@@ -163,4 +168,4 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
 
 def unknown(error: ToolNotFound, asked: str) -> str:
     """Return what a caller is told of a name that is not known, as the caller wrote it (SPEC CALL-1)."""
-    return f"Unknown {error.kind}: {asked}" + (f" ({error.hint})" if error.hint else "")
+    return f"Unknown {error.kind}: {quoted(asked)}" + (f" ({error.hint})" if error.hint else "")

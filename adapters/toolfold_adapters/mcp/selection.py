@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-import anyio
 from attrs import field, frozen
 
 from toolfold import (
@@ -30,7 +29,9 @@ from toolfold import (
 from toolfold.machine import paths_of
 from toolfold.names import ancestors
 
-from .handles import KeptSessions, end
+from ..logs import listed, quoted
+from .callers import Caller
+from .kept import KeptSessions, Turns
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -84,12 +85,15 @@ class Starts:
     def __init__(self, tools: ToolSet, kept: KeptSessions) -> None:
         self._tools = tools
         self._kept = kept
-        self._opening = anyio.Lock()
+        self._turns = Turns()
 
-    async def open(self, selection: Selection) -> tuple[Snapshot, Session | None]:
+    async def open(self, selection: Selection, caller: Caller = None) -> tuple[Snapshot, Session | None]:
         """Return the snapshot that a selection begins in, and the session that has run the hooks of its groups, if any.
 
+        The session is for all who select the same; `caller`, who asks, has its place while it lasts.
+
         Raises:
+            Full: There is no room for it (SPEC SAF-4).
             HookFailed: One of them failed; nothing is left open.
             ToolfoldError: The groups can't be active together.
         """
@@ -97,13 +101,12 @@ class Starts:
         if not any(start.catalog.group(path).has_hooks for path in start.active):
             return start, None
         key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
-        async with self._opening:
+        async with self._turns.turn(key):
             session = self._kept.find(key)
             if session is None:
-                for gone in self._kept.surplus():  # the one whose time is over is among them: it closes before
-                    await end(gone)
-                session = self._tools.open_session(selection.profile, start.active)
-                self._kept.keep(key, await session.start())
+                async with self._kept.place(key, caller, shared=True) as keep:
+                    session = await self._tools.open_session(selection.profile, start.active).start()
+                    keep(session)
         return start, session
 
 
@@ -119,16 +122,18 @@ def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
     profile = built.profile
     for name in profile_names[-1:]:
         if built.profile is not None:
-            log.warning("a request asked for the profile %r, but this server is bound to %r", name, built.profile.name)
+            log.warning(
+                "a request asked for the profile %s, but this server is bound to %r", quoted(name), built.profile.name
+            )
         elif name in tools.catalog.profiles:
             profile = tools.catalog.profiles[name]
         else:
-            log.warning("a request asked for the profile %r, which does not exist", name)
+            log.warning("a request asked for the profile %s, which does not exist", quoted(name))
     if not groups and profile is built.profile:
         return built
     known = tools.catalog_under(profile).index
-    for unknown in (name for name in groups if name not in known):
-        log.warning("a request selected the group %r, which does not exist", unknown)
+    if unknown := [name for name in groups if name not in known]:
+        log.warning("a request selected groups that do not exist: %s", listed(unknown))
     return Selection(profile, tuple(name for name in groups if name in known) if groups else built.groups)
 
 

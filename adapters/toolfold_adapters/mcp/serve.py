@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import anyio
 import uvicorn
-from mcp.server import Server
 from mcp.server.stdio import stdio_server
-from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp
 
 from toolfold import ConfigError, ToolSet
 
+from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, Connections, within_descriptors
+from .http import MAX_REQUEST_BYTES, http_app
+from .limits import DEFAULTS, Limits, Tally
 from .server import build_server
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-MAX_REQUEST_BYTES = 4 * 1024 * 1024
 SHUTDOWN_SECONDS = 3
 
 Ready = Callable[[str], None]
+Transport = Literal["stdio", "http"]
 
 
 async def serve(
     tools: ToolSet,
     *,
-    transport: Literal["stdio", "http"] = "stdio",
+    transport: Transport = "stdio",
     host: str = "127.0.0.1",
     port: int = 8000,
     path: str = "/mcp",
     allowed_hosts: Iterable[str] = (),
     allowed_origins: Iterable[str] = (),
     max_request_bytes: int = MAX_REQUEST_BYTES,
+    header_timeout: float = HEADER_TIMEOUT,
+    body_timeout: float = BODY_TIMEOUT,
+    forwarded_allow_ips: str | None = None,
+    limits: Limits = DEFAULTS,
     on_ready: Ready | None = None,
     **options: Any,
 ) -> None:
@@ -44,70 +50,67 @@ async def serve(
         host: The address to bind; loopback unless given.
         port: The port to bind; 0 for any that is free.
         path: The path of the endpoint.
-        allowed_hosts: `Host` headers to accept, as `name:port` or `name:*`; needed if `host` is not loopback.
+        allowed_hosts: `Host` headers to accept, as `name`, `name:port` or `name:*`; needed if `host` is not loopback.
         allowed_origins: `Origin` headers to accept, likewise with a scheme.
-        max_request_bytes: The size of a request above which it is refused with status 413.
+        max_request_bytes: The size of a body above which a request is refused with status 413.
+        header_timeout: Seconds in which a connection must have sent the head of a request (SPEC SAF-5).
+        body_timeout: Seconds in which the body must follow; later than that it is refused with status 408.
+        forwarded_allow_ips: The addresses of the proxies whose `X-Forwarded-For` header is believed, separated by
+            commas, or `"*"`; `None` for none. Without it, all callers behind a proxy have one address.
+        limits: How much there may be at a time, in all and for each caller (SPEC SAF-4).
         on_ready: Is called with the URL once the server takes requests; over stdio with `"stdio"`.
         options: Those of `build_server`.
 
     Raises:
         ConfigError: A setting is wrong, or the address can't be bound.
     """
-    server = build_server(tools, **options)
+    if transport not in get_args(Transport):
+        raise ConfigError(f'There is no transport {transport!r}; use "stdio" or "http".')
+    server = build_server(tools, limits=limits, **options)
     if transport == "stdio":
         if on_ready is not None:
             on_ready("stdio")
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
         return
-    if transport != "http":
-        raise ConfigError(f'There is no transport {transport!r}; use "stdio" or "http".')
-    if not path.startswith("/"):
-        raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")
-    security = security_settings(host, allowed_hosts, allowed_origins)
-    await _serve_http(server, host, port, path, security, max_request_bytes, on_ready)
-
-
-def security_settings(
-    host: str, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = ()
-) -> TransportSecuritySettings:
-    """Return which `Host` and `Origin` headers are accepted: those of loopback, and those given (SPEC DEL-10).
-
-    Raises:
-        ConfigError: `host` is not loopback, and no host names are given.
-    """
-    hosts, origins = list(allowed_hosts), list(allowed_origins)
-    if host in LOOPBACK:
-        names = ["127.0.0.1", "localhost", "[::1]"]
-        hosts += [form for name in names for form in (name, f"{name}:*")]
-        origins += [f"http://{form}" for name in names for form in (name, f"{name}:*")]
-    elif not hosts:
-        raise ConfigError(
-            f"{host} can be reached from elsewhere: say under which names with allowed_hosts "
-            '(--allow-host), such as "tools.example.org:*", or bind to 127.0.0.1.'
-        )
-    return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+    app = http_app(
+        server,
+        host=host,
+        path=path,
+        allowed_hosts=allowed_hosts,
+        allowed_origins=allowed_origins,
+        max_request_bytes=max_request_bytes,
+    )
+    connections = Connections(
+        header_timeout=header_timeout,
+        body_timeout=body_timeout,
+        tally=Tally("connections", within_descriptors(limits.connections)),
+        by_address=forwarded_allow_ips is None,
+    )
+    await _serve_http(app, host, port, path, connections.protocol(), forwarded_allow_ips, on_ready)
 
 
 async def _serve_http(
-    server: Server[Any],
+    app: ASGIApp,
     host: str,
     port: int,
     path: str,
-    security: TransportSecuritySettings,
-    max_request_bytes: int,
+    protocol: type[asyncio.Protocol],
+    forwarded_allow_ips: str | None,
     on_ready: Ready | None,
 ) -> None:
-    app = server.streamable_http_app(
-        streamable_http_path=path,
-        host=host,
-        transport_security=security,
-        max_request_body_size=max_request_bytes,
-    )
     listener = _listen(host, port)
     address = f"[{host}]" if ":" in host else host
     url = f"http://{address}:{listener.getsockname()[1]}{path}"
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=SHUTDOWN_SECONDS, ws="none")
+    config = uvicorn.Config(
+        app,
+        http=protocol,
+        ws="none",
+        log_level="warning",
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        proxy_headers=forwarded_allow_ips is not None,
+        forwarded_allow_ips=forwarded_allow_ips,
+    )
     await _run(_AnnouncingServer(config, url, on_ready), listener)
 
 

@@ -14,23 +14,29 @@ from anyio.abc import TaskGroup
 from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.models import InitializationOptions
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.applications import Starlette
 
 from toolfold import ConfigError, Profile, ToolNotFound, ToolSet, WireNames, __version__
 from toolfold.catalog import Kind
 from toolfold.names import WIRE_LENGTH, WIRE_SEPARATOR
 from toolfold.observe import Event, ListsAnnounced
 
+from ..sdk import guard_http
 from ..tokens import ANSWER_TOKENS
 from .answers import AnswerForm, AnswerOptions
+from .callers import caller_of, principal_of
 from .disclose import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams, declares, require
-from .handles import KeptSessions, SignedHandles, Stale, StoredHandles, end, end_surplus, keys_of
+from .handles import SignedHandles, Stale, StoredHandles, keys_of
 from .instructions import instructions as told
+from .kept import KeptSessions, end_surplus
 from .legacy import SessionDelivery
+from .limits import DEFAULTS, Full, Limits, Tallies, Tally
 from .modern import HandleDelivery
 from .notify import background
-from .principals import PrincipalDelivery, Streams, principal_of, unauthenticated
+from .principals import PrincipalDelivery, Streams, unauthenticated
 from .render import wire_errors
 from .selection import Selection, Starts
+from .sessions import BoundedSessions
 from .through import CallThrough, reserve
 
 Delivery = Literal["auto", "principal"]
@@ -41,6 +47,15 @@ class ToolSetServer(Server[TaskGroup]):
     """A low-level MCP server that delivers a tool set; made by `build_server`."""
 
     legacy_instructions: str = ""
+    limits: Limits = DEFAULTS
+
+    def streamable_http_app(self, **options: Any) -> Starlette:
+        """Return the HTTP application of the SDK, which counts sessions by caller here (SPEC SES-4)."""
+        app = super().streamable_http_app(**{"max_sessions": None, **options})
+        if not self.session_manager.stateless:
+            tally = Tally("sessions", self.limits.sessions)
+            guard_http(self, lambda endpoint: BoundedSessions(endpoint, self, tally))
+        return app
 
     def create_initialization_options(
         self,
@@ -71,7 +86,7 @@ def build_server(
     handle_key: str | bytes | Sequence[str | bytes] | None = None,
     handle_lifetime: float = 3600,
     stale_handles: Stale = "normalise",
-    max_handles: int = 10_000,
+    limits: Limits = DEFAULTS,
     answers: AnswerForm = "auto",
     answer_tokens: int = ANSWER_TOKENS,
 ) -> Server[TaskGroup]:
@@ -99,7 +114,7 @@ def build_server(
             `TOOLFOLD_HANDLE_KEY` otherwise, or random, and then of this process alone (SPEC DEL-3).
         handle_lifetime: Seconds for which a handle is accepted; where groups have hooks, after its last use.
         stale_handles: `"normalise"` or `"refuse"` a handle that was made before the groups changed.
-        max_handles: The greatest number of sessions kept for handles or callers.
+        limits: How much there may be at a time, in all and for each caller (SPEC SAF-4).
         answers: How an answer to opening a group describes the tools that can be called now (SPEC CTL-4):
             `"definitions"` with name, description and input schema, for clients that never list again; `"names"` by
             name alone; `"auto"` with definitions, except in a session whose client has listed again after an earlier
@@ -117,11 +132,17 @@ def build_server(
     wire = WireNames(separator, max_name_length)
     built = Selection(tools.profile(profile), active)
     built.start(tools)
-    kept = KeptSessions(handle_lifetime, max_handles, time.monotonic)
+    tallies = Tallies(limits)
+    kept = KeptSessions(handle_lifetime, tallies.handles, time.monotonic)
     starts = Starts(tools, kept)
     streams = Streams(by_caller=delivery == "principal")
     legacy = SessionDelivery(
-        tools, wire, built, CallThrough(call_tool, with_handle=False) if legacy_call_tool else None, options
+        tools,
+        wire,
+        built,
+        CallThrough(call_tool, with_handle=False) if legacy_call_tool else None,
+        options,
+        tallies.sessions,
     )
     modern: HandleDelivery | PrincipalDelivery
     if delivery == "principal":
@@ -147,7 +168,7 @@ def build_server(
         return disclosure if declares(ctx) else modern
 
     async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
-        with wire_errors(kind, modern=is_modern(ctx)):
+        with wire_errors(kind, modern=is_modern(ctx)), tallies.calls.held(caller_of(ctx)):
             return await delivery_of(ctx).list(server, ctx, kind, params.cursor if params else None)
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
@@ -164,15 +185,23 @@ def build_server(
 
     async def call(ctx: Context, params: types.CallToolRequestParams) -> Any:
         with wire_errors(params.name, modern=is_modern(ctx)):
-            return await delivery_of(ctx).call(server, ctx, params.name, params.arguments)
+            try:
+                with tallies.calls.held(caller_of(ctx)):
+                    return await delivery_of(ctx).call(server, ctx, params.name, params.arguments)
+            except Full as full:
+                return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
 
     async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> Any:
-        with wire_errors(params.name, modern=is_modern(ctx)):
+        with wire_errors(params.name, modern=is_modern(ctx)), tallies.calls.held(caller_of(ctx)):
             return await delivery_of(ctx).prompt(server, ctx, params.name, params.arguments)
 
     async def read_resource(ctx: Context, params: types.ReadResourceRequestParams) -> Any:
-        with wire_errors(str(params.uri), modern=is_modern(ctx)):
+        with wire_errors(str(params.uri), modern=is_modern(ctx)), tallies.calls.held(caller_of(ctx)):
             return await delivery_of(ctx).read(server, ctx, str(params.uri))
+
+    async def listen(ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+        with wire_errors("subscriptions", modern=True), tallies.streams.held(caller_of(ctx)):
+            return await streams.listen(ctx, params)
 
     async def groups_list(ctx: Context, params: GroupsListParams) -> Any:
         require(ctx, "groups/list")
@@ -207,8 +236,9 @@ def build_server(
         on_list_resources=list_resources,
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
-        on_subscriptions_listen=streams.listen,
+        on_subscriptions_listen=listen,
     )
+    server.limits = limits
     server.legacy_instructions = told(instructions, known, wire, call_tool if legacy_call_tool else None, modern=False)
     server.extensions[EXTENSION] = dict(SETTINGS)
     server.add_request_handler("groups/list", GroupsListParams, groups_list)
@@ -222,22 +252,21 @@ async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> Asy
     async with background() as tasks:
 
         def announce(event: Event) -> None:
-            if isinstance(event, ListsAnnounced):
-                tasks.start_soon(streams.publish, event.kinds)
+            if isinstance(event, ListsAnnounced) and streams.running[0] is tasks:  # in memory, each client runs one
+                streams.announce(event.kinds)
 
         stop = tools.observe(announce)
         if tools.pool.idle_timeout is not None:
             tasks.start_soon(_end_idle_sessions, tools, tools.pool.idle_timeout)
         tasks.start_soon(end_surplus, kept)
-        kept.servers += 1
+        streams.running.append(tasks)
         try:
             yield tasks
         finally:
             stop()
-            kept.servers -= 1
-            with anyio.CancelScope(shield=True):
-                for session in kept.everything() if not kept.servers else ():
-                    await end(session)
+            streams.running.remove(tasks)
+            if not streams.running:
+                await kept.end_all()
 
 
 async def _end_idle_sessions(tools: ToolSet, timeout: float) -> None:

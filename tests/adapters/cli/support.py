@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -107,10 +108,14 @@ def run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[s
 
 
 @contextmanager
-def started(*arguments: str, cwd: Path) -> Generator[subprocess.Popen[str]]:
-    """The program as a process with pipes, apart from the signals of this one; it is killed if it takes too long."""
+def started(*arguments: str, cwd: Path, ignoring: signal.Signals | None = None) -> Generator[subprocess.Popen[str]]:
+    """The program as a process with pipes, apart from the signals of this one; it is killed if it takes too long.
+
+    It begins with a signal ignored, as `nohup` does it, if `ignoring` names one.
+    """
+    nohup = ["/bin/sh", "-c", f'trap "" {ignoring.name[3:]}; exec "$@"', "sh"] if ignoring is not None else []
     process = subprocess.Popen(
-        [*PROGRAM, *arguments],
+        [*nohup, *PROGRAM, *arguments],
         cwd=cwd,
         env=environment(),
         stdin=subprocess.PIPE,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 
@@ -33,6 +36,21 @@ open("pid", "w").write(str(os.getpid()))
 print("hanging", file=sys.stderr, flush=True)
 sys.stdin.read()
 """
+HOOKED = """
+import anyio
+from toolfold import ToolSet
+
+async def wait():
+    print("tearing down", flush=True)
+    async with await anyio.open_file("proceed") as proceed:
+        await proceed.readline()
+    print("torn down", flush=True)
+
+tools = ToolSet("hooked")
+tools.register_group("g", on_deactivate=lambda: print("torn down"))
+tools.register_group("slow", on_deactivate=wait)
+"""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
@@ -65,6 +83,22 @@ def hang_up(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Close standard input, as a client does that leaves, and return status, output and errors."""
     out, err = process.communicate(timeout=SECONDS)
     return process.returncode, out, err
+
+
+@pytest.fixture
+def hooked(shop: Path) -> Path:
+    """A folder with a tool set whose groups say when they are torn down; `slow` waits for the pipe `proceed` then."""
+    (shop / "hooked.py").write_text(HOOKED)
+    os.mkfifo(shop / "proceed")
+    return shop
+
+
+@pytest.fixture
+def proceed(hooked: Path) -> Iterator[int]:
+    """The pipe that the hooks of `slow` wait for; it can be written to before anybody reads it."""
+    descriptor = os.open(hooked / "proceed", os.O_RDWR)
+    yield descriptor
+    os.close(descriptor)
 
 
 @pytest.mark.spec("CTL-4")
@@ -148,7 +182,7 @@ def test_a_separator_is_put_into_names(shop: Path) -> None:
         assert hang_up(process)[0] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", ENDING)
 def test_a_signal_ends_it_quietly_although_the_client_holds_on(shop: Path, number: int) -> None:
     with started("serve", "shop:tools", cwd=shop) as process:
         greet(process)
@@ -159,18 +193,39 @@ def test_a_signal_ends_it_quietly_although_the_client_holds_on(shop: Path, numbe
         assert err.splitlines()[1:] == []
 
 
-@pytest.mark.spec("HOOK-9", "SES-3")
-def test_a_signal_ends_the_sessions_with_their_hooks(shop: Path) -> None:
-    (shop / "hooked.py").write_text(
-        "from toolfold import ToolSet\ntools = ToolSet('hooked')\n"
-        "tools.register_group('g', on_deactivate=lambda: print('torn down'))\n"
-    )
-    with started("serve", "hooked:tools", "--active", "g", cwd=shop) as process:
+@pytest.mark.spec("HOOK-9", "SES-3", "SAF-5")
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_ends_the_sessions_with_their_hooks(hooked: Path, number: int) -> None:
+    with started("serve", "hooked:tools", "--active", "g", cwd=hooked) as process:
         greet(process)
         assert "result" in ask(process, {"method": "tools/list"})
-        status, out, err = end(process, signal.SIGINT)
-        assert (status, out) == (130, "")
+        status, out, err = end(process, number)
+        assert (status, out) == (128 + number, "")
         assert err.endswith("torn down\n")
+
+
+@pytest.mark.spec("HOOK-9", "SAF-5")
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP])
+def test_a_hangup_beside_another_signal_does_not_cut_the_end_short(hooked: Path, proceed: int, first: int) -> None:
+    with started("serve", "hooked:tools", "--active", "slow", cwd=hooked) as process:
+        greet(process)
+        assert "result" in ask(process, {"method": "tools/list"})
+        process.send_signal(first)
+        while "tearing down" not in pipe(process.stderr).readline():
+            pass
+        process.send_signal(signal.SIGHUP)
+        os.write(proceed, b"\n")
+        assert process.wait(SECONDS) == 128 + first
+        assert pipe(process.stderr).read().endswith("torn down\n")
+
+
+@pytest.mark.spec("SAF-5")
+def test_a_hangup_is_ignored_where_it_was_ignored_from_the_start(shop: Path) -> None:
+    with started("serve", "shop:tools", cwd=shop, ignoring=signal.SIGHUP) as process:
+        greet(process)
+        process.send_signal(signal.SIGHUP)
+        assert "result" in ask(process, {"method": "tools/list"})
+        assert hang_up(process)[0] == 0
 
 
 @pytest.mark.spec("GWY-1")
@@ -194,7 +249,7 @@ def test_a_signal_while_a_server_starts_leaves_no_child(shop: Path) -> None:
 
 
 @pytest.mark.spec("DEL-10")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", ENDING)
 async def test_http_prints_its_real_address_and_ends_quietly(shop: Path, number: int) -> None:
     with started("serve", "shop:tools", "--http", "--port", "0", cwd=shop) as process:
         line = pipe(process.stderr).readline()
@@ -205,6 +260,20 @@ async def test_http_prints_its_real_address_and_ends_quietly(shop: Path, number:
                 assert "hours" in {tool.name for tool in (await client.list_tools()).tools}
         status, out, err = end(process, number)
         assert (status, out, err) == (128 + number, "", "")
+
+
+@pytest.mark.spec("SAF-4")
+async def test_limits_are_options(shop: Path) -> None:
+    said = ("--limit", "sessions=none/2", "--limit", "sessions=1", "--limit", "calls=9/3", "--forwarded-allow-ips", "*")
+    with started("serve", "shop:tools", "--http", "--port", "0", *said, cwd=shop) as process:
+        url = pipe(process.stderr).readline().split()[-1]
+        with anyio.fail_after(SECONDS):
+            async with httpx2.AsyncClient() as http, Client(url, mode="legacy") as client:
+                assert "hours" in {tool.name for tool in (await client.list_tools()).tools}
+                headers = {"accept": "application/json, text/event-stream", "x-forwarded-for": "192.0.2.1"}
+                refused = await http.post(url, json=INITIALIZE, headers=headers)
+                assert refused.status_code == 503
+                assert "The limit of 1 sessions in all is reached" in refused.text
 
 
 def test_an_address_that_others_can_reach_needs_names(shop: Path) -> None:

@@ -136,7 +136,7 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
         ("[upstream]\nurl = 'http://x'\nstart_timeout = 0", "[upstream], start_timeout: must be more than 0."),
         ("[upstream]\nurl = 'http://x'\nmode = 'new'", "[upstream], mode: must be 'legacy' or 'auto'."),
         ("[options]\nmax_active = 'x'", "[options], max_active: must be a whole number."),
-        ("[options]\nmax_active = 0", "[options]: max_active must be at least 1, not 0."),
+        ("[options]\nmax_active = 0", "[options]: max_active must be a whole number of at least 1, not 0."),
         ("[options]\ncontrol = 'x'", "[options]: There is no control style 'x'"),
         ("[groups.a]\nparent = 'b'", "[groups.a]: There is no group 'b'."),
         (

@@ -84,13 +84,20 @@ async def test_a_load_whose_hook_failed_is_not_repeated(write: Write) -> None:
 @in_each_shape
 async def test_a_call_that_failed_opens_nothing_although_a_group_opens_with_its_success(write: Write) -> None:
     tools = ToolSet("x")
-    tools.register("look", fail, input_schema={"type": "object", "required": ["at"]})
-    tools.register("group_a", lambda: "", input_schema={"type": "object", "required": ["at"]})
-    tools.register_group("a", opens_on="group_a")
-    tools.register_group("b", opens_on="look")
-    await relived(tools, write, [("look", {"at": 1})], [("group_a", {}), ("group_a", "{")])
-    _, again = await relived(tools, write, [("group_a", {"at": 1})])
-    assert again.loaded == ("a",)
+    tools.register_group("closed")
+    tools.register("fails", fail, input_schema=NOTHING)
+    tools.register("exact", lambda: "", input_schema={"type": "object", "required": ["at"]})
+    tools.register(
+        "misfit", lambda: {"by": 1}, input_schema=NOTHING, output_schema={"type": "object", "required": ["at"]}
+    )
+    tools.register("hidden", lambda: "", input_schema=NOTHING, group="closed")
+    for name in ("fails", "exact", "misfit", "closed.hidden"):
+        tools.register_group(name.replace(".", "_") + "_opens", opens_on=name)
+    failing = [("exact", {}), ("exact", "{"), ("fails", {}), ("misfit", {}), ("closed__hidden", {})]
+    _, again = await relived(tools, write, *([call] for call in failing))
+    assert again.loaded == ()
+    _, again = await relived(tools, write, [("exact", {"at": 1})])
+    assert again.loaded == ("exact_opens",)
 
 
 @pytest.mark.spec("GRP-6")
@@ -115,14 +122,28 @@ async def test_a_group_that_was_closed_and_opened_in_one_turn_is_open(write: Wri
     assert again.loaded == ()
 
 
+@pytest.mark.spec("GRP-6", "AGT-2", "SES-6")
+@in_each_shape
+async def test_a_call_that_waited_for_its_group_is_replayed_after_the_load(write: Write) -> None:
+    tools = flaky(control="load_tool_group")
+    tools.register_group("before", opens_on="a.tool")
+    _, again = await relived(tools, write, [("a__tool", {}), *load("b", "a")])
+    assert again.loaded == ("b", "a", "before")
+
+
 @pytest.mark.spec("GRP-6")
 @in_each_shape
 async def test_a_load_that_failed_is_not_repeated_in_a_catalog_where_it_would_succeed(write: Write) -> None:
-    empty = ToolSet("phone", control="load_tool_group")
-    empty.register_group("pdf", title="Papers")
-    async with Conversation(empty) as conversation:
-        messages = write(await lived(conversation, load("gmail", "pdf")))
-    assert Conversation.from_history(phone(), messages).loaded == ()
+    for control in ("load_tool_group", Loader(name="load_tool_group", argument="group_name")):
+        poorer = ToolSet("phone", control=control)
+        poorer.register_group("pdf", title="Papers", on_activate=fail)
+        async with Conversation(poorer) as conversation:
+            messages = write(await lived(conversation, load("gmail", "pdf")))
+        assert Conversation.from_history(phone(control=control), messages).loaded == ()
+    async with Conversation(phone(max_active=1)) as conversation:
+        messages = write(await lived(conversation, load("gmail.labels", "pdf", "gmail")))
+    assert Conversation.from_history(phone(), messages).loaded == ("pdf",)
+    assert Conversation.from_history(phone(), messages, active="gmail").loaded == ("gmail", "pdf")
 
 
 @pytest.mark.spec("GRP-6")
@@ -220,20 +241,24 @@ async def test_loads_by_a_tool_search_are_repeated_if_they_found_tools() -> None
     tools.register("in_it", lambda: "", group="broken", input_schema=NOTHING)
     async with Conversation(tools) as conversation:
         items: list[Any] = []
-        for number, (name, arguments) in enumerate(load("gmail", "broken", "gmail.labels")):
+        for number, (name, arguments) in enumerate(load("gmail", "broken", "gmail.labels", "hollow")):
             (result,) = await conversation.execute([(name, arguments)])
             found = conversation.late(result, "openai_responses")
             about = {"call_id": f"c{number}", "execution": "client"}
             items.append({"type": "tool_search_call", "arguments": arguments, **about})
             items.append({"type": "tool_search_output", "tools": found, **about})
         again = Conversation.from_history(tools, items)
-        assert again.loaded == conversation.loaded == ("gmail", "gmail.labels")
+        assert again.loaded == conversation.loaded == ("gmail", "gmail.labels", "hollow")
 
 
 @pytest.mark.spec("GRP-6", "AGT-1")
 async def test_a_list_that_a_provider_has_cached_stays_the_beginning_of_the_list_after_a_restart() -> None:
-    conversation, again = await relived(flaky(control_visibility="relevant"), openai, [OPEN], [CLOSE])
+    tools = flaky(control_visibility="relevant")
+    conversation, again = await relived(tools, openai, [OPEN], [CLOSE])
     assert names(again)[-1] == "a__activate" == names(conversation)[-1]
+    async with Conversation(tools, active="a") as conversation:
+        messages = openai(await lived(conversation, [CLOSE]))
+        assert names(Conversation.from_history(tools, messages, active="a")) == names(conversation)
 
 
 @pytest.mark.spec("GRP-6", "SAF-1")

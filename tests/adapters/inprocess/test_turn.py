@@ -52,6 +52,17 @@ OPENED = "Group {} is open. You can now call:"
 CLOSED = "Group {} is closed."
 
 
+@pytest.mark.spec("AGT-1", "AGT-2")
+async def test_what_stands_before_and_after_a_load_runs_side_by_side() -> None:
+    tools, arrived = rooms(), anyio.Event()
+    tools.register("wait", arrived.wait, input_schema=NOTHING)
+    tools.register("arrive", arrived.set, group="a", input_schema=NOTHING)
+    async with Conversation(tools) as conversation:
+        with anyio.fail_after(5):
+            results = await conversation.execute([("wait", {}), CALLS["open a"], ("a__arrive", {})])
+    assert [result.is_error for result in results] == [False] * 3
+
+
 @pytest.mark.spec("AGT-2")
 @pytest.mark.parametrize(
     ("begun_with", "calls", "texts", "open_after"),
@@ -156,8 +167,8 @@ async def test_hooks_of_groups_run_in_the_task_that_carries_out_the_turn() -> No
         on_deactivate=lambda: tasks.append(asyncio.current_task()),
     )
     async with Conversation(tools) as conversation:
-        await conversation.execute([CALLS["open a"], CALLS["close a"], CALLS["open a"]])
-    assert tasks == [asyncio.current_task()] * 4
+        await conversation.execute([CALLS["open a"], CALLS["close a"]])
+        assert tasks == [asyncio.current_task()] * 2
 
 
 # -- a result for each call -------------------------------------------------------------------------------------------
@@ -263,8 +274,8 @@ async def test_whatever_a_handler_raises_the_calls_beside_it_run_to_their_ends(h
 
 @pytest.mark.spec("AGT-1", "SAF-2")
 @pytest.mark.parametrize("by", ["scope", "task"])
-@pytest.mark.parametrize("calls", [1, 2])
-async def test_a_turn_that_is_cancelled_ends_with_all_its_calls(by: str, calls: int) -> None:
+@pytest.mark.parametrize("calls", [["wait"], ["wait", "wait"], ["wait", "next"]])
+async def test_a_turn_that_is_cancelled_ends_with_all_its_calls(by: str, calls: list[str]) -> None:
     tools = ToolSet("x")
     waiting, ended, finished = anyio.Event(), list[str](), list[str]()
 
@@ -276,10 +287,13 @@ async def test_a_turn_that_is_cancelled_ends_with_all_its_calls(by: str, calls: 
             ended.append("wait")
 
     tools.register("wait", wait, input_schema=NOTHING)
+    tools.register("next", lambda: finished.append("next"), input_schema=NOTHING)
+    for name in ("wait", "next"):  # so that they run one after the other
+        tools.register_group(f"after_{name}", opens_on=name)
     async with Conversation(tools) as conversation:
 
         async def turn() -> None:
-            await conversation.execute([("wait", {})] * calls)
+            await conversation.execute([(name, {}) for name in calls])
             finished.append("turn")
 
         if by == "scope":
@@ -293,4 +307,4 @@ async def test_a_turn_that_is_cancelled_ends_with_all_its_calls(by: str, calls: 
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-        assert (ended, finished) == (["wait"] * calls, [])
+        assert (ended, finished) == (["wait"] * calls.count("wait"), [])

@@ -1,18 +1,30 @@
-"""The guards of HTTP: loopback, Host, Origin, the size of a request; and the command that serves (SPEC DEL-10)."""
+"""The guards of HTTP: loopback, Host, Origin, the size of a request and its time (SPEC DEL-10, SAF-5)."""
 
 from __future__ import annotations
 
 import json
 import socket
+from contextlib import suppress
+from urllib.parse import urlsplit
 
+import anyio
 import httpx2
 import pytest
 
 from tests.adapters.mcp.desk import make_desk
-from tests.adapters.mcp.support import RawLegacy, build_server, modern_body, modern_headers, over_http
+from tests.adapters.mcp.support import (
+    CHANGED,
+    PATIENCE,
+    RawLegacy,
+    build_server,
+    client_of,
+    modern_body,
+    modern_headers,
+    over_http,
+)
 from toolfold import ConfigError
 from toolfold_adapters.mcp import serve
-from toolfold_adapters.mcp.serve import security_settings
+from toolfold_adapters.mcp.http import Addresses
 
 pytestmark = pytest.mark.spec("DEL-10")
 
@@ -58,10 +70,213 @@ async def test_the_address_is_loopback_unless_told_otherwise() -> None:
 
 def test_another_address_needs_the_names_that_it_is_reached_by() -> None:
     with pytest.raises(ConfigError, match="--allow-host"):
-        security_settings("0.0.0.0")
-    allowed = security_settings("0.0.0.0", ["tools.example:*"], ["https://tools.example"])
-    assert allowed.allowed_hosts == ["tools.example:*"]
-    assert allowed.enable_dns_rebinding_protection
+        Addresses.of("0.0.0.0")
+    allowed = Addresses.of("0.0.0.0", ["tools.example:*"], ["https://tools.example"])
+    assert allowed.accept_host("tools.example:443")
+    assert allowed.accept_origin("https://tools.example")
+    assert not allowed.accept_host("localhost:443")
+    assert not allowed.accept_origin("http://localhost")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "localhost:8000", "LocalHost:1", "127.0.0.1:65535", "[::1]:80", "tools.example:443", "any.example:1"],
+)
+def test_a_host_is_accepted_as_it_was_named(host: str) -> None:
+    assert Addresses.of("127.0.0.1", ["Tools.Example:443", "any.example:*"]).accept_host(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("", ":", ":80", "*", "localhost:*", "evil.example", "localhost.evil.example", "xlocalhost:80"),
+        *("localhost:", "localhost:abc", "localhost:-1", "localhost:+80", "localhost:0080", "localhost:65536"),
+        *(
+            "localhost:80@evil.example",
+            "localhost:80.evil.example",
+            "localhost:80:80",
+            "localhost:80/",
+            "localhost:８０",
+        ),
+        *(
+            "localhost.",
+            "localhost.:80",
+            "x@localhost:80",
+            "localhost:80 ",
+            "localhost:80\n",
+            "localhost, evil.example",
+        ),
+        *("::1", "[::1", "[::1]80", "[::1%25lo]:80", "[0:0:0:0:0:0:0:1]:80", "127.1:80", "0x7f.0.0.1:80", "2130706433"),
+        *("tools.example", "tools.example:80", "tools.example:4430", "a.tools.example:443", "any.example"),
+    ],
+)
+def test_a_host_that_only_resembles_one_that_is_accepted_is_not(host: str) -> None:
+    assert not Addresses.of("127.0.0.1", ["tools.example:443", "any.example:*"]).accept_host(host)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://localhost", "http://localhost:5173", "http://[::1]:1", "HTTP://127.0.0.1:1", "https://tools.example"],
+)
+def test_an_origin_is_accepted_as_it_was_named(origin: str) -> None:
+    assert Addresses.of("127.0.0.1", (), ["https://tools.example"]).accept_origin(origin)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *("", "null", "localhost", "//localhost", "file://", "https://localhost", "http://", "http://evil.example"),
+        *(
+            "http://localhost:",
+            "http://localhost:x",
+            "http://localhost:1@evil.example",
+            "http://localhost:1.evil.example",
+        ),
+        *("http://x@localhost", "http://localhost.", "http://localhost/", "http://localhost:1/", "http://localhost:1#"),
+        *("http://localhost https://evil.example", "https://tools.example:443", "https://tools.example.evil.example"),
+    ],
+)
+def test_an_origin_that_only_resembles_one_that_is_accepted_is_not(origin: str) -> None:
+    assert not Addresses.of("127.0.0.1", (), ["https://tools.example"]).accept_origin(origin)
+
+
+@pytest.mark.parametrize("host", ["", "*", "a b", "tools.example/", "tools.example:", "tools.example:x", "x@y", "::1"])
+def test_a_host_that_cannot_be_allowed_is_named(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"--allow-host can't be .*tools\.example\.org:\*"):
+        Addresses.of("127.0.0.1", [host])
+
+
+@pytest.mark.parametrize("origin", ["null", "*", "tools.example", "https://tools.example/", "https://tools.example:x"])
+def test_an_origin_that_cannot_be_allowed_is_named(origin: str) -> None:
+    with pytest.raises(ConfigError, match=r"--allow-origin can't be .*https://example\.org"):
+        Addresses.of("127.0.0.1", (), [origin])
+
+
+async def test_a_header_that_comes_twice_is_refused() -> None:
+    body = json.dumps(modern_body("tools/list")).encode()
+    async with over_http(make_desk()) as url:
+        for named, status in (
+            ("host: localhost:1", b"200"),
+            ("host: localhost:1\r\nhost: localhost:1", b"400"),
+            ("host: localhost:1\r\norigin: http://localhost", b"200"),
+            ("host: localhost:1\r\norigin: http://localhost\r\norigin: http://localhost", b"403"),
+        ):
+            lines = [named, *(f"{name}: {value}" for name, value in modern_headers("tools/list").items())]
+            lines += ["content-type: application/json", f"content-length: {len(body)}", "connection: close"]
+            head = "\r\n".join(["POST /mcp HTTP/1.1", *lines, "", ""]).encode()
+            assert (await answer(url, head + body)).split()[1] == status, named
+
+
+async def test_what_is_logged_of_a_refused_host_is_bounded_and_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async with over_http(make_desk()) as url:
+        request = b"GET /mcp HTTP/1.1\r\nhost: evil\x1b[2J\xc2\x85" + b"x" * 9000 + b"\r\nconnection: close\r\n\r\n"
+        assert (await answer(url, request)).split()[1] == b"421"
+    [record] = caplog.records
+    assert len(record.getMessage()) < 500
+    assert record.getMessage().isprintable()
+    assert "evil\\x1b" in record.getMessage()
+
+
+HEAD = (
+    b"POST /mcp HTTP/1.1\r\nhost: localhost:1\r\n"
+    b"content-type: application/json\r\naccept: application/json, text/event-stream\r\n"
+)
+
+
+@pytest.mark.spec("SAF-5")
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST /mcp HT", b"408"),
+        (HEAD, b"408"),
+        (HEAD + b"content-length: 1000\r\n\r\n", b"408"),
+        (HEAD + b"content-length: 1000\r\n\r\n{", b"408"),
+        (HEAD + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n", b"408"),
+        (HEAD.replace(b"localhost", b"evil") + b"content-length: 1000\r\n\r\n{", b"421"),
+        (b"GET /nothing HTTP/1.1\r\nhost: localhost:1\r\n\r\n", b"404"),
+        (b"GET /nothing HTTP/1.1\r\nhost: localhost:1\r\n\r\nG", b"404"),
+    ],
+)
+@pytest.mark.parametrize("drip", [b"", b"x"])
+async def test_a_connection_whose_request_does_not_come_is_closed(sent: bytes, status: bytes, drip: bytes) -> None:
+    """Whether the client says nothing more or ever so little: each part of a request has one bounded time."""
+    tools = make_desk()
+    async with over_http(tools, header_timeout=0.2, body_timeout=0.2) as url:
+        got = await answer(url, sent, drip if b"chunked" not in sent else drip and b"1\r\nx\r\n")
+        assert got[9:12] == status
+        async with httpx2.AsyncClient() as http:
+            fine = await http.post(url, json=modern_body("tools/list"), headers=modern_headers("tools/list"))
+            assert fine.status_code == 200
+    assert tools.sessions == ()
+
+
+@pytest.mark.spec("SAF-5")
+async def test_a_connection_that_says_nothing_is_closed_without_an_answer() -> None:
+    async with over_http(make_desk(), header_timeout=0.2) as url:
+        assert await answer(url, b"") == b""
+
+
+@pytest.mark.spec("SAF-5", "DEL-1")
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_a_call_and_a_standing_stream_may_take_longer_than_a_request(era: str) -> None:
+    tools, proceed = make_desk(), anyio.Event()
+
+    @tools.tool()
+    async def wait() -> str:
+        await proceed.wait()
+        return "done"
+
+    limits = {"header_timeout": 0.1, "body_timeout": 0.1}
+    async with over_http(tools, **limits) as url, client_of(url, era) as (client, listener):
+        await client.list_tools()
+        async with anyio.create_task_group() as tasks:
+
+            async def call() -> None:
+                assert not (await client.call_tool("wait", {})).is_error
+
+            tasks.start_soon(call)
+            for _ in range(3):  # connections that are given up one after the other: time goes by
+                assert (await answer(url, b"POST"))[9:12] == b"408"
+            proceed.set()
+        if era == "legacy":
+            tools.notify_list_changed()
+            assert await listener.next() == CHANGED
+
+
+@pytest.mark.spec("SAF-3")
+async def test_a_client_that_leaves_before_its_request_is_complete_leaves_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tools = make_desk()
+    async with over_http(tools) as url, httpx2.AsyncClient() as http:
+        for _ in range(3):
+            async with await anyio.connect_tcp("127.0.0.1", urlsplit(url).port or 0) as stream:
+                await stream.send(HEAD + b"content-length: 1000\r\n\r\n{")
+        await http.post(url, json=modern_body("tools/list"), headers=modern_headers("tools/list"))
+    assert not caplog.records
+    assert tools.sessions == ()
+
+
+async def answer(url: str, request: bytes, drip: bytes = b"") -> bytes:
+    """Send a request as it is, and `drip` again and again; return all that comes until the connection is closed."""
+    got = b""
+    with anyio.fail_after(PATIENCE):
+        async with await anyio.connect_tcp("127.0.0.1", urlsplit(url).port or 0) as stream:
+
+            async def send() -> None:
+                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    await stream.send(request)
+                    while drip:
+                        await anyio.sleep(0.02)
+                        await stream.send(drip)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(send)
+                with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                    while True:
+                        got += await stream.receive()
+                tasks.cancel_scope.cancel()
+    return got
 
 
 async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:

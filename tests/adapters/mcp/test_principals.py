@@ -36,6 +36,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, text_of,
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import ToolSet
 from toolfold_adapters.mcp import server as server_module
+from toolfold_adapters.mcp.limits import Limit, Limits
 
 PROMPTS = "notifications/prompts/list_changed"
 
@@ -271,23 +272,34 @@ async def test_a_request_after_the_lifetime_ends_the_session_that_it_does_not_fi
         assert len(tools.sessions) == 1
 
 
-@pytest.mark.spec("HOOK-9", "SES-4")
-async def test_the_number_of_sessions_is_bounded_and_the_least_recently_used_one_ends() -> None:
-    journal = Journal()
+@pytest.mark.spec("SES-4", "SAF-4")
+async def test_a_caller_that_comes_when_all_sessions_are_taken_is_refused_and_ends_nobodys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal, now = Journal(), [0.0]
+    monkeypatch.setattr(server_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
     tools = make_desk(journal)
-    async with principals(tools, max_handles=2) as target, AsyncExitStack() as stack:
+    limits = Limits(handles=Limit(2, 1, "end_idlest"))
+    async with principals(tools, limits=limits, handle_lifetime=60) as target, AsyncExitStack() as stack:
         ada, bob, eve = [
             await stack.enter_async_context(Client(target(name), mode=MODERN)) for name in ("ada", "bob", "eve")
         ]
         await ada.call_tool("mode_a.activate", {})
         await bob.call_tool("database.activate", {})
-        await names_of(ada)
-        await eve.call_tool("database.activate", {})
+        now[0] += 20
+        refused = await eve.call_tool("database.activate", {})
+        assert refused.is_error
+        assert "The limit of 2 kept sessions in all is reached: try again in 40 seconds." in text_of(refused)
+        with pytest.raises(MCPError, match="try again in 40 seconds") as unlisted:
+            await names_of(eve)
+        assert unlisted.value.data == {"retryAfter": 40}
+        assert "mode_a.only_a" in await names_of(ada)
+        assert "database.query" in await names_of(bob)
+        assert journal == ["database on"]
+        now[0] += 61
+        assert not (await eve.call_tool("database.activate", {})).is_error
         await journal.reaches(3)
         assert sorted(journal) == ["database off", "database on", "database on"]
-        assert len(tools.sessions) == 2
-        assert "mode_a.only_a" in await names_of(ada)
-        assert "database.query" not in await names_of(bob)
 
 
 @pytest.mark.spec("HOOK-9")

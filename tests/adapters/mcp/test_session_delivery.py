@@ -25,6 +25,7 @@ from tests.adapters.mcp.support import (
     target_of,
 )
 from toolfold import Context, ToolSet
+from toolfold_adapters.mcp.notify import WAITING
 
 TRANSPORTS = ("memory", "stdio", "http")
 
@@ -121,6 +122,64 @@ async def test_a_change_outside_of_a_request_goes_out_on_the_standing_stream_or_
         late = await raw.request("tools/call", {"name": "ping", "arguments": {}})
         assert [message.get("method") for message in late] == [CHANGED, None]
         assert [message.get("method") for message in await raw.request("tools/list")] == [None]
+
+
+@pytest.mark.spec("NTF-1", "SAF-4", "STO-7")
+async def test_changes_that_a_client_cannot_hear_are_owed_as_one_notification_for_each_kind_of_list() -> None:
+    tools = make_desk()
+    async with over_http(tools) as url, httpx2.AsyncClient() as http:
+        client = RawLegacy(http, url)
+        await client.initialize()
+        await client.request("tools/list")
+        for _ in range(1000):
+            tools.notify_list_changed()
+            tools.notify_list_changed({"prompt", "resource", "resource_template"})
+        late = await client.request("tools/call", {"name": "ping", "arguments": {}})
+        assert sorted(message.get("method", "") for message in late) == [
+            "",
+            "notifications/prompts/list_changed",
+            "notifications/resources/list_changed",
+            CHANGED,
+        ]
+        assert [message.get("method") for message in await client.request("tools/list")] == [None]
+
+
+@pytest.mark.spec("NTF-1", "SAF-4")
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_each_step_of_one_call_is_told_and_a_call_of_a_great_many_is_told_a_bounded_number_of_times(
+    transport: str,
+) -> None:
+    tools = make_desk()
+
+    @tools.tool()
+    async def swing(times: int, context: Context) -> str:
+        for _ in range(times):
+            await context.activate("mode_a")
+            await context.activate("mode_b")
+        return "still"
+
+    async with target_of(transport, tools) as target, client_of(target, "legacy") as (client, listener):
+        await client.call_tool("swing", {"times": 2})
+        assert listener.changes == 4
+        await client.call_tool("swing", {"times": 500})
+        assert 4 < listener.changes <= 4 + WAITING
+        assert "mode_b.only_b" in await names_of(client)
+
+
+@pytest.mark.spec("NTF-1", "NTF-2", "SAF-4")
+async def test_a_client_that_hears_is_told_of_each_change_up_to_those_that_wait_to_be_sent() -> None:
+    tools = make_desk()
+    async with client_of(build_server(tools), "legacy") as (client, listener):
+        await client.list_tools()
+        for _ in range(3):
+            tools.notify_list_changed()
+        assert [await listener.next() for _ in range(3)] == [CHANGED] * 3
+        for _ in range(500):
+            tools.notify_list_changed()
+        tools.notify_list_changed({"prompt"})
+        while await listener.next() == CHANGED:
+            pass
+        assert listener.changes == 3 + WAITING
 
 
 @pytest.mark.spec("NTF-3", "SES-5")

@@ -24,7 +24,8 @@ from tests.adapters.mcp.support import PATIENCE, build_server, client_of, over_h
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
 from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
 from toolfold_adapters.mcp import server as server_module
-from toolfold_adapters.mcp.handles import KeptSessions
+from toolfold_adapters.mcp.kept import KeptSessions
+from toolfold_adapters.mcp.limits import Limit, Limits, Tally
 from toolfold_adapters.mcp.selection import Selection, Starts
 from toolfold_adapters.mcp.through import HANDLE_META
 
@@ -127,7 +128,8 @@ async def test_a_session_ends_when_its_handle_has_not_been_used_for_its_lifetime
 async def test_the_number_of_sessions_is_bounded_and_the_least_recently_used_one_ends() -> None:
     journal = Journal()
     tools = make_desk(journal)
-    async with client_of(build_server(tools, max_handles=2), MODERN) as (client, _):
+    limits = Limits(handles=Limit(2, None, "end_idlest"))
+    async with client_of(build_server(tools, limits=limits), MODERN) as (client, _):
         first, second = await opened(client, "database"), await opened(client, "database")
         await through(client, "ping", {}, first)
         third = await opened(client, "mode_a")
@@ -292,7 +294,7 @@ async def test_a_tool_finds_what_a_hook_of_its_group_has_opened_also_where_the_g
 @pytest.mark.spec("DEL-4", "HOOK-9")
 async def test_what_a_selection_begins_with_is_closed_after_idling_before_it_is_set_up_again() -> None:
     journal, now = Journal(), [0.0]
-    starts = Starts(make_desk(journal), KeptSessions(60, 10, lambda: now[0]))
+    starts = Starts(make_desk(journal), KeptSessions(60, Tally("sessions", Limit(10, 10)), lambda: now[0]))
     for moment, expected in (
         (0, ["database on"]),
         (59, ["database on"]),

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.external.conformance.fixtures import make_tools
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.serve import security_settings
+from toolfold_adapters.mcp.http import http_app
 
 HOST = "127.0.0.1"
 
@@ -49,7 +49,7 @@ async def nothing(_: Any, params: types.RequestParams) -> types.EmptyResult:
 def main() -> None:
     """Serve on a free port of this machine until told to end."""
     warnings.simplefilter("ignore", MCPDeprecationWarning)  # logging and sampling, which the older protocol has
-    app = make_server().streamable_http_app(host=HOST, transport_security=security_settings(HOST))
+    app = http_app(make_server(), host=HOST)
     with socket.create_server((HOST, 0)) as listener:
         print(f"http://{HOST}:{listener.getsockname()[1]}/mcp", flush=True)
         uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none")).run(sockets=[listener])

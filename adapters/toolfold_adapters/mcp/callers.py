@@ -1,0 +1,51 @@
+"""Who asks: the principal of a request, or else the address that it came from (SPEC DEL-6, SAF-4)."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from functools import lru_cache
+from typing import Any
+
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import principal_components
+
+Caller = str | None
+"""A principal or an address, or `None` where neither is known."""
+
+_PREFIX = 64
+"""Of an IPv6 address, the part that is a network's: whoever has one address of it has all of them."""
+
+
+def principal_of(ctx: Any) -> str:
+    """Return what identifies the caller of a request, or `""` where callers are not authenticated."""
+    token = get_access_token()
+    return "" if token is None else json.dumps(principal_components(token))
+
+
+def caller_of(ctx: Any) -> Caller:
+    """Return who asks: a principal, else an address, or `None` over stdio and in memory."""
+    client = ctx.request.client if ctx.request is not None else None
+    return caller_at(client.host if client is not None else None)
+
+
+def caller_at(host: str | None) -> Caller:
+    """Return who asks in the present HTTP request, which comes from `host`."""
+    principal = principal_of(None)
+    if principal:
+        return f"principal {principal}"
+    return None if host is None else address(host)
+
+
+@lru_cache(maxsize=1024)
+def address(host: str) -> str:
+    """Return the address that stands for a caller at `host`: in IPv6 that of its network."""
+    try:
+        parsed = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:  # from a proxy, which may say anything
+        return f"address {host[:64]}"
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is None:
+            return f"address {ipaddress.ip_network((parsed, _PREFIX), strict=False)}"
+        return f"address {parsed.ipv4_mapped}"
+    return f"address {parsed}"

@@ -1,0 +1,188 @@
+"""What stands in front of the SDK's HTTP application (SPEC DEL-10).
+
+A request reaches it only if it is for a name that this server goes by, comes from an origin that may ask, and is
+complete and below a bounded size.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import mcp_types as types
+from attrs import frozen
+from mcp.server import Server
+from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolfold import ConfigError
+
+from ..logs import quoted
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+
+log = logging.getLogger("toolfold.mcp")
+
+_LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_NAME = r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]"
+_PORT = r"0|[1-9][0-9]{0,4}"
+_SCHEME = r"[a-z][a-z0-9+.-]*"
+_HOST = re.compile(rf"(?P<base>{_NAME})(?::(?P<port>{_PORT}))?")
+_ORIGIN = re.compile(rf"(?P<base>{_SCHEME}://(?:{_NAME}))(?::(?P<port>{_PORT}))?")
+_LAST_PORT = 65_535
+
+
+def http_app(
+    server: Server[Any],
+    *,
+    host: str = "127.0.0.1",
+    path: str = "/mcp",
+    allowed_hosts: Iterable[str] = (),
+    allowed_origins: Iterable[str] = (),
+    max_request_bytes: int = MAX_REQUEST_BYTES,
+) -> ASGIApp:
+    """Return an MCP server as an ASGI application that refuses what is not meant for it (SPEC DEL-10).
+
+    Args:
+        server: The server.
+        host: The address that it is bound to.
+        path: The path of the endpoint.
+        allowed_hosts: `Host` headers to accept, as `name`, `name:port` or `name:*`; needed if `host` is not loopback.
+        allowed_origins: `Origin` headers to accept, likewise with a scheme.
+        max_request_bytes: The size of a body above which a request is refused with status 413.
+
+    Raises:
+        ConfigError: A name can't be a host or an origin, the path does not start with `/`, or `host` is not loopback,
+            and no host names are given.
+    """
+    if not path.startswith("/"):
+        raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")
+    addresses = Addresses.of(host, allowed_hosts, allowed_origins)
+    app = server.streamable_http_app(
+        streamable_http_path=path,
+        host=host,
+        max_request_body_size=max_request_bytes,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # checked here, exactly
+    )
+    return _Addressed(RequestBodyLimitMiddleware(_Complete(app), max_request_bytes), addresses)
+
+
+@frozen
+class Addresses:
+    """Which `Host` and `Origin` headers are accepted: each is compared as a whole (SPEC DEL-10).
+
+    A port `*` stands for any that is given as a number. Upper and lower case are the same.
+    """
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+
+    @classmethod
+    def of(cls, host: str, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = ()) -> Addresses:
+        """Return the headers of loopback, if a server is bound to that, and those that are allowed beside them.
+
+        Raises:
+            ConfigError: One of them can't be, or `host` is not loopback, and no host names are given.
+        """
+        hosts = [_checked(_HOST, "--allow-host", "tools.example.org:*", given) for given in allowed_hosts]
+        origins = [_checked(_ORIGIN, "--allow-origin", "https://example.org", given) for given in allowed_origins]
+        if host in LOOPBACK:
+            names = [form for name in _LOOPBACK_NAMES for form in (name, f"{name}:*")]
+            hosts += names
+            origins += [f"http://{name}" for name in names]
+        elif not hosts:
+            raise ConfigError(
+                f"{host} can be reached from elsewhere: say under which names with allowed_hosts "
+                '(--allow-host), such as "tools.example.org:*", or bind to 127.0.0.1.'
+            )
+        return cls(frozenset(hosts), frozenset(origins))
+
+    def accept_host(self, host: str) -> bool:
+        """Return whether requests for a `Host` are accepted."""
+        return _is_among(self.hosts, _HOST, host)
+
+    def accept_origin(self, origin: str) -> bool:
+        """Return whether requests from an `Origin` are accepted."""
+        return _is_among(self.origins, _ORIGIN, origin)
+
+
+def _checked(form: re.Pattern[str], option: str, example: str, given: str) -> str:
+    allowed = given.lower()
+    if form.fullmatch(allowed.removesuffix(":*")) is None:
+        raise ConfigError(f"{option} can't be {quoted(given)}; it has the form of {example}, with nothing after that.")
+    return allowed
+
+
+def _is_among(allowed: frozenset[str], form: re.Pattern[str], given: str) -> bool:
+    found = form.fullmatch(given.lower())
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
+        return False
+    return found[0] in allowed or (found["port"] is not None and f"{found['base']}:*" in allowed)
+
+
+def refused(
+    status: int, message: str, code: int = types.INVALID_REQUEST, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """Return a response that refuses a request, in the form of an error of the protocol."""
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, status, headers)
+
+
+class _Addressed:
+    """Passes on what is for a name of this server and from an origin that may ask: against DNS rebinding."""
+
+    def __init__(self, app: ASGIApp, addresses: Addresses) -> None:
+        self._app = app
+        self._addresses = addresses
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (refusal := self._refusal(scope)) is not None:
+            await refusal(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
+        if len(hosts) != 1 or not self._addresses.accept_host(hosts[0]):
+            log.warning("refused a request for the host %s, which --allow-host does not name", _said(hosts))
+            return refused(421, "This server is not known by the host name of the request.")
+        if len(origins) > 1 or not all(map(self._addresses.accept_origin, origins)):
+            log.warning(
+                "refused a request from the origin %s, which allowed_origins (--allow-origin) lacks", _said(origins)
+            )
+            return refused(403, "This server does not answer requests from the origin of this one.")
+        return None
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for header, value in scope["headers"] if header == name]
+
+
+def _said(values: list[str]) -> str:
+    return quoted(", ".join(values))
+
+
+class _Complete:
+    """Passes on requests whose body has come in as a whole; if the client left before that, nothing happens."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        whole = await receive()
+        if whole["type"] != "http.request" or whole.get("more_body", False):
+            return
+        taken = False
+
+        async def again() -> Message:
+            nonlocal taken
+            first, taken = not taken, True
+            return whole if first else await receive()
+
+        await self._app(scope, again, send)

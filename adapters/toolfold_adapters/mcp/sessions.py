@@ -1,0 +1,121 @@
+"""How many sessions of the era up to 2025-11-25 are open over HTTP, in all and of each caller (SPEC SES-4, SAF-4).
+
+The SDK opens one for whoever begins a handshake, and knows a limit in all only, which a single client can reach. So
+whatever would open one is counted before the SDK sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from math import inf
+from typing import Any
+
+import anyio
+from mcp.server import Server
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types import INTERNAL_ERROR
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..sdk import ends_at, http_sessions
+from .callers import Caller, caller_at
+from .http import refused
+from .limits import Full, Tally
+
+FORGOTTEN = 64
+"""About how many sessions that have ended are remembered at most."""
+LATER = 30.0
+"""Seconds after which to come again if all sessions are in use."""
+
+
+class BoundedSessions:
+    """Passes on what opens a session only if there is room for it.
+
+    Args:
+        app: The endpoint of the SDK.
+        server: Whose endpoint it is.
+        tally: Counts the sessions.
+    """
+
+    def __init__(self, app: ASGIApp, server: Server[Any], tally: Tally) -> None:
+        self._app = app
+        self._server = server
+        self._tally = tally
+        self._opened: dict[str, Caller] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if not _opens_session(scope):
+            await self._app(scope, receive, send)
+            return
+        caller = caller_at(scope["client"][0] if scope.get("client") else None)
+        try:
+            await self._take(caller)
+        except Full as full:
+            headers = {"retry-after": str(full.retry_after)}
+            response = refused(429 if full.own else 503, str(full), INTERNAL_ERROR, headers)
+            await response(scope, receive, send)
+        else:
+            await self._open(caller, scope, receive, send)
+
+    async def _take(self, caller: Caller) -> None:
+        """Take a place for a session, of one that has ended or is idle if need be; raises `Full`."""
+        if not self._tally.has_room(caller) or len(self._opened) > 2 * len(http_sessions(self._server)) + FORGOTTEN:
+            self._forget_ended()
+        if not self._tally.has_room(caller) and self._tally.limit.when_full == "end_idlest":
+            await self._end_idlest(caller)
+        self._tally.take(caller, lambda own: self._seconds_left({caller} if own else None))
+
+    async def _open(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and give the place back unless it is answered with a session."""
+        opened = False
+
+        async def watch(message: Message) -> None:
+            nonlocal opened
+            if message["type"] == "http.response.start" and message["status"] < 400 and not opened:
+                session_id = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
+                if session_id is not None:
+                    self._opened[session_id] = caller
+                    opened = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        finally:
+            if not opened:
+                self._tally.give_back(caller)
+
+    def _forget_ended(self) -> None:
+        open_now = http_sessions(self._server)
+        for session_id in [one for one in self._opened if one not in open_now]:
+            self._tally.give_back(self._opened.pop(session_id))
+
+    async def _end_idlest(self, caller: Caller) -> None:
+        """End the session of a caller that has been idle for longest, if one is."""
+        deadline, session_id = self._idlest({caller})
+        if deadline < inf:
+            del self._opened[session_id]
+            await http_sessions(self._server)[session_id].terminate()
+            self._tally.give_back(caller)
+
+    def _seconds_left(self, callers: Container[Caller] | None) -> float:
+        """Return in how many seconds a session will end unless it is used, or a guess if none is idle."""
+        deadline, _ = self._idlest(callers)
+        return deadline - anyio.current_time() if deadline < inf else LATER
+
+    def _idlest(self, callers: Container[Caller] | None) -> tuple[float, str]:
+        """Return when the session ends that has been idle for longest, and its id; of some callers, or of all."""
+        open_now = http_sessions(self._server)
+        mine = [one for one, caller in self._opened.items() if callers is None or caller in callers]
+        return min(((ends_at(open_now[one]), one) for one in mine if one in open_now), default=(inf, ""))
+
+
+def _opens_session(scope: Scope) -> bool:
+    """Return whether a request is one of those for which the SDK opens a session."""
+    if scope["type"] != "http":
+        return False
+    headers = Headers(scope=scope)
+    legacy = headers.get(MCP_PROTOCOL_VERSION_HEADER) in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
+    return legacy and MCP_SESSION_ID_HEADER not in headers

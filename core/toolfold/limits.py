@@ -1,0 +1,64 @@
+"""The limits on what comes from outside, all in one place (SPEC SAF-1).
+
+What a request costs is bounded by its size. These numbers are generous: no model and no person writes arguments that
+come near them. How long a whole request may be is up to its transport. What others wrote is quoted up to a limit, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+MAX_DEPTH = 100
+"""How many arrays and objects may be inside of one another, in arguments, in results that are checked, and in schemas;
+and how many schemas may apply to one value by way of one another, `$ref` to `$ref` and so on."""
+
+MAX_VALUES = 200_000
+"""How many values the arguments of a call may have: texts, numbers, arrays, objects and so on, all counted."""
+
+MAX_VISITS = 30_000_000
+"""How many times validation may look at a value, over all values of the arguments. It does so some 50 million times
+per second, while nothing else runs: validators hold the interpreter's lock, so that no thread would help."""
+
+MAX_MODEL_VISITS = 1_000_000
+"""The same for a recursive pydantic model, where each look takes longer."""
+
+MAX_SCHEMA_VALUES = 20_000
+"""How many values a part of a definition may have."""
+
+MAX_DEFINITION = 1_000_000
+"""How many bytes a part of a definition may have as JSON."""
+
+MAX_NAME = 128
+"""How many characters the full name of a tool or group may have (SPEC NAM-1)."""
+
+MAX_URI = 8_192
+"""How many characters the URI of a resource may have."""
+
+MAX_VARIABLES = 10
+"""How many variables a URI template may have."""
+
+MAX_CURSOR = 65_536
+"""How many characters a cursor may have: enough to name the longest URI."""
+
+MAX_PROBLEMS = 10
+"""How many places an error names; it says how many more there are."""
+
+MAX_QUOTE = 300
+"""How many characters of a text of somebody else's an error quotes."""
+
+
+def quoted(text: str, most: int = MAX_QUOTE) -> str:
+    """Return a text of somebody else's as an error quotes it: as it is, or its beginning if it is long."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    shown = ", ".join(repr(quoted(name)) for name in names[:MAX_PROBLEMS])
+    return shown + (f" and {len(names) - MAX_PROBLEMS:,} more" if len(names) > MAX_PROBLEMS else "")
+
+
+def listed(problems: Mapping[str, str], more: int) -> str:
+    """Return what is wrong, place by place, and in how many more places."""
+    places = [f"{place}: {problem}" for place, problem in problems.items()]
+    return "; ".join([*places, f"and {more:,} more"] if more else places)
