@@ -28,9 +28,9 @@ from toolfold import (
     plan,
 )
 from toolfold.catalog import paths_of
+from toolfold.limits import enumerated, quoted
 from toolfold.names import ancestors
 
-from ..logs import listed, quoted
 from .callers import Caller
 from .kept import KeptSessions, Turns
 
@@ -124,17 +124,17 @@ def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
     for name in profile_names[-1:]:
         if built.profile is not None:
             log.warning(
-                "a request asked for the profile %s, but this server is bound to %r", quoted(name), built.profile.name
+                "a request asked for the profile %r, but this server is bound to %r", quoted(name), built.profile.name
             )
         elif name in tools.catalog.profiles:
             profile = tools.catalog.profiles[name]
         else:
-            log.warning("a request asked for the profile %s, which does not exist", quoted(name))
+            log.warning("a request asked for the profile %r, which does not exist", quoted(name))
     if not groups and profile is built.profile:
         return built
     known = tools.catalog_under(profile).index
     if unknown := [name for name in groups if name not in known]:
-        log.warning("a request selected groups that do not exist: %s", listed(unknown))
+        log.warning("a request selected groups that do not exist: %s", enumerated(unknown))
     return Selection(profile, tuple(name for name in groups if name in known) if groups else built.groups)
 
 
