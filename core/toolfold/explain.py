@@ -173,7 +173,7 @@ class _Stage(IntEnum):
     UNLIKE = 1
     """A constant in it is another."""
     NEAR = 2
-    """Something else in it is wrong."""
+    """A constant in it is the same, or it is all right as a whole; something else is wrong."""
 
 
 @frozen
@@ -293,15 +293,16 @@ class _Search:
 
     def _tried(self, alternative: Any, value: Any) -> _Try:
         together = self._of.together(alternative, value)
-        for schema in together:
-            for part in ("own", "extra"):
-                if not self._of.fits(schema, value, part):
-                    return _Try(alternative, _Stage.OTHER, schema, part)
         members = table(value) or {}
+        is_alike = False
         for key, one in (named for schema in together for named in _named(schema, "properties")):
             for constant in self._constants(one, members[key]) if key in members else ():
                 if not self._of.fits(constant, members[key], "own"):
                     return _Try(alternative, _Stage.UNLIKE, constant, key=key)
+                is_alike = True
+        for schema, part in ((schema, part) for schema in together for part in ("own", "extra")):
+            if not is_alike and not self._of.fits(schema, value, part):
+                return _Try(alternative, _Stage.OTHER, schema, part)
         return _Try(alternative) if together else _Try(alternative, _Stage.OTHER, alternative)
 
     def _constants(self, schema: Any, value: Any) -> list[Schema]:
