@@ -230,6 +230,11 @@ class ControlStyle:
         known = ", ".join(repr(name) for name in ("per_group", "none", *PRESETS))
         raise ConfigError(f"There is no control style {control!r}; use {known} or a Loader.")
 
+    @property
+    def has_tools(self) -> bool:
+        """Whether clients can open groups at all, or only code and events can (SPEC CTL-3)."""
+        return self.per_group or self.loader is not None
+
     def specs(self, group: GroupSpec) -> dict[str, Spec]:
         """Return the control tools of one group by name (SPEC CTL-1, CTL-2)."""
         if not self.per_group or not group.controls:

@@ -112,6 +112,8 @@ class GroupTraits(TypedDict, total=False):
         title: The name that people see; the segment otherwise.
         show_deactivator: Whether there is a tool that closes the group: there is unless this is `False` (SPEC CTL-1).
         controls: Whether clients can open and close it; by default, unless it `opens_on` an event.
+        selectable: Whether a request that begins may have it open, by naming it or by fetching it; by default, where
+            clients can open it by control tools (SPEC SES-6). What is in a group that is not selectable is not either.
         pinned: Whether a quota spares it (SPEC ACT-10).
         opens_on: A tool whose success opens the group: `success_of("observe")` (SPEC SES-6).
         transient: Whether its state is left out when a session is stored (SPEC PER-4).
@@ -120,6 +122,7 @@ class GroupTraits(TypedDict, total=False):
     title: str | None
     show_deactivator: bool | None
     controls: bool | None
+    selectable: bool | None
     pinned: bool | None
     opens_on: str | None
     transient: bool | None
@@ -161,7 +164,7 @@ OF_GROUPS = GroupOptions.__optional_keys__
 OF_GROUP_MARKS = GroupMarkOptions.__optional_keys__
 OF_TOOLKITS = ToolkitOptions.__optional_keys__
 
-_FLAGS = ("flat", "check_output", "always", "show_deactivator", "controls", "pinned", "transient")
+_FLAGS = ("flat", "check_output", "always", "show_deactivator", "controls", "selectable", "pinned", "transient")
 _SLOTS = (("input", "input_schema"), ("output", "output_schema"))
 """Options that say the same thing in different forms: the later one goes over the other."""
 

@@ -48,14 +48,15 @@ class Registration:
             name: A segment, with `parent` as its place, or a full path.
             description: What the model is told about the group.
             parent: The path of an existing group.
-            options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `show_deactivator`, `controls`, `pinned`,
-                `opens_on` and `transient`; see `toolfold.options.GroupOptions`.
+            options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `show_deactivator`, `controls`,
+                `selectable`, `pinned`, `opens_on` and `transient`; see `toolfold.options.GroupOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
         given = said(str(name), options, OF_GROUPS)
         given.setdefault("controls", "opens_on" not in given)
+        given.setdefault("selectable", given["controls"] and self._draft.style.has_tools)
         hooks = declare.hooks(str(name), given)
         return self._draft.add_group(name, parent, {"description": description, **given, **hooks})
 
@@ -67,7 +68,7 @@ class Registration:
             ExclusionConflict: Fewer than two groups, one contains another, or an open session has two of them active.
         """
         members = self._draft.exclusion(groups)
-        for session in self.pool.sessions:
+        for session in self.pool.live:
             active = [path for path in session.active if path in members]
             if len(active) > 1:
                 raise ExclusionConflict(
@@ -85,12 +86,14 @@ class Registration:
     async def unregister_group(self, path: str) -> GroupSpec:
         """Close a group in every session, then remove it with everything below it; return it (SPEC REG-5).
 
+        Sessions of requests under way are among them.
+
         Raises:
             GroupNotFound: There is no such group.
             HookFailed: A session could not close the group; nothing was removed.
         """
         self._draft.known(path)
-        while holders := [session for session in self.pool.sessions if session.snapshot.is_active(path)]:
+        while holders := [session for session in self.pool.live if session.snapshot.is_active(path)]:
             for session in holders:
                 with suppress(SessionClosed):  # it ended meanwhile, hooks included
                     await session.deactivate(path)

@@ -58,9 +58,9 @@ class Session:
     __slots__ = (
         "__weakref__",
         "_dropped",
-        "_lender",
-        "_lent",
+        "_inherited",
         "_listeners",
+        "_owner",
         "_profile",
         "_snapshot",
         "_start",
@@ -90,8 +90,8 @@ class Session:
         self._snapshot = Snapshot.of(tools.catalog_under(profile))
         self._dropped = tuple(start.kept(self._snapshot.catalog)[1]) if isinstance(start, Saved) else ()
         self._steps = Steps(tools.observers)
-        self._lent: tuple[str, ...] = ()
-        self._lender: Session | None = None
+        self._inherited: tuple[str, ...] = ()
+        self._owner: Session | None = None
         self._listeners: tuple[Listener, ...] = ()
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -133,17 +133,17 @@ class Session:
                 raise
         return self
 
-    def begin(self, snapshot: Snapshot | None = None, lender: Session | None = None) -> None:
+    def begin(self, snapshot: Snapshot | None = None, owner: Session | None = None) -> None:
         """Open the session at once, without hooks, in the state `snapshot`, or with no groups active.
 
-        The groups that are active in `snapshot` are lent: another session, the `lender`, has set up those that have
+        The groups that are active in `snapshot` are inherited: another session, the `owner`, has set up those that have
         hooks, and closes them.
         """
         self._status = "open"
         if snapshot is not None:
             self._snapshot = snapshot.moved_to(self.catalog)
-            self._lent = self._snapshot.active
-            self._lender = lender
+            self._inherited = self._snapshot.active
+            self._owner = owner
 
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
@@ -181,17 +181,33 @@ class Session:
         return self._tools
 
     @property
-    def lent(self) -> tuple[str, ...]:
-        """The groups that another session has set up and closes: their hooks don't run here."""
-        return self._lent
+    def inherited(self) -> tuple[str, ...]:
+        """The active groups that another session has set up and closes: their hooks don't run here.
+
+        One that is closed here is inherited no longer: opening it again runs its hooks.
+        """
+        return self._inherited
+
+    @property
+    def owner(self) -> Session | None:
+        """The session that runs the hooks of the inherited groups, if there is one."""
+        return self._owner
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether a group that this session inherits is no longer open in its owner, so that its hooks are undone."""
+        owner = self._owner
+        if owner is None:
+            return False
+        return not owner.is_open or not all(map(owner.snapshot.is_active, self._inherited))
 
     def holder(self, path: str) -> Session:
-        """Return the session in which a group's hooks run: this one, or the one that lends the group.
+        """Return the session in which a group's hooks run: this one, or the owner that it inherits the group from.
 
         What a hook keeps by `context.session`, a tool of the group finds by `context.session.holder(path)`, also where
         a server opens the group for everybody (SPEC DEL-4, HOOK-1).
         """
-        return self._lender if self._lender is not None and path in self._lent else self
+        return self._owner if self._owner is not None and path in self._inherited else self
 
     @property
     def is_open(self) -> bool:
@@ -479,7 +495,7 @@ class Session:
 
     def _end(self) -> Plan:
         snapshot = self.snapshot
-        known = [path for path in self._lent if path in snapshot.catalog.index]
+        known = [path for path in self._inherited if path in snapshot.catalog.index]
         return everything_left(snapshot, mask_of(snapshot.catalog, known))
 
     async def _carry_out(
@@ -499,6 +515,8 @@ class Session:
         self._snapshot = (
             planned.after.with_facts(before.facts) if planned.after.facts != before.facts else planned.after
         )
+        if self._inherited:
+            self._inherited = tuple(filter(self._snapshot.is_active, self._inherited))
         lists = changes(before, before.of(self._snapshot)) if compare else frozenset[str]()
         change = Change(*planned.paths, lists, tuple(transaction.failures))
         self._tools.observers.tell(Committed(self.id, change))

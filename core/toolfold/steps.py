@@ -108,7 +108,7 @@ class Steps:
             self._observers.planned(session.id, planned)
             if not planned.changes:
                 return Change()
-            transaction = _transaction(planned, session.lent, force)
+            transaction = _transaction(planned, session.inherited, force)
             interrupted = await self._run_hooks(session, transaction, timeout)
             if transaction.state == ABORTED:
                 raise _outcome(transaction, interrupted)

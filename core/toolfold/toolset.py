@@ -6,7 +6,8 @@ availability.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -186,21 +187,28 @@ class ToolSet(Registration):
         chosen = self.profile(saved.profile if profile is None else profile)
         return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, saved)
 
-    def request_session(
+    @asynccontextmanager
+    async def request_session(
         self,
         snapshot: Snapshot,
         profile: Profile | None = None,
-        lender: Session | None = None,
+        owner: Session | None = None,
         caller: str | None = None,
-    ) -> Session:
-        """Return an open session in the state `snapshot`, for one request of a protocol without sessions.
+    ) -> AsyncGenerator[Session]:
+        """Open a session in the state `snapshot` for the duration of one request of a protocol without sessions.
 
-        It belongs to no pool: it is neither counted nor ended. The groups that are active in `snapshot` are lent to it,
-        by the `lender` where one has run their hooks; close it if it may have opened others.
+        While it lasts, changes of the catalog reach it (SPEC REG-3, REG-5), but it is not counted, and observers are
+        not told of it. The groups that are active in `snapshot` are inherited: the `owner` has run their hooks, if they
+        have any, and closes them. What the request opened beside them is closed at its end, unless
+        `pool.admit(session)` has made it a session that outlives the request.
         """
-        session = Session(self, f"{self.name}-request", profile, (), caller)
-        session.begin(snapshot, lender)
-        return session
+        session = Session(self, f"{self.name}-request-{next(self._identities)}", profile, (), caller)
+        session.begin(snapshot, owner)
+        self.pool.begin_request(session)
+        try:
+            yield session
+        finally:
+            await self.pool.end_request(session)
 
     @property
     def sessions(self) -> tuple[Session, ...]:

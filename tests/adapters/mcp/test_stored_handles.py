@@ -302,10 +302,10 @@ async def test_what_a_selection_begins_with_is_closed_after_idling_before_it_is_
         (178, ["database on", "database off", "database on"]),
     ):
         now[0] = moment
-        start, lender = await starts.open(Selection(groups=("database",)))
+        start, owner = await starts.open(Selection(groups=("database",)))
         assert start.active == ("database",)
-        assert lender is not None
-        assert lender.is_open
+        assert owner is not None
+        assert owner.is_open
         assert journal == expected
 
 
