@@ -202,9 +202,9 @@ async def end_at_last(kept: KeptSessions, seconds: float) -> None:
             return
         task = asyncio.ensure_future(kept.end_all())
         await asyncio.wait([task], timeout=seconds)
-    if not task.done():
-        named = ", ".join(session.id for session in sessions if session.is_open)
-        log.warning("hooks were still running after %g seconds, at the end of the server: %s", seconds, named)
+        if not task.done():
+            named = ", ".join(session.id for session in sessions if session.is_open)
+            log.warning("hooks were still running after %g seconds, at the end of the server: %s", seconds, named)
 
 
 async def end(session: Session) -> None:

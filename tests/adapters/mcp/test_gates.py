@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import httpx2
 import pytest
@@ -21,16 +20,14 @@ ERAS = ("legacy", MODERN)
 pytestmark = pytest.mark.spec("SES-6")
 
 
-def make_gated(**options: Any) -> tuple[ToolSet, list[str]]:
+def make_gated(selectable: bool | None = None) -> tuple[ToolSet, list[str]]:
     """Return tools of which some are behind gates, and which of those have run."""
     ran, tools = list[str](), ToolSet("gated")
     tools.register("observe", lambda: "observed", description="Look.")
     tools.register_group("open")
-    for path, said in (
-        ("event", {"opens_on": success_of("observe")}),
-        ("code", {"controls": False}),
-    ):
-        tools.register_group(path, **{**said, **options})
+    tools.register_group("event", opens_on=success_of("observe"), selectable=selectable)
+    tools.register_group("code", controls=False, selectable=selectable)
+    for path in ("event", "code"):
         tools.register_group("inner", parent=path)
     for group in tools.catalog.groups:
         tools.register("go", partial(_note, ran, group.path), group=group.path, description="Go.")
