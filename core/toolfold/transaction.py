@@ -15,6 +15,7 @@ machine has no such transition and raises.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -40,14 +41,26 @@ TRANSITIONS = (
     ("fail", SETTING_UP, ROLLING_BACK),
     ("abort", ROLLING_BACK, ABORTED),
 )
+_NAME = "toolfold.transaction"
 _MACHINE: Machine = Machine(
     model=None,
+    name=_NAME,
     states=list(STATES),
     transitions=[list(row) for row in TRANSITIONS],
     initial=None,
     auto_transitions=False,
 )
 _EVENTS: dict[str, Any] = dict(_MACHINE.events)
+
+
+def _is_of_another(record: logging.LogRecord) -> bool:
+    """Return whether a record of `transitions` is about another machine, whose name it begins with."""
+    return not isinstance(record.args, tuple) or record.args[:1] != (f"{_NAME}: ",)
+
+
+# Some twenty lines for each step, at INFO and below, which say nothing that observers and tracers are not told better.
+# The logger is shared with other users of the package, so it keeps its level and their records.
+logging.getLogger("transitions.core").addFilter(_is_of_another)
 
 Phase = Literal["on_activate", "on_deactivate", "on_rollback"]
 

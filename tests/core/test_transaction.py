@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
 import pytest
-from transitions import MachineError
+from transitions import Machine, MachineError
 
 from toolfold import GroupSpec
 from toolfold.transaction import (
@@ -302,3 +303,18 @@ def test_force_does_not_cover_setups_and_only_what_succeeded_is_undone() -> None
     assert phases([transaction.error()]) == [("b.z", "on_activate")]
     assert transaction.failed_call is not None
     assert line(transaction.failed_call) == "+b.z"
+
+
+@pytest.mark.spec("HOOK-10")
+def test_its_machine_writes_nothing_into_the_log_and_keeps_no_other_machine_from_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        transaction = Transaction(LEAVING, ENTERING)
+        while (call := transaction.next()) is not None:
+            transaction.succeeded(call)
+        transaction.commit()
+        assert caplog.messages == []
+        other = Machine(states=["on", "off"], transitions=[["flip", "off", "on"]], initial="off", name="lamp")
+        other.trigger("flip")
+        assert "lamp: Finished processing state on enter callbacks." in caplog.messages
