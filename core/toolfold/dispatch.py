@@ -19,6 +19,7 @@ from .catalog import Handler, Spec
 from .errors import InvalidArguments, InvalidDefinition, ProtocolError, ToolError
 from .names import Spelling
 from .schema import Arguments, Output, hints_of, signature_of
+from .usercode import is_failure
 
 if TYPE_CHECKING:
     from .session import Session
@@ -233,25 +234,27 @@ def as_object(name: str, arguments: Any) -> dict[str, Any]:
 
 
 async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context) -> ToolResult:
-    """Return what comes of calling an available tool (SPEC CALL-2, CALL-3).
+    """Return what comes of calling an available tool, whatever its handler raises (SPEC CALL-2, CALL-3, SAF-2).
 
     Raises:
         ProtocolError: The handler asked for an error of the protocol.
     """
     name = context.spell(spec.name)
     try:
-        values = as_object(name, arguments)
-        if spec.arguments is not None:
-            values = spec.arguments.check(name, values)
-    except InvalidArguments as error:
-        return arguments_refused(spec, error)
-    try:
+        try:
+            values = as_object(name, arguments)
+            if spec.arguments is not None:
+                values = spec.arguments.check(name, values)
+        except InvalidArguments as error:
+            return arguments_refused(spec, error)
         return to_result(await spec.handler(values, context))
     except ProtocolError:
         raise
     except ToolError as error:
         return ToolResult.of_text(str(error), is_error=True)
-    except Exception:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         log.exception("the handler of %r failed", spec.name)
         return internal_error(name)
 

@@ -116,7 +116,7 @@ class HookFailed(ToolfoldError):
     `compensation` holds the failures met while undoing the hooks that had succeeded (SPEC HOOK-5).
     """
 
-    def __init__(self, group: str, phase: str, compensation: Sequence[Exception] = ()) -> None:
+    def __init__(self, group: str, phase: str, compensation: Sequence[BaseException] = ()) -> None:
         self.group = group
         self.phase = phase
         self.compensation = tuple(compensation)

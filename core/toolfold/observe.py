@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import frozen
 
+from .usercode import is_failure
+
 if TYPE_CHECKING:
     from .machine import Plan, Step
 
@@ -77,7 +79,7 @@ class PredicateFailed:
 
     kind: str
     name: str
-    error: Exception
+    error: BaseException
     mode: str | None = None
 
 
@@ -86,7 +88,7 @@ class NotificationFailed:
     """A committed step could not be told to a listener of its session (SPEC NTF-2)."""
 
     session: str
-    error: Exception
+    error: BaseException
 
 
 @frozen
@@ -312,5 +314,7 @@ class Observers:
 def _hand(event: Event | Trace, to: Callable[[Any], None]) -> None:
     try:
         to(event)
-    except Exception:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         log.exception("an observer raised on %s", type(event).__name__)

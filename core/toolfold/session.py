@@ -42,6 +42,7 @@ from .resources import matching
 from .snapshot import Snapshot, mask_of
 from .steps import MakePlan, Steps
 from .transaction import Transaction
+from .usercode import is_failure
 from .visibility import View, available
 
 if TYPE_CHECKING:
@@ -533,7 +534,9 @@ class Session:
         for listener in self._listeners:
             try:
                 listener(kinds)
-            except Exception as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 log.exception("session %s: a listener could not be told of a change", self.id)
                 self._tools.observers.tell(NotificationFailed(self.id, error))
 

@@ -20,6 +20,7 @@ from .errors import ReentrantTransition, ToolfoldError
 from .machine import Plan, Step
 from .observe import Asked, Change, Observers, log
 from .transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
+from .usercode import is_failure
 
 if TYPE_CHECKING:
     from .session import Session
@@ -139,10 +140,11 @@ class Steps:
                     told = self._observers.hook(session.id, call.group.path, call.phase, call.undoes)
                     with told, anyio.CancelScope(shield=shielded):
                         await _run_hook(session, call, timeout)
-                except Exception as error:
-                    transaction.failed(call, error)
                 except BaseException as error:
-                    interrupted = interrupted or error
+                    if not is_failure(error):
+                        if isinstance(error, GeneratorExit):
+                            raise  # nothing can be awaited any more
+                        interrupted = interrupted or error
                     transaction.failed(call, error)
                 else:
                     transaction.succeeded(call)
@@ -188,7 +190,7 @@ def _outcome(transaction: Transaction, interrupted: BaseException | None) -> Bas
     return error if interrupted is None else _noted(interrupted, error.compensation)
 
 
-def _noted(error: BaseException, failures: Iterable[Exception]) -> BaseException:
+def _noted(error: BaseException, failures: Iterable[BaseException]) -> BaseException:
     """Return `error` with the failures met while undoing attached, where it has no place of its own for them."""
     for failure in failures:
         error.add_note(f"while undoing the hooks that had run: {failure!r}")

@@ -128,7 +128,7 @@ class ToolSet(Registration):
         """
         return self.observers.add_tracer(tracer)
 
-    def _report(self, spec: Spec, error: Exception, mode: str | None) -> None:
+    def _report(self, spec: Spec, error: BaseException, mode: str | None) -> None:
         reported = self._reported.setdefault(spec, set())
         if mode not in reported:
             reported.add(mode)

@@ -100,7 +100,7 @@ class Transaction:
         self.state: str = PLANNED
         self.cause: BaseException | None = None
         self.failures: list[HookFailed] = []
-        self.compensation_failures: list[Exception] = []
+        self.compensation_failures: list[BaseException] = []
         self._queue = [
             HookCall(group, "on_deactivate", group.on_deactivate)
             for group in leaving
@@ -146,8 +146,7 @@ class Transaction:
     def failed(self, call: HookCall, error: BaseException) -> None:
         """Take note that `call` failed: undo what had succeeded, or go on where the failure is only to be noted."""
         if self.state == ROLLING_BACK:
-            if isinstance(error, Exception):
-                self.compensation_failures.append(error)
+            self.compensation_failures.append(error)
         elif self._force and call.phase == "on_deactivate":
             self.failures.append(hook_failed(call, error))
         else:
@@ -169,7 +168,7 @@ class Transaction:
         return hook_failed(self._current, self.cause, self.compensation_failures)
 
 
-def hook_failed(call: HookCall, cause: BaseException | None, compensation: Iterable[Exception] = ()) -> HookFailed:
+def hook_failed(call: HookCall, cause: BaseException | None, compensation: Iterable[BaseException] = ()) -> HookFailed:
     """Return the error that tells of a failed hook, raised from its cause (SPEC HOOK-4)."""
     error = HookFailed(call.group.path, call.phase, tuple(compensation))
     error.__cause__ = cause

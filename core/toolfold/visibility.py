@@ -21,6 +21,7 @@ from attrs import frozen
 
 from .errors import InvalidDefinition
 from .names import is_text
+from .usercode import is_failure
 
 if TYPE_CHECKING:
     from .catalog import Spec
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 Predicate = Callable[["View"], bool]
 StateReader = Callable[[], Any]
-FailureReport = Callable[["Spec", Exception, str | None], None]
+FailureReport = Callable[["Spec", BaseException, str | None], None]
 
 
 class View:
@@ -41,7 +42,7 @@ class View:
     ) -> None:
         self._snapshot = snapshot
         self._read = read_state
-        self._reading: tuple[Any, Exception | None] | None = None
+        self._reading: tuple[Any, BaseException | None] | None = None
         self._report = report
         self._modes: dict[Spec, tuple[str, ...]] = {}
 
@@ -70,7 +71,9 @@ class View:
         if self._reading is None:
             try:
                 self._reading = (self._read() if self._read is not None else None, None)
-            except Exception as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 self._reading = (None, error)
         value, failure = self._reading
         if failure is not None:
@@ -91,7 +94,7 @@ class View:
             self._modes[spec] = found
         return found
 
-    def predicate_failed(self, spec: Spec, error: Exception, mode: str | None = None) -> None:
+    def predicate_failed(self, spec: Spec, error: BaseException, mode: str | None = None) -> None:
         """Report that a predicate of `spec` raised, or of one of its modes."""
         if self._report is not None:
             self._report(spec, error, mode)
@@ -183,7 +186,9 @@ def available(spec: Spec, view: View) -> bool:
     """
     try:
         return holds(spec.rule, view) and (spec.modes is None or bool(view.modes_of(spec)))
-    except Exception as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         view.predicate_failed(spec, error)
         return False
 
@@ -226,7 +231,9 @@ def listing_rule(spec: Spec) -> Visibility:
 def _mode_available(spec: Spec, name: str, predicate: Predicate | None, view: View) -> bool:
     try:
         return predicate is None or _truth(predicate(view))
-    except Exception as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         view.predicate_failed(spec, error, name)
         return False
 

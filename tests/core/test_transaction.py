@@ -263,17 +263,17 @@ def test_a_transaction_abandoned_before_any_hook_ran_has_no_failed_hook() -> Non
     assert (transaction.state, transaction.failed_call) == (ABORTED, None)
 
 
-@pytest.mark.spec("HOOK-6")
-def test_a_cancellation_fails_like_any_other_but_is_not_among_the_failures_of_undoing() -> None:
-    class Cancelled(BaseException):
+@pytest.mark.spec("HOOK-6", "SAF-2")
+def test_what_is_no_exception_fails_like_any_other_also_while_undoing() -> None:
+    class Panic(BaseException):
         pass
 
     transaction = Transaction(LEAVING, ENTERING)
-    stop = Cancelled()
-    asked = drive(transaction, lambda line: stop if line in {"+b", "undo +a"} else None)
+    panic = Panic()
+    asked = drive(transaction, lambda line: panic if line in {"+b", "undo +a"} else None)
     assert asked == ["-a.x", "-a", "+b", "undo +a", "undo +a.x"]
-    assert transaction.cause is stop
-    assert transaction.compensation_failures == []
+    assert transaction.cause is panic
+    assert transaction.compensation_failures == [panic]
 
 
 # Force

@@ -1,0 +1,84 @@
+"""Running the code of users: handlers, hooks, predicates, observers (SPEC SAF-2).
+
+Whatever that code does harms the request that called it, and nothing else. So every place that calls it catches what it
+raises, of whatever class, and asks `is_failure` what that was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dis import opmap
+from threading import current_thread, main_thread
+from types import FrameType
+from typing import cast
+
+import anyio
+
+_RAISING = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return whether the code that raised `error` has failed, by whatever class of error; else it must be passed on.
+
+    Three things come out of code without being its doing:
+
+    - The cancellation of the task that runs it. A `CancelledError` of asyncio can also be raised by the code itself, or
+      come from something else that was cancelled and that it awaited; it is the task's own if `Task.cancelling` says
+      that the task is being cancelled. The `Cancelled` of trio can't be made by anybody else.
+    - What a signal handler raised where it interrupted the code: `KeyboardInterrupt` on Ctrl-C, perhaps `SystemExit` on
+      SIGTERM. They end the program as they would anywhere; raised by the code itself, they are its failure.
+    - The `GeneratorExit` of a coroutine that is closed while it waits.
+
+    Call it in the function that called or awaited the code.
+    """
+    if isinstance(error, Exception):
+        return True
+    if isinstance(error, GeneratorExit):
+        # A coroutine that is closed raises it where it waits, after what it waits for has been closed: no frame below.
+        return error.__traceback__ is not None and error.__traceback__.tb_next is not None
+    return not any(_is_cancellation(leaf) or _is_of_signal(leaf) for leaf in _leaves(error))
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    try:
+        kind = anyio.get_cancelled_exc_class()
+    except RuntimeError:  # no event loop runs here, so there is no task
+        return False
+    if not isinstance(error, kind):
+        return False
+    import asyncio  # here, since it takes long to import, and a program under trio never needs it
+
+    if kind is not asyncio.CancelledError:
+        return True
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _is_of_signal(error: BaseException) -> bool:
+    """Return whether a signal handler raised `error`: such a function is given the frame that it interrupted.
+
+    Python's own handler of Ctrl-C has no frame, so what it raises comes out of code that has no `raise` there.
+    """
+    trace = error.__traceback__
+    if trace is None or current_thread() is not main_thread():
+        return False
+    while (inner := trace.tb_next) is not None:
+        if _was_given(inner.tb_frame, trace.tb_frame):
+            return True
+        trace = inner
+    return isinstance(error, KeyboardInterrupt) and trace.tb_frame.f_code.co_code[trace.tb_lasti] not in _RAISING
+
+
+def _was_given(function: FrameType, frame: FrameType) -> bool:
+    """Return whether a function has a frame among its arguments, perhaps as one of `*args`."""
+    given: list[object] = list(function.f_locals.values())
+    rest = (one for value in given if isinstance(value, tuple) for one in cast("tuple[object, ...]", value))
+    return any(one is frame for one in (*given, *rest))
