@@ -19,6 +19,7 @@ from attrs import frozen
 from .usercode import is_failure
 
 if TYPE_CHECKING:
+    from .errors import HookFailed
     from .machine import Plan, Step
 
 log = logging.getLogger("toolfold")
@@ -56,18 +57,21 @@ class Committed:
 
 @frozen
 class RolledBack:
-    """A hook failed, so a step of a session was given up; its state is the one before."""
+    """A hook failed or was cancelled, so a step of a session was given up; its state is the one before.
+
+    The error's `__cause__` is what the hook raised; its `compensation`, what failed while earlier hooks were undone.
+    """
 
     session: str
-    error: Exception
+    error: HookFailed
 
 
 @frozen
 class HooksFailed:
-    """Hooks failed in a step that went on all the same: forced, or the end of a session."""
+    """Hooks failed in a step that went on all the same: forced, the end of a session, or undone to be planned again."""
 
     session: str
-    failures: tuple[Exception, ...]
+    failures: tuple[BaseException, ...]
 
 
 @frozen

@@ -18,7 +18,6 @@ from . import dispatch
 from .catalog import Catalog, Kind, Profile, Spec, kinds_of
 from .dispatch import Context, Progress, ToolResult, no_progress
 from .errors import (
-    HookFailed,
     InvalidDefinition,
     SessionClosed,
     ToolfoldError,
@@ -34,7 +33,6 @@ from .observe import (
     EventRefused,
     HooksFailed,
     NotificationFailed,
-    RolledBack,
     log,
 )
 from .persist import Saved, dumped, is_fact
@@ -504,11 +502,7 @@ class Session:
     ) -> Change:
         timeout = self._tools.hook_timeout
         commit = partial(self._commit, view, compare)
-        try:
-            return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force)
-        except HookFailed as error:
-            self._tools.observers.tell(RolledBack(self.id, error))
-            raise
+        return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force)
 
     def _commit(self, view: View | None, compare: bool, planned: Plan, transaction: Transaction) -> Change:
         before = self.view(view)
@@ -522,7 +516,6 @@ class Session:
         change = Change(*planned.paths, lists, tuple(transaction.failures))
         self._tools.observers.tell(Committed(self.id, change))
         if change.failures:
-            log.warning("session %s: %d hooks failed and were passed over", self.id, len(change.failures))
             self._tools.observers.tell(HooksFailed(self.id, change.failures))
         self._tell_listeners(change.lists)
         return change

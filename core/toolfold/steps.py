@@ -7,7 +7,7 @@ where hooks are awaited.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,9 @@ from attrs import frozen
 
 from .catalog import GroupSpec, bits
 from .dispatch import settled
-from .errors import ReentrantTransition, ToolfoldError
+from .errors import HookTimeout, ReentrantTransition, ToolfoldError
 from .machine import Plan, Step
-from .observe import Asked, Change, Observers, log
+from .observe import Asked, Change, HooksFailed, Observers, RolledBack, log
 from .transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
 from .usercode import is_failure
 
@@ -112,7 +112,9 @@ class Steps:
             transaction = _transaction(planned, session.inherited, force)
             interrupted = await self._run_hooks(session, transaction, timeout)
             if transaction.state == ABORTED:
-                raise _outcome(transaction, interrupted)
+                error = transaction.error()
+                self._observers.tell(RolledBack(session.id, error))
+                raise error if interrupted is None else _noted(interrupted, error.compensation)
             again, refused = _again(make_plan, planned, unchanged=planned.before is session.snapshot)
             if again is not None and _groups(again) == _groups(planned):
                 change = commit(again, transaction)
@@ -121,10 +123,10 @@ class Steps:
                 return change
             transaction.give_up(refused or RuntimeError("the catalog changed while hooks ran"))
             interrupted = await self._run_hooks(session, transaction, timeout) or interrupted
-            if (error := interrupted or refused) is not None:
-                raise _noted(error, transaction.compensation_failures)
-            for failure in transaction.compensation_failures:
-                log.error("session %s: undoing a step to plan it again failed", session.id, exc_info=failure)
+            if transaction.compensation_failures:
+                self._observers.tell(HooksFailed(session.id, tuple(transaction.compensation_failures)))
+            if (stop := interrupted or refused) is not None:
+                raise _noted(stop, transaction.compensation_failures)
 
     async def _run_hooks(
         self, session: Session, transaction: Transaction, timeout: float | None
@@ -141,9 +143,11 @@ class Steps:
                     with told, anyio.CancelScope(shield=shielded):
                         await _run_hook(session, call, timeout)
                 except BaseException as error:
-                    if not is_failure(error):
-                        if isinstance(error, GeneratorExit):
-                            raise  # nothing can be awaited any more
+                    if is_failure(error):
+                        _log(session, call, error)
+                    elif isinstance(error, GeneratorExit):
+                        raise  # nothing can be awaited any more
+                    else:
                         interrupted = interrupted or error
                     transaction.failed(call, error)
                 else:
@@ -155,8 +159,21 @@ class Steps:
 
 
 async def _run_hook(session: Session, call: HookCall, timeout: float | None) -> None:
-    with nullcontext() if timeout is None else anyio.fail_after(timeout):
-        await settled(call.hook(HookContext(session, call.group.path, call.phase, call.undoes)))
+    stopped: BaseException | None = None
+    with anyio.move_on_after(timeout) as scope:
+        try:
+            await settled(call.hook(HookContext(session, call.group.path, call.phase, call.undoes)))
+        except anyio.get_cancelled_exc_class() as error:
+            stopped = error
+            raise
+    if scope.cancelled_caught and timeout is not None:
+        raise HookTimeout(timeout) from stopped  # which says where it was
+
+
+def _log(session: Session, call: HookCall, error: BaseException) -> None:
+    """Log the failure of a hook: the only place that does, since every failure comes by here."""
+    undoing = "" if call.undoes is None else f", which was to undo {call.undoes},"
+    log.error("session %s: %s of group %s%s failed", session.id, call.phase, call.group.path, undoing, exc_info=error)
 
 
 def _transaction(planned: Plan, lent: Container[str], force: bool) -> Transaction:
@@ -182,12 +199,6 @@ def _again(make_plan: MakePlan, planned: Plan, *, unchanged: bool) -> tuple[Plan
         return make_plan(), None
     except ToolfoldError as error:
         return None, error
-
-
-def _outcome(transaction: Transaction, interrupted: BaseException | None) -> BaseException:
-    """Return what an aborted transaction raises: its cancellation if it met one, else `HookFailed`."""
-    error = transaction.error()
-    return error if interrupted is None else _noted(interrupted, error.compensation)
 
 
 def _noted(error: BaseException, failures: Iterable[BaseException]) -> BaseException:

@@ -148,7 +148,7 @@ class Transaction:
         if self.state == ROLLING_BACK:
             self.compensation_failures.append(error)
         elif self._force and call.phase == "on_deactivate":
-            self.failures.append(hook_failed(call, error))
+            self.failures.append(HookFailed(call.group.path, call.phase, error, forced=True))
         else:
             self.give_up(error)
 
@@ -165,14 +165,7 @@ class Transaction:
     def error(self) -> HookFailed:
         """Return the error of an aborted transaction, with what failed while compensating attached."""
         assert self._current is not None
-        return hook_failed(self._current, self.cause, self.compensation_failures)
-
-
-def hook_failed(call: HookCall, cause: BaseException | None, compensation: Iterable[BaseException] = ()) -> HookFailed:
-    """Return the error that tells of a failed hook, raised from its cause (SPEC HOOK-4)."""
-    error = HookFailed(call.group.path, call.phase, tuple(compensation))
-    error.__cause__ = cause
-    return error
+        return HookFailed(self._current.group.path, self._current.phase, self.cause, self.compensation_failures)
 
 
 def _compensation(call: HookCall) -> HookCall | None:

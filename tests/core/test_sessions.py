@@ -14,6 +14,7 @@ from tests.core.support import WAIT, Journal, desk, opened, settle
 from toolfold import (
     HookContext,
     HookFailed,
+    HookTimeout,
     ParentInactive,
     Profile,
     QuotaExceeded,
@@ -130,7 +131,7 @@ async def test_a_hook_that_takes_too_long_does_not_keep_a_session_from_closing()
     journal.park("-a.y")
     with anyio.fail_after(WAIT), pytest.raises(ExceptionGroup) as raised:
         await session.close()
-    assert [type(error.__cause__) for error in raised.value.exceptions] == [TimeoutError]
+    assert [type(error.__cause__) for error in raised.value.exceptions] == [HookTimeout]
     assert journal.take() == ENDING
 
 
