@@ -12,8 +12,6 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-import anyio
-
 from . import dispatch
 from .catalog import Catalog, Kind, Profile, Spec, kinds_of
 from .dispatch import Context, Progress, ToolResult, no_progress
@@ -127,8 +125,7 @@ class Session:
                 elif self._start:
                     await self.set_up(self._start)
             except BaseException:
-                with anyio.CancelScope(shield=True):
-                    await self.close()
+                await self.close()
                 raise
         return self
 
@@ -147,22 +144,24 @@ class Session:
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
 
+        It is not given up when the caller is cancelled: the cancellation goes on once the session is closed.
+
         Raises:
             ExceptionGroup: Of `HookFailed`, one for each hook that failed; the session is closed all the same.
         """
         failures: tuple[Exception, ...] = ()
-        with anyio.CancelScope(shield=True):
-            async with self._steps.turn(self.id, "close"):
-                if self._status == "closed":
-                    return
-                try:
-                    if self._status == "open":
-                        told = bool(self._listeners)  # a connection may go on with another session
-                        failures = (await self._carry_out(self._end, force=True, compare=told)).failures
-                finally:  # a task cancelled by asyncio itself comes here with all hooks attempted
-                    self._status = "closed"
-                    self._listeners = ()
-                    self._tools.pool.discard(self)
+        async with self._steps.turn(self.id, "close"):
+            if self._status == "closed":
+                return
+            try:
+                if self._status == "open":
+                    told = bool(self._listeners)  # a connection may go on with another session
+                    change = await self._carry_out(self._end, force=True, compare=told, shielded=True)
+                    failures = change.failures
+            finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
+                self._status = "closed"
+                self._listeners = ()
+                self._tools.pool.discard(self)
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
 
@@ -498,11 +497,17 @@ class Session:
         return everything_left(snapshot, mask_of(snapshot.catalog, known))
 
     async def _carry_out(
-        self, make_plan: MakePlan, force: bool, view: View | None = None, *, compare: bool = True
+        self,
+        make_plan: MakePlan,
+        force: bool,
+        view: View | None = None,
+        *,
+        compare: bool = True,
+        shielded: bool = False,
     ) -> Change:
         timeout = self._tools.hook_timeout
         commit = partial(self._commit, view, compare)
-        return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force)
+        return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force, shielded=shielded)
 
     def _commit(self, view: View | None, compare: bool, planned: Plan, transaction: Transaction) -> Change:
         before = self.view(view)

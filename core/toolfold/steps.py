@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -20,7 +21,7 @@ from .errors import HookTimeout, ReentrantTransition, ToolfoldError
 from .machine import Plan, Step
 from .observe import Asked, Change, HooksFailed, Observers, RolledBack, log
 from .transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
-from .usercode import is_failure
+from .usercode import is_failure, uninterrupted
 
 if TYPE_CHECKING:
     from .session import Session
@@ -52,7 +53,7 @@ class Steps:
     __slots__ = ("_lock", "_observers", "_running")
 
     def __init__(self, observers: Observers) -> None:
-        self._lock: anyio.Lock | None = None
+        self._lock: anyio.Semaphore | None = None
         self._observers = observers
         self._running: Transaction | None = None
 
@@ -62,7 +63,8 @@ class Steps:
     ) -> AsyncGenerator[None]:
         """Wait for the steps that came before, and keep later ones waiting until the end.
 
-        Tracers are told who asks for what: `what`, `step` and `force` are for them alone.
+        Tracers are told who asks for what: `what`, `step` and `force` are for them alone. The end of a session is not
+        given up because whoever ends it is cancelled: the cancellation is raised after it (SPEC HOOK-9).
 
         Raises:
             ReentrantTransition: Asked from within a hook of this session's own step (SPEC HOOK-7).
@@ -70,15 +72,22 @@ class Steps:
         with self._observers.requested(session, what, "", step, force):
             self.refuse_reentry(session)
             if self._lock is None:
-                self._lock = anyio.Lock(fast_acquire=True)
-            lock = self._lock
-            await lock.acquire()
+                self._lock = anyio.Semaphore(1, fast_acquire=True)
+            lock, interrupted = self._lock, None
+            if what != "close":
+                await lock.acquire()
+            elif lock.value:
+                lock.acquire_nowait()
+            else:
+                _, interrupted = await uninterrupted(lock.acquire)
             try:
                 yield
             finally:
                 if lock.statistics().tasks_waiting == 0:
                     self._lock = None
                 lock.release()
+            if interrupted is not None:
+                raise interrupted
 
     def refuse_reentry(self, session: str) -> None:
         """Raise `ReentrantTransition` if the caller runs within a hook of this session's step."""
@@ -86,7 +95,14 @@ class Steps:
             raise ReentrantTransition(session)
 
     async def carry_out(
-        self, session: Session, make_plan: MakePlan, commit: Commit, *, timeout: float | None, force: bool
+        self,
+        session: Session,
+        make_plan: MakePlan,
+        commit: Commit,
+        *,
+        timeout: float | None,
+        force: bool,
+        shielded: bool = False,
     ) -> Change:
         """Return what a step changed, once it is committed; call it within a turn.
 
@@ -99,63 +115,89 @@ class Steps:
             commit: Makes a plan's outcome the session's state.
             timeout: Seconds that each hook may take; `None` for ever (SPEC HOOK-6).
             force: Pass over failing `on_deactivate` hooks (SPEC HOOK-8).
+            shielded: Let every hook come to its end before a cancellation is raised (SPEC HOOK-9).
 
         Raises:
             HookFailed: A hook failed, and what had succeeded was undone (SPEC HOOK-4, HOOK-5).
             ToolfoldError: The step is refused.
         """
+        interrupted: BaseException | None = None
         while True:
             planned = make_plan()
             self._observers.planned(session.id, planned)
             if not planned.changes:
-                return Change()
+                return _unless(interrupted, Change())
             transaction = _transaction(planned, session.inherited, force)
-            interrupted = await self._run_hooks(session, transaction, timeout)
+            interrupted = await self._run_hooks(session, transaction, timeout, interrupted, shielded)
             if transaction.state == ABORTED:
                 error = transaction.error()
                 self._observers.tell(RolledBack(session.id, error))
                 raise error if interrupted is None else _noted(interrupted, error.compensation)
             again, refused = _again(make_plan, planned, unchanged=planned.before is session.snapshot)
             if again is not None and _groups(again) == _groups(planned):
-                change = commit(again, transaction)
-                if interrupted is not None:
-                    raise interrupted
-                return change
+                return _unless(interrupted, commit(again, transaction))
             transaction.give_up(refused or RuntimeError("the catalog changed while hooks ran"))
-            interrupted = await self._run_hooks(session, transaction, timeout) or interrupted
+            interrupted = await self._run_hooks(session, transaction, timeout, interrupted, shielded)
             if transaction.compensation_failures:
                 self._observers.tell(HooksFailed(session.id, tuple(transaction.compensation_failures)))
-            if (stop := interrupted or refused) is not None:
+            if (stop := refused if shielded else interrupted or refused) is not None:
                 raise _noted(stop, transaction.compensation_failures)
 
     async def _run_hooks(
-        self, session: Session, transaction: Transaction, timeout: float | None
+        self,
+        session: Session,
+        transaction: Transaction,
+        timeout: float | None,
+        interrupted: BaseException | None,
+        shielded: bool,
     ) -> BaseException | None:
-        """Run the hooks that the transaction asks for; return the cancellation that met it, to be raised at its end."""
-        interrupted: BaseException | None = None
+        """Run the hooks that the transaction asks for; return the cancellation that met it, to be raised at its end.
+
+        From then on, and while hooks are undone, every hook comes to its end, however often the caller is cancelled.
+        """
+        if (call := transaction.next()) is None:
+            return interrupted
         token = _under_way.set((*_under_way.get(), transaction))
         self._running = transaction
         try:
-            while (call := transaction.next()) is not None:
-                shielded = transaction.state == ROLLING_BACK or interrupted is not None
-                try:
-                    told = self._observers.hook(session.id, call.group.path, call.phase, call.undoes)
-                    with told, anyio.CancelScope(shield=shielded):
-                        await _run_hook(session, call, timeout)
-                except BaseException as error:
-                    if is_failure(error):
-                        _log(session, call, error)
-                    elif isinstance(error, GeneratorExit):
-                        raise  # nothing can be awaited any more
-                    else:
-                        interrupted = interrupted or error
-                    transaction.failed(call, error)
+            while call is not None:
+                attempt = partial(self._attempt, session, call, timeout)
+                if shielded or interrupted is not None or transaction.state == ROLLING_BACK:
+                    ended, cancelled = await uninterrupted(attempt)
                 else:
+                    ended, cancelled = await attempt(), None
+                interrupted = interrupted or cancelled or ended.interruption
+                if ended.error is None:
                     transaction.succeeded(call)
+                else:
+                    transaction.failed(call, ended.error)
+                call = transaction.next()
         finally:
             self._running = None
             _under_way.reset(token)
         return interrupted
+
+    async def _attempt(self, session: Session, call: HookCall, timeout: float | None) -> _Ended:
+        """Run a hook and return how it ended; this is the one place that logs failures of hooks (SPEC SAF-3)."""
+        try:
+            with self._observers.hook(session.id, call.group.path, call.phase, call.undoes):
+                await _run_hook(session, call, timeout)
+        except BaseException as error:
+            if is_failure(error):
+                log.error("session %s: %s failed", session.id, call, exc_info=error)
+                return _Ended(error)
+            if isinstance(error, GeneratorExit):  # nothing can be awaited any more
+                raise
+            return _Ended(error, error)
+        return _Ended()
+
+
+@frozen
+class _Ended:
+    """How a hook ended: what it failed with, and whether that was the cancellation of the step."""
+
+    error: BaseException | None = None
+    interruption: BaseException | None = None
 
 
 async def _run_hook(session: Session, call: HookCall, timeout: float | None) -> None:
@@ -168,12 +210,6 @@ async def _run_hook(session: Session, call: HookCall, timeout: float | None) -> 
             raise
     if scope.cancelled_caught and timeout is not None:
         raise HookTimeout(timeout) from stopped  # which says where it was
-
-
-def _log(session: Session, call: HookCall, error: BaseException) -> None:
-    """Log the failure of a hook: the only place that does, since every failure comes by here."""
-    undoing = "" if call.undoes is None else f", which was to undo {call.undoes},"
-    log.error("session %s: %s of group %s%s failed", session.id, call.phase, call.group.path, undoing, exc_info=error)
 
 
 def _transaction(planned: Plan, lent: Container[str], force: bool) -> Transaction:
@@ -199,6 +235,13 @@ def _again(make_plan: MakePlan, planned: Plan, *, unchanged: bool) -> tuple[Plan
         return make_plan(), None
     except ToolfoldError as error:
         return None, error
+
+
+def _unless(interrupted: BaseException | None, change: Change) -> Change:
+    """Return what a step changed, unless a cancellation has waited for its end, which is raised now."""
+    if interrupted is not None:
+        raise interrupted
+    return change
 
 
 def _noted(error: BaseException, failures: Iterable[BaseException]) -> BaseException:

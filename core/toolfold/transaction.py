@@ -74,6 +74,10 @@ class HookCall:
     hook: Hook
     undoes: Phase | None = None
 
+    def __str__(self) -> str:
+        undoing = "" if self.undoes is None else f", which was to undo {self.undoes},"
+        return f"{self.phase} of group {self.group.path}{undoing}"
+
 
 class Transaction:
     """One transaction: hooks of leaving groups, then of entering ones, then the commit; or all of it undone.

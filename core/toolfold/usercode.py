@@ -1,18 +1,20 @@
 """Running the code of users: handlers, hooks, predicates, observers (SPEC SAF-2).
 
 Whatever that code does harms the request that called it, and nothing else. So every place that calls it catches what it
-raises, of whatever class, and asks `is_failure` what that was.
+raises, of whatever class, and asks `is_failure` what that was. What must come to its end runs `uninterrupted`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dis import opmap
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import cast
+from typing import Any, TypeVar, cast
 
 import anyio
+
+T = TypeVar("T")
 
 _RAISING = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
 
@@ -39,6 +41,31 @@ def is_failure(error: BaseException) -> bool:
     return not any(_is_cancellation(leaf) or _is_of_signal(leaf) for leaf in _leaves(error))
 
 
+async def uninterrupted(function: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, BaseException | None]:
+    """Return what `function` returns, and the cancellation that came meanwhile, which is the caller's to raise.
+
+    The cancellation of a scope waits outside, for the next checkpoint. asyncio's `Task.cancel` goes through shields,
+    and any number of times, so under asyncio the function runs in a task of its own, which nobody else knows.
+    """
+    if not _is_asyncio():
+        with anyio.CancelScope(shield=True):
+            return await function(), None
+    import asyncio
+
+    task, interruption = asyncio.create_task(function()), None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as error:
+                interruption = interruption or error
+    return task.result(), interruption
+
+
+def _is_asyncio() -> bool:
+    return anyio.get_cancelled_exc_class().__module__.startswith("asyncio")
+
+
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
@@ -49,15 +76,14 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 def _is_cancellation(error: BaseException) -> bool:
     try:
-        kind = anyio.get_cancelled_exc_class()
+        if not isinstance(error, anyio.get_cancelled_exc_class()):
+            return False
     except RuntimeError:  # no event loop runs here, so there is no task
         return False
-    if not isinstance(error, kind):
-        return False
-    import asyncio  # here, since it takes long to import, and a program under trio never needs it
-
-    if kind is not asyncio.CancelledError:
+    if not _is_asyncio():
         return True
+    import asyncio  # not above: it takes long to import, and not every program needs it
+
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -393,19 +393,6 @@ async def test_a_cancellation_in_any_hook_undoes_what_was_done_and_goes_on(posit
 
 
 @pytest.mark.spec("HOOK-6")
-async def test_a_task_cancelled_while_it_undoes_undoes_the_rest_and_is_cancelled() -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x", "a.y")
-    before = session.snapshot
-    journal.fail("+b.z")
-    park = journal.park("undo +a")
-    with anyio.fail_after(WAIT):
-        await cancelled_by_task(lambda: switch(session), park.arrived)
-    assert journal.take() == [*SWITCH, *reversed(UNDONE)]
-    assert session.snapshot is before
-
-
-@pytest.mark.spec("HOOK-6")
 async def test_a_scope_cancelled_while_a_step_is_undone_waits_until_it_is() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")

@@ -151,22 +151,6 @@ async def test_closing_is_shielded_from_the_scope_that_is_cancelled() -> None:
     assert not session.is_open
 
 
-@pytest.mark.spec("HOOK-9", "HOOK-6")
-async def test_a_task_cancelled_while_it_closes_a_session_closes_it_and_is_cancelled() -> None:
-    journal = Journal()
-    session = await opened(journal, *FULL)
-    park = journal.park("-a.y")
-    task = asyncio.ensure_future(session.close())
-    with anyio.fail_after(WAIT):
-        await park.arrived.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    assert journal.take() == ENDING
-    assert not session.is_open
-    assert session not in session._tools.sessions
-
-
 @pytest.mark.spec("HOOK-9", "SES-2")
 async def test_closing_waits_for_the_steps_before_it_and_ends_those_after_it() -> None:
     journal = Journal()
