@@ -149,12 +149,13 @@ class HookTimeout(ToolfoldError, TimeoutError):
 
 
 class ReentrantTransition(ToolfoldError):
-    """A hook asked its own session for a change of state (SPEC HOOK-7)."""
+    """A hook asked its own session for a change of state, or another one that waits for its own (SPEC HOOK-7)."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, problem: str | None = None) -> None:
         self.session = session
         super().__init__(
-            f"A hook of session {session!r} asked that session for a change while its own transition is under way; "
+            problem
+            or f"A hook of session {session!r} asked that session for a change while its own transition is under way; "
             "do it after the transition, or in the same step with transition(activate=[...])."
         )
 
@@ -285,7 +286,7 @@ def _reason(cause: BaseException | None) -> str | None:
         case HookTimeout():
             return f"It took longer than {cause.seconds:g} s."
         case ReentrantTransition():
-            return "It asked its own session for a change, which can't be made before its own is."
+            return "It asked its own session for a change, or another one that waits for it."
         case _:
             return None
 

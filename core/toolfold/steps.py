@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mappi
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -29,7 +30,27 @@ if TYPE_CHECKING:
 MakePlan = Callable[[], Plan]
 Commit = Callable[[Plan, Transaction], Change]
 
-_under_way: ContextVar[tuple[Transaction, ...]] = ContextVar("toolfold_under_way", default=())
+_CROSSED = (
+    "A hook asked session {!r} for a change, and a hook of that session waits for this one's: neither could ever end. "
+    "Do one of the two after its transition."
+)
+_ELSEWHERE = (
+    "Session {!r} was asked for a change from another event loop while one of its hooks runs, perhaps by that hook. "
+    "Ask in the event loop of the session, after its transition."
+)
+
+
+class _Run:
+    """The hooks of one step while they run: in which thread, and whose turns are waited for within them."""
+
+    __slots__ = ("thread", "waits")
+
+    def __init__(self) -> None:
+        self.thread = get_ident()
+        self.waits: list[Steps] = []
+
+
+_under_way: ContextVar[tuple[_Run, ...]] = ContextVar("toolfold_under_way", default=())
 
 
 @frozen(eq=False)
@@ -55,7 +76,7 @@ class Steps:
     def __init__(self, observers: Observers) -> None:
         self._lock: anyio.Semaphore | None = None
         self._observers = observers
-        self._running: Transaction | None = None
+        self._running: _Run | None = None
 
     @asynccontextmanager
     async def turn(
@@ -67,19 +88,19 @@ class Steps:
         given up because whoever ends it is cancelled: the cancellation is raised after it (SPEC HOOK-9).
 
         Raises:
-            ReentrantTransition: Asked from within a hook of this session's own step (SPEC HOOK-7).
+            ReentrantTransition: The turn would never come: see `_refuse_deadlock` (SPEC HOOK-7).
         """
         with self._observers.requested(session, what, "", step, force):
-            self.refuse_reentry(session)
             if self._lock is None:
                 self._lock = anyio.Semaphore(1, fast_acquire=True)
             lock, interrupted = self._lock, None
-            if what != "close":
-                await lock.acquire()
-            elif lock.value:
+            if lock.value == 0:
+                self._refuse_deadlock(session)
+                interrupted = await self._wait(lock, patient=what == "close")
+            elif what == "close":
                 lock.acquire_nowait()
             else:
-                _, interrupted = await uninterrupted(lock.acquire)
+                await lock.acquire()  # which does not wait, but notices a cancellation
             try:
                 yield
             finally:
@@ -93,6 +114,42 @@ class Steps:
         """Raise `ReentrantTransition` if the caller runs within a hook of this session's step."""
         if self._running is not None and self._running in _under_way.get():
             raise ReentrantTransition(session)
+
+    def _refuse_deadlock(self, session: str) -> None:
+        """Raise `ReentrantTransition` if what asks would wait for itself, or in a place where no turn can come.
+
+        It would wait for itself within a hook of this session, and within a hook of another one for which a hook of
+        this one waits, perhaps by way of more sessions. A hook is recognised by its context, which tasks inherit, and
+        threads started by `anyio.to_thread`, `asyncio.to_thread` and `anyio.from_thread`; not plain threads, which
+        wait until `hook_timeout` ends the hook. A turn can't be handed from one event loop to another.
+        """
+        self.refuse_reentry(session)
+        if self._running is not None and self._running.thread != get_ident():
+            raise ReentrantTransition(session, _ELSEWHERE.format(session))
+        asking = _under_way.get()
+        met: set[_Run] = set()
+        ahead = [self] if asking else []
+        while ahead:
+            run = ahead.pop()._running
+            if run in asking:
+                raise ReentrantTransition(session, _CROSSED.format(session))
+            if run is not None and run not in met:
+                met.add(run)
+                ahead += run.waits
+
+    async def _wait(self, lock: anyio.Semaphore, *, patient: bool) -> BaseException | None:
+        """Wait for a turn; a `patient` caller does so to the end, and is given the cancellation that came meanwhile."""
+        runs = _under_way.get()
+        for run in runs:
+            run.waits.append(self)
+        try:
+            if patient:
+                return (await uninterrupted(lock.acquire))[1]
+            await lock.acquire()
+        finally:
+            for run in runs:
+                run.waits.remove(self)
+        return None
 
     async def carry_out(
         self,
@@ -157,8 +214,8 @@ class Steps:
         """
         if (call := transaction.next()) is None:
             return interrupted
-        token = _under_way.set((*_under_way.get(), transaction))
-        self._running = transaction
+        self._running = _Run()
+        token = _under_way.set((*_under_way.get(), self._running))
         try:
             while call is not None:
                 attempt = partial(self._attempt, session, call, timeout)
