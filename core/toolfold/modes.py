@@ -17,8 +17,8 @@ from .errors import InvalidDefinition
 from .names import is_text
 from .plain import table
 from .schema import Arguments, compile_schema
-from .usercode import is_failure
-from .visibility import Predicate, View, is_async
+from .usercode import is_async, is_failure
+from .visibility import Predicate, View
 
 if TYPE_CHECKING:
     from .catalog import Spec

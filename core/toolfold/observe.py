@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import frozen
 
-from .usercode import is_failure
+from .usercode import is_failure, on_loop
 
 if TYPE_CHECKING:
     from .errors import HookFailed
@@ -250,6 +250,7 @@ class Observers:
         told, number = _within.get()
         return number if told is self else None
 
+    @on_loop
     def tell(self, event: Event) -> None:
         """Hand `event` to every observer and tracer."""
         for observer in tuple(self._observers):

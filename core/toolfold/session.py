@@ -38,7 +38,7 @@ from .resources import matching
 from .snapshot import Snapshot, mask_of
 from .steps import MakePlan, Steps
 from .transaction import Transaction
-from .usercode import is_failure
+from .usercode import is_failure, on_loop
 from .visibility import View, available
 
 if TYPE_CHECKING:
@@ -219,9 +219,13 @@ class Session:
         """The present state, in the newest catalog (SPEC REG-7)."""
         whole = self._tools.catalog
         if self._whole is not whole:  # the restricted one is not asked for: it may be another object, though equal
-            self._snapshot = self._snapshot.moved_to(self._tools.catalog_under(self._profile))
-            self._whole = whole
+            self._move(whole)
         return self._snapshot
+
+    @on_loop
+    def _move(self, whole: Catalog) -> None:
+        self._snapshot = self._snapshot.moved_to(self._tools.catalog_under(self._profile))
+        self._whole = whole
 
     @property
     def catalog(self) -> Catalog:
@@ -404,6 +408,7 @@ class Session:
             self._tools.pool.touch(self)
             return await self._carry_out(lambda: plan(self.snapshot, step), force, view)
 
+    @on_loop
     def set_fact(self, name: str, value: Any, *, view: View | None = None) -> None:
         """Set a fact: JSON's scalars, or tuples of them (SPEC SES-5). Predicates see it from the next request on.
 
@@ -425,6 +430,7 @@ class Session:
             self._snapshot = before.snapshot.with_facts({**before.snapshot.facts, name: value})
             self._tell_listeners(changes(before, before.of(self._snapshot)))
 
+    @on_loop
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
 
@@ -433,11 +439,13 @@ class Session:
         """
         self._listeners = (*self._listeners, listener)
 
+        @on_loop
         def remove() -> None:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
 
         return remove
 
+    @on_loop
     def notify(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
         """Tell this session's listeners that lists changed, for changes of the catalog (SPEC NTF-3).
 

@@ -14,15 +14,15 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from attrs import frozen
+from anyio.lowlevel import checkpoint_if_cancelled
+from attrs import evolve, frozen
 
 from .catalog import GroupSpec, bits
-from .dispatch import settled
 from .errors import HookTimeout, ReentrantTransition, ToolfoldError
 from .machine import Plan, Step
 from .observe import Asked, Change, HooksFailed, Observers, RolledBack, log
 from .transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
-from .usercode import is_failure, uninterrupted
+from .usercode import InThread, is_failure, settled, uninterrupted
 
 if TYPE_CHECKING:
     from .session import Session
@@ -221,13 +221,18 @@ class Steps:
                 attempt = partial(self._attempt, session, call, timeout)
                 if shielded or interrupted is not None or transaction.state == ROLLING_BACK:
                     ended, cancelled = await uninterrupted(attempt)
+                elif isinstance(call.hook, InThread):  # which can't be stopped, so that only its end says how it went
+                    ended, cancelled = await uninterrupted(attempt)
+                    ended = evolve(ended, interruption=cancelled or await _cancellation())
                 else:
                     ended, cancelled = await attempt(), None
-                interrupted = interrupted or cancelled or ended.interruption
-                if ended.error is None:
-                    transaction.succeeded(call)
-                else:
+                interrupted = interrupted or ended.interruption or cancelled
+                if ended.error is not None:
                     transaction.failed(call, ended.error)
+                elif ended.interruption is not None:
+                    transaction.cancelled(call, ended.interruption)
+                else:
+                    transaction.succeeded(call)
                 call = transaction.next()
         finally:
             self._running = None
@@ -251,10 +256,19 @@ class Steps:
 
 @frozen
 class _Ended:
-    """How a hook ended: what it failed with, and whether that was the cancellation of the step."""
+    """How a hook ended: what it failed with, and the cancellation that came while the step could still be given up."""
 
     error: BaseException | None = None
     interruption: BaseException | None = None
+
+
+async def _cancellation() -> BaseException | None:
+    """Return the cancellation that has waited while a hook was shielded from it, if any."""
+    try:
+        await checkpoint_if_cancelled()
+    except anyio.get_cancelled_exc_class() as error:
+        return error
+    return None
 
 
 async def _run_hook(session: Session, call: HookCall, timeout: float | None) -> None:

@@ -151,10 +151,19 @@ class Transaction:
         """Take note that `call` failed: undo what had succeeded, or go on where the failure is only to be noted."""
         if self.state == ROLLING_BACK:
             self.compensation_failures.append(error)
-        elif self._force and call.phase == "on_deactivate":
+        elif self._goes_on(call):
             self.failures.append(HookFailed(call.group.path, call.phase, error, forced=True))
         else:
             self.give_up(error)
+
+    def cancelled(self, call: HookCall, error: BaseException) -> None:
+        """Take note that `call` went well, but that the step was cancelled meanwhile: undo it too, unless forced."""
+        self.succeeded(call)
+        if not self._goes_on(call):
+            self.give_up(error)
+
+    def _goes_on(self, call: HookCall) -> bool:
+        return self._force and call.phase == "on_deactivate"
 
     def give_up(self, error: BaseException) -> None:
         """Undo what had succeeded, in reverse order (SPEC HOOK-5)."""

@@ -2,21 +2,38 @@
 
 Whatever that code does harms the request that called it, and nothing else. So every place that calls it catches what it
 raises, of whatever class, and asks `is_failure` what that was. What must come to its end runs `uninterrupted`.
+
+Plain functions run in worker threads, so that they hold up nobody, unless they were registered to run on the event loop
+(`caller`). State belongs to the loop: what such a function asks of it goes there (`on_loop`), as far as it is more than
+reading one reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextvars import ContextVar
 from dis import opmap
-from threading import current_thread, main_thread
+from functools import partial, wraps
+from threading import current_thread, get_ident, main_thread
 from types import FrameType
-from typing import Any, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import anyio
+from anyio import from_thread, to_thread
+from anyio.lowlevel import current_token
+from attrs import frozen
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
+_loop_thread: ContextVar[int | None] = ContextVar("toolfold_loop_thread", default=None)
+"""In code that a worker thread was given, and in what it calls: the thread of the event loop that waits for it."""
+
 _RAISING = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
+
+
+# -- failing ----------------------------------------------------------------------------------------------------------
 
 
 def is_failure(error: BaseException) -> bool:
@@ -108,3 +125,94 @@ def _was_given(function: FrameType, frame: FrameType) -> bool:
     given: list[object] = list(function.f_locals.values())
     rest = (one for value in given if isinstance(value, tuple) for one in cast("tuple[object, ...]", value))
     return any(one is frame for one in (*given, *rest))
+
+
+# -- calling ----------------------------------------------------------------------------------------------------------
+
+
+def is_async(function: Any) -> bool:
+    """Return whether calling `function` gives something to await."""
+    while isinstance(function, partial):
+        function = function.func
+    call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async counts too
+    return any(
+        test(candidate)
+        for test in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        for candidate in (function, call)
+    )
+
+
+async def settled(value: Any) -> Any:
+    """Return `value`, awaited if it can be."""
+    return await value if inspect.isawaitable(value) else value
+
+
+def caller(function: Callable[..., Any], *, in_thread: bool) -> Callable[..., Awaitable[Any]]:
+    """Return an async function that calls `function`: on the event loop if that is async too, or in a worker thread."""
+    if in_thread and not is_async(function):
+        return InThread(function)
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await settled(function(*args, **kwargs))
+
+    return call
+
+
+@frozen
+class InThread:
+    """A plain function as an async one that runs it in a worker thread. If it returns an awaitable, the loop awaits it.
+
+    The caller that is cancelled is free at once; the thread goes on, and nobody hears of what comes of it.
+
+    Args:
+        function: What to call.
+        limited: Whether it waits while as many threads are at work as anyio's default limiter allows, 40 at first.
+            What is called from within a thread never does: those that it would wait for may be waiting for it.
+    """
+
+    function: Callable[..., Any]
+    limited: bool = True
+
+    async def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Return what the function returns."""
+        limiter = None if self.limited and _loop_thread.get() is None else anyio.CapacityLimiter(1)
+        call = partial(_within_thread, get_ident(), self.function, args, kwargs)
+        value, error = await to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+        if error is None:
+            return await settled(value)
+        try:
+            raise error
+        finally:
+            del error  # whose traceback has this frame
+
+
+def _within_thread(loop_thread: int, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Return what `function` returns and what it raises: raised here, a `GeneratorExit` would close the whole task."""
+    _loop_thread.set(loop_thread)
+    try:
+        return function(*args, **kwargs), None
+    except BaseException as error:
+        return None, error
+
+
+def is_away() -> bool:
+    """Return whether this runs in a thread that `InThread` was given, away from the event loop."""
+    if _loop_thread.get() in (None, get_ident()):
+        return False
+    try:
+        current_token()
+    except RuntimeError:
+        return True
+    return False  # the function runs an event loop of its own in its thread
+
+
+def on_loop(function: Callable[P, T]) -> Callable[P, T]:
+    """Return `function` as one that runs on the event loop also if a handler or hook calls it in its thread."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if is_away():
+            return from_thread.run_sync(partial(function, *args, **kwargs))
+        return function(*args, **kwargs)
+
+    return call

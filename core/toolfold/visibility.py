@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from attrs import frozen
 
 from .errors import InvalidDefinition
 from .names import is_text
-from .usercode import is_failure
+from .usercode import is_async, is_failure
 
 if TYPE_CHECKING:
     from .catalog import Spec
@@ -325,15 +324,3 @@ def check_rule(name: str, rule: Any) -> None:
             raise InvalidDefinition(name, f"{leaf!r} is not a visibility rule; use Visibility.always, group or when")
         elif isinstance(leaf, Group) and not is_text(leaf.path):
             raise InvalidDefinition(name, f"its rule is of the group {leaf.path!r}, and a group is named by a text")
-
-
-def is_async(function: Any) -> bool:
-    """Return whether calling `function` gives something to await."""
-    while isinstance(function, partial):
-        function = function.func
-    call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async counts too
-    return any(
-        test(candidate)
-        for test in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-        for candidate in (function, call)
-    )
