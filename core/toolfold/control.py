@@ -24,7 +24,6 @@ from .errors import (
     ParentInactive,
     QuotaExceeded,
     ReentrantTransition,
-    ToolError,
     ToolfoldError,
 )
 from .limits import quoted
@@ -328,7 +327,7 @@ def refused(error: ToolfoldError, how: str | None = None) -> str:
         return f"Group {error.group!r} can't be activated yet: {how}."
     if not isinstance(error, HookFailed):
         return str(error)
-    reason = f" Reason: {error.__cause__}" if isinstance(error.__cause__, ToolError) else ""
+    reason = "" if error.reason is None else f" Reason: {error.reason}"
     doing = "opening" if error.phase == "on_activate" else "closing"
     return f"Nothing was changed: {doing} group {error.group} failed.{reason} Try again later, or go on without it."
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .errors import ConfigError, QuotaExceeded
-from .observe import Observers, SessionEnded, SessionOpened, log
+from .observe import Observers, SessionEnded, SessionOpened
+from .usercode import is_away
 
 if TYPE_CHECKING:
     from .session import Session
@@ -84,8 +85,11 @@ class SessionPool:
             self._observers.tell(SessionEnded(session.id))
 
     def touch(self, session: Session) -> None:
-        """Take note that a session was used now, and with it the one that it inherits from: that one ends later."""
-        if self._end_idlest or self.idle_timeout is not None:
+        """Take note that a session was used now, and with it the one that it inherits from: that one ends later.
+
+        What handlers and hooks ask of it in their threads is part of a request that was.
+        """
+        if (self._end_idlest or self.idle_timeout is not None) and not is_away():
             for used in (session, session.owner):
                 if used is not None and used in self._used:
                     self._used[used] = self._clock()
@@ -130,4 +134,4 @@ async def _end(session: Session) -> None:
     try:
         await session.close()
     except ExceptionGroup:
-        log.exception("session %s ended with failing hooks", session.id)
+        return  # the log and the observers have been told of each hook

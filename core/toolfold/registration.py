@@ -19,6 +19,7 @@ from .names import qualified_name
 from .options import OF_GROUPS, GroupOptions, PromptOptions, ResourceOptions, ToolOptions, said
 from .pool import SessionPool
 from .specs import prompt_spec, resource_spec, tool_spec
+from .usercode import on_loop
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,13 +30,15 @@ class Registration:
     Args:
         draft: The catalog in the making.
         pool: The open sessions, which may stand against what is to be registered or removed.
+        run_in_thread: Whether plain functions run in worker threads unless a registration says otherwise.
     """
 
     qualified_name = staticmethod(qualified_name)
 
-    def __init__(self, draft: Draft, pool: SessionPool) -> None:
+    def __init__(self, draft: Draft, pool: SessionPool, run_in_thread: bool) -> None:
         self.pool = pool
         self._draft = draft
+        self._unsaid: dict[str, Any] = {"run_in_thread": run_in_thread}
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -49,17 +52,19 @@ class Registration:
             description: What the model is told about the group.
             parent: The path of an existing group.
             options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `show_deactivator`, `controls`,
-                `selectable`, `pinned`, `opens_on` and `transient`; see `toolfold.options.GroupOptions`.
+                `selectable`, `pinned`, `opens_on`, `transient` and `run_in_thread`; see
+                `toolfold.options.GroupOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        given = said(str(name), options, OF_GROUPS)
+        given = self._unsaid | said(str(name), options, OF_GROUPS)
         given.setdefault("controls", "opens_on" not in given)
         given.setdefault("selectable", given["controls"] and self._draft.style.has_tools)
-        hooks = declare.hooks(str(name), given)
+        hooks = declare.hooks(str(name), given, in_thread=given.pop("run_in_thread"))
         return self._draft.add_group(name, parent, {"description": description, **given, **hooks})
 
+    @on_loop
     def register_exclusion(self, *groups: str) -> None:
         """Register groups of which at most one may be active (SPEC REG-3).
 
@@ -113,12 +118,12 @@ class Registration:
                 without, a function whose annotated parameters describe the arguments. Sync or async.
             options: `description`, `group`, `flat`, `visibility`, `always`, `hidden`, `visible`, `title`, `input`,
                 `output`, `input_schema`, `output_schema`, `check_output`, `category`, `tags`, `annotations`, `icons`,
-                `meta` and `modes`; see `toolfold.options.ToolOptions`.
+                `meta`, `modes` and `run_in_thread`; see `toolfold.options.ToolOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        given = declare.options_of("tool", str(name), handler, options)
+        given = self._unsaid | declare.options_of("tool", str(name), handler, options)
         return self._draft.add_spec(tool_spec(self._draft.place("tool", name, given), handler, given))
 
     @overload
@@ -141,6 +146,7 @@ class Registration:
 
         return declare.decorator(target, {"name": name, **options}, registered)
 
+    @on_loop
     def include(self, declared: Any, *, name: str | None = None, **options: Unpack[ToolOptions]) -> None:
         """Register all that a toolkit declares, or nothing of it (SPEC KIT-4, KIT-7, REG-1).
 
@@ -188,7 +194,7 @@ class Registration:
         messages. The options are in `toolfold.options.PromptOptions`: `arguments` are names, or mappings with `name`,
         `description` and `required`. The rest, and what is raised, is as in `register`.
         """
-        given = declare.options_of("prompt", str(name), handler, options)
+        given = self._unsaid | declare.options_of("prompt", str(name), handler, options)
         return self._draft.add_spec(prompt_spec(self._draft.place("prompt", name, given), handler, given))
 
     def register_resource(self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]) -> Spec:
@@ -209,7 +215,7 @@ class Registration:
         return self._register_resource("resource_template", uri_template, handler, options)
 
     def _register_resource(self, kind: Kind, uri: str, handler: Callable[..., Any], options: ResourceOptions) -> Spec:
-        given = declare.options_of(kind, str(uri), handler, options)
+        given = self._unsaid | declare.options_of(kind, str(uri), handler, options)
         return self._draft.add_spec(resource_spec(kind, self._draft.place(kind, uri, given), handler, given))
 
     def unregister(self, name: str, kind: Kind = "tool") -> Spec | None:

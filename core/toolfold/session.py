@@ -12,13 +12,10 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-import anyio
-
 from . import dispatch
 from .catalog import Catalog, Kind, Profile, Spec, kinds_of
 from .dispatch import Context, Progress, ToolResult, no_progress
 from .errors import (
-    HookFailed,
     InvalidDefinition,
     SessionClosed,
     ToolfoldError,
@@ -34,7 +31,6 @@ from .observe import (
     EventRefused,
     HooksFailed,
     NotificationFailed,
-    RolledBack,
     log,
 )
 from .persist import Saved, dumped, is_fact
@@ -42,6 +38,7 @@ from .resources import matching
 from .snapshot import Snapshot, mask_of
 from .steps import MakePlan, Steps
 from .transaction import Transaction
+from .usercode import is_failure, on_loop
 from .visibility import View, available
 
 if TYPE_CHECKING:
@@ -128,8 +125,7 @@ class Session:
                 elif self._start:
                     await self.set_up(self._start)
             except BaseException:
-                with anyio.CancelScope(shield=True):
-                    await self.close()
+                await self.close()
                 raise
         return self
 
@@ -148,22 +144,24 @@ class Session:
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
 
+        It is not given up when the caller is cancelled: the cancellation goes on once the session is closed.
+
         Raises:
             ExceptionGroup: Of `HookFailed`, one for each hook that failed; the session is closed all the same.
         """
         failures: tuple[Exception, ...] = ()
-        with anyio.CancelScope(shield=True):
-            async with self._steps.turn(self.id, "close"):
-                if self._status == "closed":
-                    return
-                try:
-                    if self._status == "open":
-                        told = bool(self._listeners)  # a connection may go on with another session
-                        failures = (await self._carry_out(self._end, force=True, compare=told)).failures
-                finally:  # a task cancelled by asyncio itself comes here with all hooks attempted
-                    self._status = "closed"
-                    self._listeners = ()
-                    self._tools.pool.discard(self)
+        async with self._steps.turn(self.id, "close"):
+            if self._status == "closed":
+                return
+            try:
+                if self._status == "open":
+                    told = bool(self._listeners)  # a connection may go on with another session
+                    change = await self._carry_out(self._end, force=True, compare=told, shielded=True)
+                    failures = change.failures
+            finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
+                self._status = "closed"
+                self._listeners = ()
+                self._tools.pool.discard(self)
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
 
@@ -221,9 +219,13 @@ class Session:
         """The present state, in the newest catalog (SPEC REG-7)."""
         whole = self._tools.catalog
         if self._whole is not whole:  # the restricted one is not asked for: it may be another object, though equal
-            self._snapshot = self._snapshot.moved_to(self._tools.catalog_under(self._profile))
-            self._whole = whole
+            self._move(whole)
         return self._snapshot
+
+    @on_loop
+    def _move(self, whole: Catalog) -> None:
+        self._snapshot = self._snapshot.moved_to(self._tools.catalog_under(self._profile))
+        self._whole = whole
 
     @property
     def catalog(self) -> Catalog:
@@ -406,6 +408,7 @@ class Session:
             self._tools.pool.touch(self)
             return await self._carry_out(lambda: plan(self.snapshot, step), force, view)
 
+    @on_loop
     def set_fact(self, name: str, value: Any, *, view: View | None = None) -> None:
         """Set a fact: JSON's scalars, or tuples of them (SPEC SES-5). Predicates see it from the next request on.
 
@@ -427,6 +430,7 @@ class Session:
             self._snapshot = before.snapshot.with_facts({**before.snapshot.facts, name: value})
             self._tell_listeners(changes(before, before.of(self._snapshot)))
 
+    @on_loop
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
 
@@ -435,11 +439,13 @@ class Session:
         """
         self._listeners = (*self._listeners, listener)
 
+        @on_loop
         def remove() -> None:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
 
         return remove
 
+    @on_loop
     def notify(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
         """Tell this session's listeners that lists changed, for changes of the catalog (SPEC NTF-3).
 
@@ -499,15 +505,17 @@ class Session:
         return everything_left(snapshot, mask_of(snapshot.catalog, known))
 
     async def _carry_out(
-        self, make_plan: MakePlan, force: bool, view: View | None = None, *, compare: bool = True
+        self,
+        make_plan: MakePlan,
+        force: bool,
+        view: View | None = None,
+        *,
+        compare: bool = True,
+        shielded: bool = False,
     ) -> Change:
         timeout = self._tools.hook_timeout
         commit = partial(self._commit, view, compare)
-        try:
-            return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force)
-        except HookFailed as error:
-            self._tools.observers.tell(RolledBack(self.id, error))
-            raise
+        return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force, shielded=shielded)
 
     def _commit(self, view: View | None, compare: bool, planned: Plan, transaction: Transaction) -> Change:
         before = self.view(view)
@@ -521,7 +529,6 @@ class Session:
         change = Change(*planned.paths, lists, tuple(transaction.failures))
         self._tools.observers.tell(Committed(self.id, change))
         if change.failures:
-            log.warning("session %s: %d hooks failed and were passed over", self.id, len(change.failures))
             self._tools.observers.tell(HooksFailed(self.id, change.failures))
         self._tell_listeners(change.lists)
         return change
@@ -533,7 +540,9 @@ class Session:
         for listener in self._listeners:
             try:
                 listener(kinds)
-            except Exception as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 log.exception("session %s: a listener could not be told of a change", self.id)
                 self._tools.observers.tell(NotificationFailed(self.id, error))
 

@@ -27,6 +27,7 @@ from .pool import SessionPool
 from .registration import Registration
 from .session import Session
 from .snapshot import Snapshot
+from .usercode import on_loop
 from .visibility import StateReader, View
 
 
@@ -43,6 +44,9 @@ class ToolSet(Registration):
         state: Supplies `view.state` to predicates and counts; called at most once for each request (SPEC MOD-3).
         max_active: The greatest number of active groups in a session (SPEC ACT-10).
         evict: `"oldest"` to make room for a new group by closing the longest-active one; `None` to refuse.
+        run_in_thread: Whether handlers and hooks that are plain functions run in worker threads, so that none of them
+            holds up other requests. They may then run at the same time as others: guard what they share. Otherwise
+            they run on the event loop, and must be quick. Each registration may say otherwise for itself.
         hook_timeout: Seconds that a hook may take (SPEC HOOK-6); `None` for ever.
         max_sessions: The greatest number of open sessions (SPEC SES-4).
         when_full: `"refuse"` a new session, or `"end_idlest"` to end the one that was used least recently, of those of
@@ -65,6 +69,7 @@ class ToolSet(Registration):
         state: StateReader | None = None,
         max_active: int | None = None,
         evict: Literal["oldest"] | None = None,
+        run_in_thread: bool = True,
         hook_timeout: float | None = None,
         max_sessions: int | None = None,
         when_full: Literal["refuse", "end_idlest"] = "refuse",
@@ -75,6 +80,7 @@ class ToolSet(Registration):
         settings.check_choice(("opaque", "hint"), on_hidden=on_hidden)
         settings.check_choice(("refuse", "end_idlest"), when_full=when_full)
         settings.check_choice((None, "oldest"), evict=evict)
+        settings.check_choice((True, False), run_in_thread=run_in_thread)
         settings.check_counts(page_size=page_size, max_active=max_active, max_sessions=max_sessions)
         settings.check_seconds(hook_timeout=hook_timeout, idle_timeout=idle_timeout)
         settings.check_functions(state=state, clock=clock)
@@ -82,6 +88,7 @@ class ToolSet(Registration):
         super().__init__(
             Draft(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest"),
             SessionPool(max_sessions, when_full == "end_idlest", idle_timeout, clock, self.observers),
+            run_in_thread,
         )
         self.name = name
         self.page_size = page_size
@@ -128,7 +135,7 @@ class ToolSet(Registration):
         """
         return self.observers.add_tracer(tracer)
 
-    def _report(self, spec: Spec, error: Exception, mode: str | None) -> None:
+    def _report(self, spec: Spec, error: BaseException, mode: str | None) -> None:
         reported = self._reported.setdefault(spec, set())
         if mode not in reported:
             reported.add(mode)
@@ -215,6 +222,7 @@ class ToolSet(Registration):
         """The open sessions, the least recently used first where sessions are bounded or time out."""
         return self.pool.sessions
 
+    @on_loop
     def notify_list_changed(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
         """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3).
 
@@ -259,11 +267,17 @@ class ToolSet(Registration):
     @property
     def default_session(self) -> Session:
         """The session that the methods below work on, opened when it is first needed."""
-        if self._default is None or not self._default.is_open:
-            self._default = Session(self, f"{self.name}-default", None, ())
-            self._default.begin()
-            self.pool.add(self._default, lasting=True)
-        return self._default
+        default = self._default
+        return default if default is not None and default.is_open else self._open_default()
+
+    @on_loop
+    def _open_default(self) -> Session:
+        default = self._default
+        if default is None or not default.is_open:
+            default = self._default = Session(self, f"{self.name}-default", None, ())
+            default.begin()
+            self.pool.add(default, lasting=True)
+        return default
 
     async def activate_group(self, path: str) -> bool:
         """Activate a group of the default session; see `Session.activate`."""

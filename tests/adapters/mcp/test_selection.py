@@ -141,6 +141,7 @@ async def test_a_hook_that_fails_for_a_selection_is_told_to_the_caller(era: str)
         refused = await client.call_tool("ping", {})
         assert refused.is_error
         assert "'vault'" in text_of(refused)
+        assert "the key is missing" in text_of(refused)
 
 
 @pytest.mark.parametrize("era", ERAS)
