@@ -121,11 +121,15 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
 
 @frozen(kw_only=True)
 class Opened:
-    """An open target: its tools, and for a gateway what the server behind it tells clients, and its version."""
+    """An open target: its tools, and for a gateway what the server behind it tells clients, and its version.
+
+    `handles` is for `build_server`: a gateway has short ones (SPEC DEL-3).
+    """
 
     tools: ToolSet
     instructions: str | None = None
     version: str = ""
+    handles: Literal["auto", "stored"] = "auto"
 
 
 @asynccontextmanager
@@ -149,7 +153,8 @@ async def open_target(target: Target, options: GatewayOptions | None = None) -> 
 
     gateway = open_gateway(_configured(target, options or GatewayOptions()))
     async with gateway as tools:
-        yield Opened(tools=tools, instructions=gateway.report.instructions, version=gateway.report.version)
+        report = gateway.report
+        yield Opened(tools=tools, instructions=report.instructions, version=report.version, handles="stored")
 
 
 def _configured(target: Target, options: GatewayOptions) -> GatewayConfig:

@@ -14,6 +14,7 @@ catalog_tool.py what there is to call, for the model   pool.py      which sessio
 toolset.py      `ToolSet`, the face of it all     registration.py  what it is told
 settings.py     what its settings must be
 statechart.py   the catalog as an explicit hierarchical machine, exported to transitions, SCXML, XState
+usercode.py     what the code of users may do, and how it is run
 names.py, resources.py, observe.py          names, URI templates, events
 errors.py, extras.py                        errors, and packages that are not installed
 """
@@ -30,6 +31,7 @@ from .errors import (
     HandleExpired,
     HandleInvalid,
     HookFailed,
+    HookTimeout,
     IllegalEvent,
     InvalidArguments,
     InvalidCursor,
@@ -75,6 +77,7 @@ __all__ = [
     "HandleInvalid",
     "HookContext",
     "HookFailed",
+    "HookTimeout",
     "IllegalEvent",
     "InputRequired",
     "InvalidArguments",

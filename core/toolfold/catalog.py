@@ -49,7 +49,9 @@ class GroupSpec:
     """A group as it was registered.
 
     `on_rollback` is `None` to undo a hook by its opposite, a hook of its own, or `False` to opt out (SPEC HOOK-5).
-    `opens_on` is the tool whose success opens the group (SPEC SES-6). A `transient` group is not stored (SPEC PER-4).
+    `opens_on` is the tool whose success opens the group (SPEC SES-6). One that is not `selectable` is opened by no
+    request that names or fetches it, nor is what is in it; see `Catalog.selectable`. A `transient` group is not stored
+    (SPEC PER-4).
     """
 
     path: str
@@ -60,6 +62,7 @@ class GroupSpec:
     on_rollback: Hook | Literal[False] | None = None
     show_deactivator: bool = True
     controls: bool = True
+    selectable: bool = True
     pinned: bool = False
     opens_on: str | None = None
     transient: bool = False
@@ -270,6 +273,15 @@ class Catalog:
     def has_hooks(self) -> bool:
         """Whether any transition runs something outside of the machine."""
         return any(group.has_hooks for group in self.groups)
+
+    @cached_property
+    def selectable(self) -> int:
+        """The groups that a request may begin with, as a bit set: selectable ones in selectable ones (SPEC SES-6)."""
+        mask = 0
+        for number, group in enumerate(self.groups):
+            if group.selectable and not self.forest.ancestors[number] & ~mask:
+                mask |= 1 << number
+        return mask
 
     def under(self, profile: Profile) -> Catalog:
         """Return the catalog as a session under `profile` knows it: other groups do not exist in it (SPEC PRO-1)."""

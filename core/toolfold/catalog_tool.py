@@ -45,6 +45,7 @@ OPTIONS: ToolOptions = {
     "description": DESCRIPTION,
     "input": ARGUMENTS,
     "annotations": {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False},
+    "run_in_thread": False,
 }
 """How it is registered unless its author says otherwise."""
 

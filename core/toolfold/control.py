@@ -24,7 +24,6 @@ from .errors import (
     ParentInactive,
     QuotaExceeded,
     ReentrantTransition,
-    ToolError,
     ToolfoldError,
 )
 from .limits import quoted
@@ -230,6 +229,11 @@ class ControlStyle:
         known = ", ".join(repr(name) for name in ("per_group", "none", *PRESETS))
         raise ConfigError(f"There is no control style {control!r}; use {known} or a Loader.")
 
+    @property
+    def has_tools(self) -> bool:
+        """Whether clients can open groups at all, or only code and events can (SPEC CTL-3)."""
+        return self.per_group or self.loader is not None
+
     def specs(self, group: GroupSpec) -> dict[str, Spec]:
         """Return the control tools of one group by name (SPEC CTL-1, CTL-2)."""
         if not self.per_group or not group.controls:
@@ -323,7 +327,7 @@ def refused(error: ToolfoldError, how: str | None = None) -> str:
         return f"Group {error.group!r} can't be activated yet: {how}."
     if not isinstance(error, HookFailed):
         return str(error)
-    reason = f" Reason: {error.__cause__}" if isinstance(error.__cause__, ToolError) else ""
+    reason = "" if error.reason is None else f" Reason: {error.reason}"
     doing = "opening" if error.phase == "on_activate" else "closing"
     return f"Nothing was changed: {doing} group {error.group} failed.{reason} Try again later, or go on without it."
 

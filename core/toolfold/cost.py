@@ -58,6 +58,9 @@ _MARKING = 3
 _FOREIGN = 1000
 """How often a schema that is not in the document looks at a value: one of those that describe JSON Schema itself."""
 
+_COMPARING = 8
+"""How many visits it counts for to compare with one value of an `enum`, unless they are all texts, which are looked up."""
+
 _EDGES = 1_000_000
 """How many ways from schema to schema are followed before the whole counts as too intricate."""
 
@@ -276,10 +279,10 @@ def _weight(schema: Schema, pattern: int) -> int:
     weight = 1 + (pattern if "pattern" in schema else 0)
     for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
         weight += len(table(schema.get(keyword)) or ())
-    for keyword in ("enum", "const"):
-        values = schema.get(keyword)
+    for keyword in {"enum", "const"}.intersection(schema):
+        values = schema[keyword]
         if not all(isinstance(value, str) for value in array(values) or [values]):
-            weight += walked(values)[0]
+            weight += _COMPARING * walked(values)[0]
     return weight
 
 

@@ -31,6 +31,7 @@ from .options import (
     said,
 )
 from .steps import HookContext
+from .usercode import InThread, is_async
 
 T = TypeVar("T", bound=Callable[..., Any])
 C = TypeVar("C", bound=type[Any])
@@ -237,7 +238,7 @@ def _check(kind: Kind, name: str, function: Callable[..., Any], options: Options
 # -- hooks ------------------------------------------------------------------------------------------------------------
 
 
-def hooks(group: str, options: Options) -> dict[str, Hook]:
+def hooks(group: str, options: Options, *, in_thread: bool) -> dict[str, Hook]:
     """Return the hooks among a group's options, each as a function of a `HookContext` (SPEC HOOK-1).
 
     The context goes to the parameter that is annotated as `HookContext`, else to the one that must be given. What has a
@@ -248,7 +249,12 @@ def hooks(group: str, options: Options) -> dict[str, Hook]:
     """
     opted_out = options.get("on_rollback") is False
     given = [which for which in HOOKS if which in options and not (which == "on_rollback" and opted_out)]
-    return {which: _hook(group, which, options[which]) for which in given}
+    return {which: _run(options[which], _hook(group, which, options[which]), in_thread) for which in given}
+
+
+def _run(function: Hook, hook: Hook, in_thread: bool) -> Hook:
+    # A hook never waits for a free thread: handlers that wait for its step may hold them all.
+    return InThread(hook, limited=False) if in_thread and not is_async(function) else hook
 
 
 def _hook(group: str, which: str, function: Hook) -> Hook:

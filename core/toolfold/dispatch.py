@@ -6,7 +6,6 @@ Content blocks are plain mappings in the shape of the MCP specification, so the 
 from __future__ import annotations
 
 import base64
-import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -19,6 +18,7 @@ from .catalog import Handler, Spec
 from .errors import InvalidArguments, InvalidDefinition, ProtocolError, ToolError
 from .names import Spelling
 from .schema import Arguments, Output, hints_of, signature_of
+from .usercode import caller, is_failure
 
 if TYPE_CHECKING:
     from .session import Session
@@ -103,6 +103,9 @@ class Context:
     `view` is what the call was checked against, with its one reading of the application state; what the handler changes
     is seen by the next request. What it does through this context belongs to the same request (SPEC MOD-3).
     `request` is whatever the adapter got the call from, or `None`; `spell` gives a tool's name as the caller knows it.
+
+    A plain function that runs in a worker thread may use it from there. It calls what is async by
+    `anyio.from_thread.run(context.activate, "a")`.
     """
 
     session: Session
@@ -143,7 +146,7 @@ class Context:
         await self._progress(progress, total, message)
 
 
-def typed_handler(name: str, function: Callable[..., Any]) -> tuple[Handler, Arguments]:
+def typed_handler(name: str, function: Callable[..., Any], *, in_thread: bool) -> tuple[Handler, Arguments]:
     """Return the handler and arguments of a function whose annotations describe its arguments (SPEC KIT-2).
 
     A parameter annotated as `Context` is given the context and is no argument.
@@ -152,20 +155,22 @@ def typed_handler(name: str, function: Callable[..., Any]) -> tuple[Handler, Arg
     hints = hints_of(name, function)
     context_parameters = frozenset(taken for taken, hint in hints.items() if taken != "return" and _means_context(hint))
     arguments = Arguments.from_signature(name, function, context_parameters)
+    call = caller(function, in_thread=in_thread)
 
     async def handle(values: dict[str, Any], context: Context) -> Any:
-        return await settled(function(**values, **dict.fromkeys(context_parameters, context)))
+        return await call(**values, **dict.fromkeys(context_parameters, context))
 
     return handle, arguments
 
 
-def raw_handler(name: str, function: Callable[..., Any]) -> Handler:
+def raw_handler(name: str, function: Callable[..., Any], *, in_thread: bool) -> Handler:
     """Return the handler of a function that takes nothing, the arguments, or arguments and context (SPEC KIT-2)."""
     _check_callable(name, function)
     taken = taken_by(name, function)
+    call = caller(function, in_thread=in_thread)
 
     async def handle(values: dict[str, Any], context: Context) -> Any:
-        return await settled(function(*(values, context)[:taken]))
+        return await call(*(values, context)[:taken])
 
     return handle
 
@@ -189,11 +194,13 @@ def taken_by(name: str, function: Callable[..., Any], bound: int = 0) -> int:
     return taken
 
 
-def adapted(name: str, function: Callable[..., Any], arguments: Arguments | None) -> tuple[Handler, Arguments]:
+def adapted(
+    name: str, function: Callable[..., Any], arguments: Arguments | None, *, in_thread: bool
+) -> tuple[Handler, Arguments]:
     """Return handler and arguments in the form that fits: raw where the arguments are described, else typed."""
     if arguments is None:
-        return typed_handler(name, function)
-    return raw_handler(name, function), arguments
+        return typed_handler(name, function, in_thread=in_thread)
+    return raw_handler(name, function, in_thread=in_thread), arguments
 
 
 def checked(name: str, handle: Handler, output: Output) -> Handler:
@@ -214,11 +221,6 @@ def checked(name: str, handle: Handler, output: Output) -> Handler:
     return checked_handle
 
 
-async def settled(value: Any) -> Any:
-    """Return `value`, awaited if it can be."""
-    return await value if inspect.isawaitable(value) else value
-
-
 def as_object(name: str, arguments: Any) -> dict[str, Any]:
     """Return the arguments of a call by name, none for `None`, or raise `InvalidArguments` (SPEC CALL-2)."""
     if arguments is None:
@@ -233,25 +235,27 @@ def as_object(name: str, arguments: Any) -> dict[str, Any]:
 
 
 async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context) -> ToolResult:
-    """Return what comes of calling an available tool (SPEC CALL-2, CALL-3).
+    """Return what comes of calling an available tool, whatever its handler raises (SPEC CALL-2, CALL-3, SAF-2).
 
     Raises:
         ProtocolError: The handler asked for an error of the protocol.
     """
     name = context.spell(spec.name)
     try:
-        values = as_object(name, arguments)
-        if spec.arguments is not None:
-            values = spec.arguments.check(name, values)
-    except InvalidArguments as error:
-        return arguments_refused(spec, error)
-    try:
+        try:
+            values = as_object(name, arguments)
+            if spec.arguments is not None:
+                values = spec.arguments.check(name, values)
+        except InvalidArguments as error:
+            return arguments_refused(spec, error)
         return to_result(await spec.handler(values, context))
     except ProtocolError:
         raise
     except ToolError as error:
         return ToolResult.of_text(str(error), is_error=True)
-    except Exception:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         log.exception("the handler of %r failed", spec.name)
         return internal_error(name)
 

@@ -23,6 +23,7 @@ from .errors import (
 )
 from .names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
 from .schema import check_text
+from .usercode import on_loop
 from .visibility import Always, Group, Visibility, groups_of
 
 NameGuard = Callable[[str], None]
@@ -45,6 +46,10 @@ class Draft:
 
     def freeze(self) -> Catalog:
         """Return the catalog of all that is registered now; the same one until something is registered."""
+        return self._frozen or self._freeze()
+
+    @on_loop
+    def _freeze(self) -> Catalog:
         if self._frozen is None:
             self._frozen = Catalog(
                 name=self.name,
@@ -73,6 +78,7 @@ class Draft:
             self._release(added)
             raise
 
+    @on_loop
     def guard_names(self, guard: NameGuard, release: NameGuard) -> None:
         """Have `guard(name)` called with every tool name, now and before each is registered; it may raise.
 
@@ -86,6 +92,7 @@ class Draft:
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
+    @on_loop
     def add_group(self, name: str, parent: str | None, options: Mapping[str, Any]) -> GroupSpec:
         """Add a group given by segment and parent, or by full path (SPEC REG-2)."""
         path = self.path_of(name, parent)
@@ -140,11 +147,13 @@ class Draft:
                     )
         return members
 
+    @on_loop
     def add_exclusion(self, members: frozenset[str]) -> None:
         """Add a checked exclusion set."""
         self._exclusions[members] = None
         self._frozen = None
 
+    @on_loop
     def remove_group(self, path: str) -> GroupSpec:
         """Remove a group, what is below it, and their tools, also from profiles that name it (SPEC REG-5, PRO-1)."""
         group = self.known(path)
@@ -162,6 +171,7 @@ class Draft:
 
     # -- tools and the rest -------------------------------------------------------------------------------------------
 
+    @on_loop
     def add_spec(self, spec: Spec) -> Spec:
         """Add a checked spec; a user's tool takes the place of a generated control tool (SPEC NAM-4, REG-4)."""
         self._check_new(spec.kind, [spec.name])
@@ -169,6 +179,7 @@ class Draft:
         self._frozen = None
         return spec
 
+    @on_loop
     def remove_spec(self, kind: Kind, name: str) -> Spec | None:
         """Remove what a user registered and return it, or `None`; a generated control tool comes back in its place."""
         spec = self._specs[kind].get(name)
@@ -184,6 +195,7 @@ class Draft:
         self._frozen = None
         return spec
 
+    @on_loop
     def add_profile(self, profile: Profile) -> None:
         """Add a profile whose groups exist and whose starting groups can be active together (SPEC PRO-1)."""
         check_segment(profile.name)

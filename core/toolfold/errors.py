@@ -21,6 +21,7 @@ __all__ = [
     "HandleExpired",
     "HandleInvalid",
     "HookFailed",
+    "HookTimeout",
     "IllegalEvent",
     "InvalidArguments",
     "InvalidCursor",
@@ -113,26 +114,48 @@ class QuotaExceeded(ToolfoldError):
 class HookFailed(ToolfoldError):
     """A hook failed, so the transition did not happen (SPEC HOOK-4); the cause is `__cause__`.
 
-    `compensation` holds the failures met while undoing the hooks that had succeeded (SPEC HOOK-5).
+    `reason` is what callers may be told of the cause, as a sentence, or `None`: a `ToolError` speaks for itself, and a
+    time-out and re-entry are told; of any other exception callers learn nothing (SPEC SAF-3). `compensation` holds the
+    failures met while undoing the hooks that had succeeded (SPEC HOOK-5). Where the transition was `forced`, it
+    happened all the same (SPEC HOOK-8, HOOK-9).
     """
 
-    def __init__(self, group: str, phase: str, compensation: Sequence[Exception] = ()) -> None:
+    def __init__(
+        self,
+        group: str,
+        phase: str,
+        cause: BaseException | None = None,
+        compensation: Sequence[BaseException] = (),
+        *,
+        forced: bool = False,
+    ) -> None:
         self.group = group
         self.phase = phase
+        self.reason = _reason(cause)
         self.compensation = tuple(compensation)
+        self.__cause__ = cause
+        outcome = "and the group was closed all the same" if forced else "so nothing was changed"
+        why = "; mend its cause and try again." if self.reason is None else f". {self.reason}"
         undone = f" Undoing the earlier hooks met {len(self.compensation)} more failure(s)." if compensation else ""
-        super().__init__(
-            f"The {phase} hook of group {group!r} failed, so nothing was changed; mend its cause and try again.{undone}"
-        )
+        super().__init__(f"The {phase} hook of group {group!r} failed, {outcome}{why}{undone}")
+
+
+class HookTimeout(ToolfoldError, TimeoutError):
+    """A hook took longer than `ToolSet(hook_timeout=…)` allows, so it was given up (SPEC HOOK-6)."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"The hook took longer than {seconds:g} s; make it faster, or hook_timeout longer.")
 
 
 class ReentrantTransition(ToolfoldError):
-    """A hook asked its own session for a change of state (SPEC HOOK-7)."""
+    """A hook asked its own session for a change of state, or another one that waits for its own (SPEC HOOK-7)."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, problem: str | None = None) -> None:
         self.session = session
         super().__init__(
-            f"A hook of session {session!r} asked that session for a change while its own transition is under way; "
+            problem
+            or f"A hook of session {session!r} asked that session for a change while its own transition is under way; "
             "do it after the transition, or in the same step with transition(activate=[...])."
         )
 
@@ -252,6 +275,20 @@ def _similar(name: str, known: Sequence[str]) -> tuple[str, ...]:
     pairs = set(pairwise(name))
     closest = nlargest(_COMPARED, known, key=lambda one: len(pairs.intersection(pairwise(one))))
     return tuple(get_close_matches(name, closest, n=3, cutoff=0.6))
+
+
+def _reason(cause: BaseException | None) -> str | None:
+    """Return what callers may be told of why a hook failed, as a sentence; `None` for nothing."""
+    match cause:
+        case ToolError():
+            said = str(cause).strip()
+            return f"{said}." if said and said[-1] not in ".!?" else said or None
+        case HookTimeout():
+            return f"It took longer than {cause.seconds:g} s."
+        case ReentrantTransition():
+            return "It asked its own session for a change, or another one that waits for it."
+        case _:
+            return None
 
 
 def _either(names: Sequence[str]) -> str:

@@ -101,6 +101,8 @@ class Explainer:
 
     def words(self, schema: Any, value: Any, part: str) -> str:
         """Return what is wrong with a value, by a part of a schema."""
+        if schema is False:
+            return _NOTHING
         if part == "extra":
             return self._extra(schema, table(value) or {})
         if (validator := self._validator(schema, part)) is not None:
@@ -171,7 +173,7 @@ class _Stage(IntEnum):
     UNLIKE = 1
     """A constant in it is another."""
     NEAR = 2
-    """Something else in it is wrong."""
+    """A constant in it is the same, or it is all right as a whole; something else is wrong."""
 
 
 @frozen
@@ -216,7 +218,7 @@ class _Search:
             self._look_here(known, value, place)
         if len(self.found) == told and not self._next:
             is_extra = table(value) is not None and "unevaluatedProperties" in (known or ())
-            self._tell(place, _NOTHING if schema is False else _EXTRA if is_extra else MISFIT)
+            self._tell(place, _EXTRA if is_extra else self._of.words(schema, value, "own"))
 
     def _tell(self, place: str, text: str) -> None:
         self.found.setdefault(quoted(place), quoted(text))
@@ -291,19 +293,20 @@ class _Search:
 
     def _tried(self, alternative: Any, value: Any) -> _Try:
         together = self._of.together(alternative, value)
-        for schema in together:
-            for part in ("own", "extra"):
-                if not self._of.fits(schema, value, part):
-                    return _Try(alternative, _Stage.OTHER, schema, part)
         members = table(value) or {}
-        for schema in together:
-            for key, one in _named(schema, "properties"):
-                if key in members and self._is_constant(one, members[key]) and not self._of.fits(one, members[key]):
-                    return _Try(alternative, _Stage.UNLIKE, one, key=key)
-        return _Try(alternative) if together else _Try(alternative, _Stage.OTHER)
+        is_alike = False
+        for key, one in (named for schema in together for named in _named(schema, "properties")):
+            for constant in self._constants(one, members[key]) if key in members else ():
+                if not self._of.fits(constant, members[key], "own"):
+                    return _Try(alternative, _Stage.UNLIKE, constant, key=key)
+                is_alike = True
+        for schema, part in ((schema, part) for schema in together for part in ("own", "extra")):
+            if not is_alike and not self._of.fits(schema, value, part):
+                return _Try(alternative, _Stage.OTHER, schema, part)
+        return _Try(alternative) if together else _Try(alternative, _Stage.OTHER, alternative)
 
-    def _is_constant(self, schema: Any, value: Any) -> bool:
-        return any("const" in one or "enum" in one for one in self._of.together(schema, value))
+    def _constants(self, schema: Any, value: Any) -> list[Schema]:
+        return [one for one in self._of.together(schema, value) if "const" in one or "enum" in one]
 
     def _in_common(self, alternative: Any, value: Any) -> int:
         names = {name for one in self._of.together(alternative, value) for name, _ in _named(one, "properties")}

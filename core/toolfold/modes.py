@@ -17,7 +17,8 @@ from .errors import InvalidDefinition
 from .names import is_text
 from .plain import table
 from .schema import Arguments, compile_schema
-from .visibility import Predicate, View, is_async
+from .usercode import is_async, is_failure
+from .visibility import Predicate, View
 
 if TYPE_CHECKING:
     from .catalog import Spec
@@ -139,7 +140,9 @@ def _count(spec: Spec, name: str, view: View) -> int | None:
             value.close()
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"the count answered with a {type(value).__name__}, and must answer with an int")
-    except Exception as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         view.predicate_failed(spec, error, name)
         return None
     return int(value)

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import frozen
 
+from .usercode import is_failure, on_loop
+
 if TYPE_CHECKING:
+    from .errors import HookFailed
     from .machine import Plan, TransitionRequest
 
 log = logging.getLogger("toolfold")
@@ -54,18 +57,21 @@ class Committed:
 
 @frozen
 class RolledBack:
-    """A hook failed, so a step of a session was given up; its state is the one before."""
+    """A hook failed or was cancelled, so a step of a session was given up; its state is the one before.
+
+    The error's `__cause__` is what the hook raised; its `compensation`, what failed while earlier hooks were undone.
+    """
 
     session: str
-    error: Exception
+    error: HookFailed
 
 
 @frozen
 class HooksFailed:
-    """Hooks failed in a step that went on all the same: forced, or the end of a session."""
+    """Hooks failed in a step that went on all the same: forced, the end of a session, or undone to be planned again."""
 
     session: str
-    failures: tuple[Exception, ...]
+    failures: tuple[BaseException, ...]
 
 
 @frozen
@@ -77,7 +83,7 @@ class PredicateFailed:
 
     kind: str
     name: str
-    error: Exception
+    error: BaseException
     mode: str | None = None
 
 
@@ -86,7 +92,7 @@ class NotificationFailed:
     """A committed step could not be told to a listener of its session (SPEC NTF-2)."""
 
     session: str
-    error: Exception
+    error: BaseException
 
 
 @frozen
@@ -244,6 +250,7 @@ class Observers:
         told, number = _within.get()
         return number if told is self else None
 
+    @on_loop
     def tell(self, event: Event) -> None:
         """Hand `event` to every observer and tracer."""
         for observer in tuple(self._observers):
@@ -314,5 +321,7 @@ class Observers:
 def _hand(event: Event | Trace, to: Callable[[Any], None]) -> None:
     try:
         to(event)
-    except Exception:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         log.exception("an observer raised on %s", type(event).__name__)

@@ -30,6 +30,9 @@ class ComponentOptions(TypedDict, total=False):
         description: What the model is told; the handler's docstring otherwise (SPEC KIT-1).
         icons: Icons in the form of the MCP specification.
         meta: More for `_meta`.
+        run_in_thread: Whether a handler that is a plain function runs in a worker thread, where it holds up nobody and
+            other calls may run at the same time; by default as the tool set has it. Async handlers run on the event
+            loop.
     """
 
     group: str | None
@@ -41,6 +44,7 @@ class ComponentOptions(TypedDict, total=False):
     description: str | None
     icons: Iterable[Any] | None
     meta: Mapping[str, Any] | None
+    run_in_thread: bool | None
 
 
 class ToolOptions(ComponentOptions, total=False):
@@ -112,17 +116,24 @@ class GroupTraits(TypedDict, total=False):
         title: The name that people see; the segment otherwise.
         show_deactivator: Whether there is a tool that closes the group: there is unless this is `False` (SPEC CTL-1).
         controls: Whether clients can open and close it; by default, unless it `opens_on` an event.
+        selectable: Whether a request that begins may have it open, by naming it or by fetching it; by default, where
+            clients can open it by control tools (SPEC SES-6). What is in a group that is not selectable is not either.
         pinned: Whether a quota spares it (SPEC ACT-10).
         opens_on: A tool whose success opens the group: `success_of("observe")` (SPEC SES-6).
         transient: Whether its state is left out when a session is stored (SPEC PER-4).
+        run_in_thread: Whether hooks that are plain functions run in worker threads; by default as the tool set has it.
+            One that takes longer than `hook_timeout` can't be stopped: it has failed, but goes on in its thread, and
+            whatever it still does is not undone. A hook that may hang should be async, or bound itself (SPEC HOOK-6).
     """
 
     title: str | None
     show_deactivator: bool | None
     controls: bool | None
+    selectable: bool | None
     pinned: bool | None
     opens_on: str | None
     transient: bool | None
+    run_in_thread: bool | None
 
 
 class GroupOptions(GroupTraits, total=False):
@@ -161,7 +172,10 @@ OF_GROUPS = GroupOptions.__optional_keys__
 OF_GROUP_MARKS = GroupMarkOptions.__optional_keys__
 OF_TOOLKITS = ToolkitOptions.__optional_keys__
 
-_FLAGS = ("flat", "check_output", "always", "show_deactivator", "controls", "pinned", "transient")
+_FLAGS = (
+    *("flat", "check_output", "always", "run_in_thread"),
+    *("show_deactivator", "controls", "selectable", "pinned", "transient"),
+)
 _SLOTS = (("input", "input_schema"), ("output", "output_schema"))
 """Options that say the same thing in different forms: the later one goes over the other."""
 

@@ -38,8 +38,7 @@ def walked(value: Any, values: int = MAX_VALUES, depth: int = MAX_DEPTH) -> tupl
         found += len(container)
         if found > values:
             raise TooLarge(f"has more than {values:,} values")
-        kind: Any = type(container)
-        for item in container.values() if kind is dict else container:
+        for item in container.values() if container.__class__ is dict else container:
             if type(item) in _CONTAINERS:
                 containers.append(item)
     if len(containers) > depth and len(levels(value)) > depth + 1:

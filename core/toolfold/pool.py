@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .errors import ConfigError, QuotaExceeded
-from .observe import Observers, SessionEnded, SessionOpened, log
+from .observe import Observers, SessionEnded, SessionOpened
+from .usercode import is_away
 
 if TYPE_CHECKING:
     from .session import Session
@@ -45,30 +46,54 @@ class SessionPool:
         self._observers = observers
         self._used: OrderedDict[Session, float] = OrderedDict()
         self._lasting: set[Session] = set()
+        self._requests: dict[Session, None] = {}
 
     @property
     def sessions(self) -> tuple[Session, ...]:
-        """The open sessions."""
+        """The open sessions that outlive a request."""
         return tuple(self._used)
+
+    @property
+    def live(self) -> tuple[Session, ...]:
+        """All open sessions, those of requests under way among them: what a change of the catalog must reach."""
+        return (*self._used, *self._requests)
 
     def add(self, session: Session, *, lasting: bool = False) -> None:
         """Take a session in; a `lasting` one is neither counted nor ever idle."""
+        self._requests.pop(session, None)
         self._used[session] = self._clock()
         if lasting:
             self._lasting.add(session)
         self._observers.tell(SessionOpened(session.id))
 
+    def begin_request(self, session: Session) -> None:
+        """Take in a session that ends with its request: it is not counted, never idle, and observers are not told."""
+        self._requests[session] = None
+
+    async def end_request(self, session: Session) -> None:
+        """End the session of a request, unless it was kept; without hooks there is nothing to do but to forget it."""
+        if session in self._requests:
+            if session.catalog.has_hooks:
+                await _end(session)
+            self._requests.pop(session, None)
+
     def discard(self, session: Session) -> None:
         """Drop a session."""
+        self._requests.pop(session, None)
         if self._used.pop(session, None) is not None:
             self._lasting.discard(session)
             self._observers.tell(SessionEnded(session.id))
 
     def touch(self, session: Session) -> None:
-        """Take note that a session was used now."""
-        if session in self._used and (self._end_idlest or self.idle_timeout is not None):
-            self._used[session] = self._clock()
-            self._used.move_to_end(session)
+        """Take note that a session was used now, and with it the one that it inherits from: that one ends later.
+
+        What handlers and hooks ask of it in their threads is part of a request that was.
+        """
+        if (self._end_idlest or self.idle_timeout is not None) and not is_away():
+            for used in (session, session.owner):
+                if used is not None and used in self._used:
+                    self._used[used] = self._clock()
+                    self._used.move_to_end(used)
 
     async def admit(self, session: Session) -> None:
         """Take a session in, ending the idlest one of the same caller to make room if that is allowed (SPEC SES-4).
@@ -77,15 +102,17 @@ class SessionPool:
             QuotaExceeded: There is no room, and none is made.
         """
         while self._limit is not None and len(self._used) - len(self._lasting) >= self._limit:
-            idlest = self._idlest(session.caller) if self._end_idlest else None
+            idlest = self._idlest(session) if self._end_idlest else None
             if idlest is None:
                 raise QuotaExceeded("open sessions", self._limit, "close one before you open another")
             await _end(idlest)
         self.add(session)
+        self.touch(session)
 
-    def _idlest(self, caller: str | None) -> Session | None:
-        own = (session for session in self._used if session.caller == caller and session not in self._lasting)
-        return next(own, None)
+    def _idlest(self, new: Session) -> Session | None:
+        """Return the idlest session of the caller of a new one; not the one that it inherits from."""
+        own = (session for session in self._used if session.caller == new.caller and session not in self._lasting)
+        return next((session for session in own if session is not new.owner), None)
 
     async def end_idle(self) -> int:
         """End the sessions that have had no request for `idle_timeout`, the idlest first; return how many."""
@@ -107,4 +134,4 @@ async def _end(session: Session) -> None:
     try:
         await session.close()
     except ExceptionGroup:
-        log.exception("session %s ended with failing hooks", session.id)
+        return  # the log and the observers have been told of each hook

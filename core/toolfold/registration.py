@@ -19,6 +19,7 @@ from .names import qualified_name
 from .options import OF_GROUPS, GroupOptions, PromptOptions, ResourceOptions, ToolOptions, said
 from .pool import SessionPool
 from .specs import prompt_spec, resource_spec, tool_spec
+from .usercode import on_loop
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,13 +30,15 @@ class Registration:
     Args:
         draft: The catalog in the making.
         pool: The open sessions, which may stand against what is to be registered or removed.
+        run_in_thread: Whether plain functions run in worker threads unless a registration says otherwise.
     """
 
     qualified_name = staticmethod(qualified_name)
 
-    def __init__(self, draft: Draft, pool: SessionPool) -> None:
+    def __init__(self, draft: Draft, pool: SessionPool, run_in_thread: bool) -> None:
         self.pool = pool
         self._draft = draft
+        self._unsaid: dict[str, Any] = {"run_in_thread": run_in_thread}
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -48,17 +51,20 @@ class Registration:
             name: A segment, with `parent` as its place, or a full path.
             description: What the model is told about the group.
             parent: The path of an existing group.
-            options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `show_deactivator`, `controls`, `pinned`,
-                `opens_on` and `transient`; see `toolfold.options.GroupOptions`.
+            options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `show_deactivator`, `controls`,
+                `selectable`, `pinned`, `opens_on`, `transient` and `run_in_thread`; see
+                `toolfold.options.GroupOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        given = said(str(name), options, OF_GROUPS)
+        given = self._unsaid | said(str(name), options, OF_GROUPS)
         given.setdefault("controls", "opens_on" not in given)
-        hooks = declare.hooks(str(name), given)
+        given.setdefault("selectable", given["controls"] and self._draft.style.has_tools)
+        hooks = declare.hooks(str(name), given, in_thread=given.pop("run_in_thread"))
         return self._draft.add_group(name, parent, {"description": description, **given, **hooks})
 
+    @on_loop
     def register_exclusion(self, *groups: str) -> None:
         """Register groups of which at most one may be active (SPEC REG-3).
 
@@ -67,7 +73,7 @@ class Registration:
             ExclusionConflict: Fewer than two groups, one contains another, or an open session has two of them active.
         """
         members = self._draft.exclusion(groups)
-        for session in self.pool.sessions:
+        for session in self.pool.live:
             active = [path for path in session.active if path in members]
             if len(active) > 1:
                 raise ExclusionConflict(
@@ -85,12 +91,14 @@ class Registration:
     async def unregister_group(self, path: str) -> GroupSpec:
         """Close a group in every session, then remove it with everything below it; return it (SPEC REG-5).
 
+        Sessions of requests under way are among them.
+
         Raises:
             GroupNotFound: There is no such group.
             HookFailed: A session could not close the group; nothing was removed.
         """
         self._draft.known(path)
-        while holders := [session for session in self.pool.sessions if session.snapshot.is_active(path)]:
+        while holders := [session for session in self.pool.live if session.snapshot.is_active(path)]:
             for session in holders:
                 with suppress(SessionClosed):  # it ended meanwhile, hooks included
                     await session.deactivate(path)
@@ -110,12 +118,12 @@ class Registration:
                 without, a function whose annotated parameters describe the arguments. Sync or async.
             options: `description`, `group`, `flat`, `visibility`, `always`, `hidden`, `visible`, `title`, `input`,
                 `output`, `input_schema`, `output_schema`, `check_output`, `category`, `tags`, `annotations`, `icons`,
-                `meta` and `modes`; see `toolfold.options.ToolOptions`.
+                `meta`, `modes` and `run_in_thread`; see `toolfold.options.ToolOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        given = declare.options_of("tool", str(name), handler, options)
+        given = self._unsaid | declare.options_of("tool", str(name), handler, options)
         return self._draft.add_spec(tool_spec(self._draft.place("tool", name, given), handler, given))
 
     @overload
@@ -138,6 +146,7 @@ class Registration:
 
         return declare.decorator(target, {"name": name, **options}, registered)
 
+    @on_loop
     def include(self, declared: Any, *, name: str | None = None, **options: Unpack[ToolOptions]) -> None:
         """Register all that a toolkit declares, or nothing of it (SPEC KIT-4, KIT-7, REG-1).
 
@@ -185,7 +194,7 @@ class Registration:
         messages. The options are in `toolfold.options.PromptOptions`: `arguments` are names, or mappings with `name`,
         `description` and `required`. The rest, and what is raised, is as in `register`.
         """
-        given = declare.options_of("prompt", str(name), handler, options)
+        given = self._unsaid | declare.options_of("prompt", str(name), handler, options)
         return self._draft.add_spec(prompt_spec(self._draft.place("prompt", name, given), handler, given))
 
     def register_resource(self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]) -> Spec:
@@ -206,7 +215,7 @@ class Registration:
         return self._register_resource("resource_template", uri_template, handler, options)
 
     def _register_resource(self, kind: Kind, uri: str, handler: Callable[..., Any], options: ResourceOptions) -> Spec:
-        given = declare.options_of(kind, str(uri), handler, options)
+        given = self._unsaid | declare.options_of(kind, str(uri), handler, options)
         return self._draft.add_spec(resource_spec(kind, self._draft.place(kind, uri, given), handler, given))
 
     def unregister(self, name: str, kind: Kind = "tool") -> Spec | None:

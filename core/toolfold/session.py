@@ -12,13 +12,10 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-import anyio
-
 from . import dispatch
 from .catalog import Catalog, Kind, Profile, Spec, kinds_of
 from .dispatch import Context, Progress, ToolResult, no_progress
 from .errors import (
-    HookFailed,
     InvalidDefinition,
     SessionClosed,
     ToolfoldError,
@@ -34,7 +31,6 @@ from .observe import (
     EventRefused,
     HooksFailed,
     NotificationFailed,
-    RolledBack,
     log,
 )
 from .persist import Saved, dumped, is_fact
@@ -42,6 +38,7 @@ from .resources import matching
 from .snapshot import Snapshot
 from .steps import MakePlan, Steps
 from .transaction import Transaction
+from .usercode import is_failure, on_loop
 from .visibility import View, available
 
 if TYPE_CHECKING:
@@ -58,9 +55,9 @@ class Session:
     __slots__ = (
         "__weakref__",
         "_dropped",
-        "_lender",
-        "_lent",
+        "_inherited",
         "_listeners",
+        "_owner",
         "_profile",
         "_snapshot",
         "_start",
@@ -88,8 +85,8 @@ class Session:
         self._snapshot = Snapshot.of(tools.catalog_under(profile))
         self._dropped = start.dropped(self._snapshot.catalog) if isinstance(start, Saved) else ()
         self._steps = Steps(tools.observers)
-        self._lent: tuple[str, ...] = ()
-        self._lender: Session | None = None
+        self._inherited: tuple[str, ...] = ()
+        self._owner: Session | None = None
         self._listeners: tuple[Listener, ...] = ()
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -126,43 +123,43 @@ class Session:
                 elif self._start:
                     await self.set_up(self._start)
             except BaseException:
-                with anyio.CancelScope(shield=True):
-                    await self.close()
+                await self.close()
                 raise
         return self
 
-    def begin(self, snapshot: Snapshot | None = None, lender: Session | None = None) -> None:
+    def begin(self, snapshot: Snapshot | None = None, owner: Session | None = None) -> None:
         """Open the session at once, without hooks, in the state `snapshot`, or with no groups active.
 
-        The groups that are active in `snapshot` are lent: another session, the `lender`, has set up those that have
+        The groups that are active in `snapshot` are inherited: another session, the `owner`, has set up those that have
         hooks, and closes them.
         """
         self._status = "open"
         if snapshot is not None:
             self._snapshot = snapshot.moved_to(self.catalog)
-            self._lent = self._snapshot.active
-            self._lender = lender
+            self._inherited = self._snapshot.active
+            self._owner = owner
 
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
+
+        It is not given up when the caller is cancelled: the cancellation goes on once the session is closed.
 
         Raises:
             ExceptionGroup: Of `HookFailed`, one for each hook that failed; the session is closed all the same.
         """
         failures: tuple[Exception, ...] = ()
-        with anyio.CancelScope(shield=True):
-            async with self._steps.turn(self.id, "close"):
-                if self._status == "closed":
-                    return
-                try:
-                    if self._status == "open":
-                        told = bool(self._listeners)  # a connection may go on with another session
-                        end = partial(close, keep=self._lent)
-                        failures = (await self._carry_out(end, force=True, compare=told)).failures
-                finally:  # a task cancelled by asyncio itself comes here with all hooks attempted
-                    self._status = "closed"
-                    self._listeners = ()
-                    self._tools.pool.discard(self)
+        async with self._steps.turn(self.id, "close"):
+            if self._status == "closed":
+                return
+            try:
+                if self._status == "open":
+                    told = bool(self._listeners)  # a connection may go on with another session
+                    end = partial(close, keep=self._inherited)
+                    failures = (await self._carry_out(end, force=True, compare=told, shielded=True)).failures
+            finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
+                self._status = "closed"
+                self._listeners = ()
+                self._tools.pool.discard(self)
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
 
@@ -180,17 +177,33 @@ class Session:
         return self._tools
 
     @property
-    def lent(self) -> tuple[str, ...]:
-        """The groups that another session has set up and closes: their hooks don't run here."""
-        return self._lent
+    def inherited(self) -> tuple[str, ...]:
+        """The active groups that another session has set up and closes: their hooks don't run here.
+
+        One that is closed here is inherited no longer: opening it again runs its hooks.
+        """
+        return self._inherited
+
+    @property
+    def owner(self) -> Session | None:
+        """The session that runs the hooks of the inherited groups, if there is one."""
+        return self._owner
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether a group that this session inherits is no longer open in its owner, so that its hooks are undone."""
+        owner = self._owner
+        if owner is None:
+            return False
+        return not owner.is_open or not all(map(owner.snapshot.is_active, self._inherited))
 
     def holder(self, path: str) -> Session:
-        """Return the session in which a group's hooks run: this one, or the one that lends the group.
+        """Return the session in which a group's hooks run: this one, or the owner that it inherits the group from.
 
         What a hook keeps by `context.session`, a tool of the group finds by `context.session.holder(path)`, also where
         a server opens the group for everybody (SPEC DEL-4, HOOK-1).
         """
-        return self._lender if self._lender is not None and path in self._lent else self
+        return self._owner if self._owner is not None and path in self._inherited else self
 
     @property
     def is_open(self) -> bool:
@@ -202,7 +215,12 @@ class Session:
     @property
     def snapshot(self) -> Snapshot:
         """The present state, in the newest catalog (SPEC REG-7)."""
-        return self._snapshot.moved_to(self._tools.catalog_under(self._profile))
+        catalog = self._tools.catalog_under(self._profile)
+        return self._snapshot if self._snapshot.catalog is catalog else self._moved_to(catalog)
+
+    @on_loop
+    def _moved_to(self, catalog: Catalog) -> Snapshot:
+        return self._snapshot.moved_to(catalog)
 
     @property
     def catalog(self) -> Catalog:
@@ -385,6 +403,7 @@ class Session:
             self._tools.pool.touch(self)
             return await self._carry_out(lambda configuration: plan(configuration, request), force, view)
 
+    @on_loop
     def set_fact(self, name: str, value: Any, *, view: View | None = None) -> None:
         """Set a fact: JSON's scalars, or tuples of them (SPEC SES-5). Predicates see it from the next request on.
 
@@ -406,6 +425,7 @@ class Session:
             self._snapshot = before.snapshot.with_facts({**before.snapshot.facts, name: value})
             self._tell_listeners(changes(before, before.of(self._snapshot)))
 
+    @on_loop
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
 
@@ -414,11 +434,13 @@ class Session:
         """
         self._listeners = (*self._listeners, listener)
 
+        @on_loop
         def remove() -> None:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
 
         return remove
 
+    @on_loop
     def notify(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
         """Tell this session's listeners that lists changed, for changes of the catalog (SPEC NTF-3).
 
@@ -473,25 +495,28 @@ class Session:
         return await spec.handler(values, context)
 
     async def _carry_out(
-        self, make_plan: MakePlan, force: bool, view: View | None = None, *, compare: bool = True
+        self,
+        make_plan: MakePlan,
+        force: bool,
+        view: View | None = None,
+        *,
+        compare: bool = True,
+        shielded: bool = False,
     ) -> Change:
         timeout = self._tools.hook_timeout
         commit = partial(self._commit, view, compare)
-        try:
-            return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force)
-        except HookFailed as error:
-            self._tools.observers.tell(RolledBack(self.id, error))
-            raise
+        return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force, shielded=shielded)
 
     def _commit(self, view: View | None, compare: bool, planned: Plan, transaction: Transaction) -> Change:
         before = self.view(view)
         transaction.commit()
         self._snapshot = before.snapshot.at(planned.after)
+        if self._inherited:
+            self._inherited = tuple(filter(self._snapshot.is_active, self._inherited))
         lists = changes(before, before.of(self._snapshot)) if compare else frozenset[str]()
         change = Change(*planned.paths, lists, tuple(transaction.failures))
         self._tools.observers.tell(Committed(self.id, change))
         if change.failures:
-            log.warning("session %s: %d hooks failed and were passed over", self.id, len(change.failures))
             self._tools.observers.tell(HooksFailed(self.id, change.failures))
         self._tell_listeners(change.lists)
         return change
@@ -503,7 +528,9 @@ class Session:
         for listener in self._listeners:
             try:
                 listener(kinds)
-            except Exception as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 log.exception("session %s: a listener could not be told of a change", self.id)
                 self._tools.observers.tell(NotificationFailed(self.id, error))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .errors import ConfigError
-from .visibility import is_async
+from .usercode import is_async
 
 
 def check_text(**given: object) -> None:

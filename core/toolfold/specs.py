@@ -42,7 +42,7 @@ def tool_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, A
     """Return the spec of a tool; `options` are `ToolOptions`, checked. Raises `InvalidDefinition`."""
     name, group, rule = place
     wire = definition(name, {**options, "description": _described(handler, options)})
-    handle, arguments = adapted(name, handler, input_of(name, options))
+    handle, arguments = adapted(name, handler, input_of(name, options), in_thread=options["run_in_thread"])
     if (output := output_of(name, options)) is not None:
         wire["outputSchema"] = output.schema
         handle = checked(name, handle, output) if options.get("check_output", True) else handle
@@ -73,7 +73,7 @@ def prompt_spec(place: Place, handler: Callable[..., Any], options: Mapping[str,
         name=name,
         rule=rule,
         definition={**wire, "arguments": listed},
-        handler=raw_handler(name, handler),
+        handler=raw_handler(name, handler, in_thread=options["run_in_thread"]),
         arguments=Arguments.from_schema(name, schema),
         group=group,
         hidden=options.get("hidden", False),
@@ -101,7 +101,7 @@ def resource_spec(kind: Kind, place: Place, handler: Callable[..., Any], options
         name=uri,
         rule=rule,
         definition=wire,
-        handler=raw_handler(uri, handler),
+        handler=raw_handler(uri, handler, in_thread=options["run_in_thread"]),
         arguments=arguments,
         group=group,
         hidden=options.get("hidden", False),

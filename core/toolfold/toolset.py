@@ -6,7 +6,8 @@ availability.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any, Literal
 from weakref import WeakKeyDictionary, ref
@@ -27,6 +28,7 @@ from .pool import SessionPool
 from .registration import Registration
 from .session import Session
 from .snapshot import Snapshot
+from .usercode import on_loop
 from .visibility import StateReader, View
 
 
@@ -43,6 +45,9 @@ class ToolSet(Registration):
         state: Supplies `view.state` to predicates and counts; called at most once for each request (SPEC MOD-3).
         max_active: The greatest number of active groups in a session (SPEC ACT-10).
         evict: `"oldest"` to make room for a new group by closing the longest-active one; `None` to refuse.
+        run_in_thread: Whether handlers and hooks that are plain functions run in worker threads, so that none of them
+            holds up other requests. They may then run at the same time as others: guard what they share. Otherwise
+            they run on the event loop, and must be quick. Each registration may say otherwise for itself.
         hook_timeout: Seconds that a hook may take (SPEC HOOK-6); `None` for ever.
         max_sessions: The greatest number of open sessions (SPEC SES-4).
         when_full: `"refuse"` a new session, or `"end_idlest"` to end the one that was used least recently, of those of
@@ -65,6 +70,7 @@ class ToolSet(Registration):
         state: StateReader | None = None,
         max_active: int | None = None,
         evict: Literal["oldest"] | None = None,
+        run_in_thread: bool = True,
         hook_timeout: float | None = None,
         max_sessions: int | None = None,
         when_full: Literal["refuse", "end_idlest"] = "refuse",
@@ -75,6 +81,7 @@ class ToolSet(Registration):
         settings.check_choice(("opaque", "hint"), on_hidden=on_hidden)
         settings.check_choice(("refuse", "end_idlest"), when_full=when_full)
         settings.check_choice((None, "oldest"), evict=evict)
+        settings.check_choice((True, False), run_in_thread=run_in_thread)
         settings.check_counts(page_size=page_size, max_active=max_active, max_sessions=max_sessions)
         settings.check_seconds(hook_timeout=hook_timeout, idle_timeout=idle_timeout)
         settings.check_functions(state=state, clock=clock)
@@ -82,6 +89,7 @@ class ToolSet(Registration):
         super().__init__(
             Draft(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest"),
             SessionPool(max_sessions, when_full == "end_idlest", idle_timeout, clock, self.observers),
+            run_in_thread,
         )
         self.name = name
         self.page_size = page_size
@@ -129,7 +137,7 @@ class ToolSet(Registration):
         """
         return self.observers.add_tracer(tracer)
 
-    def _report(self, spec: Spec, error: Exception, mode: str | None) -> None:
+    def _report(self, spec: Spec, error: BaseException, mode: str | None) -> None:
         reported = self._reported.setdefault(spec, set())
         if mode not in reported:
             reported.add(mode)
@@ -188,27 +196,35 @@ class ToolSet(Registration):
         chosen = self.profile(saved.profile if profile is None else profile)
         return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, saved)
 
-    def request_session(
+    @asynccontextmanager
+    async def request_session(
         self,
         snapshot: Snapshot,
         profile: Profile | None = None,
-        lender: Session | None = None,
+        owner: Session | None = None,
         caller: str | None = None,
-    ) -> Session:
-        """Return an open session in the state `snapshot`, for one request of a protocol without sessions.
+    ) -> AsyncGenerator[Session]:
+        """Open a session in the state `snapshot` for the duration of one request of a protocol without sessions.
 
-        It belongs to no pool: it is neither counted nor ended. The groups that are active in `snapshot` are lent to it,
-        by the `lender` where one has run their hooks; close it if it may have opened others.
+        While it lasts, changes of the catalog reach it (SPEC REG-3, REG-5), but it is not counted, and observers are
+        not told of it. The groups that are active in `snapshot` are inherited: the `owner` has run their hooks, if they
+        have any, and closes them. What the request opened beside them is closed at its end, unless
+        `pool.admit(session)` has made it a session that outlives the request.
         """
-        session = Session(self, f"{self.name}-request", profile, (), caller)
-        session.begin(snapshot, lender)
-        return session
+        session = Session(self, f"{self.name}-request-{next(self._identities)}", profile, (), caller)
+        session.begin(snapshot, owner)
+        self.pool.begin_request(session)
+        try:
+            yield session
+        finally:
+            await self.pool.end_request(session)
 
     @property
     def sessions(self) -> tuple[Session, ...]:
         """The open sessions, the least recently used first where sessions are bounded or time out."""
         return self.pool.sessions
 
+    @on_loop
     def notify_list_changed(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
         """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3).
 
@@ -262,11 +278,17 @@ class ToolSet(Registration):
     @property
     def default_session(self) -> Session:
         """The session that the methods below work on, opened when it is first needed."""
-        if self._default is None or not self._default.is_open:
-            self._default = Session(self, f"{self.name}-default", None, ())
-            self._default.begin()
-            self.pool.add(self._default, lasting=True)
-        return self._default
+        default = self._default
+        return default if default is not None and default.is_open else self._open_default()
+
+    @on_loop
+    def _open_default(self) -> Session:
+        default = self._default
+        if default is None or not default.is_open:
+            default = self._default = Session(self, f"{self.name}-default", None, ())
+            default.begin()
+            self.pool.add(default, lasting=True)
+        return default
 
     async def activate_group(self, path: str) -> bool:
         """Activate a group of the default session; see `Session.activate`."""

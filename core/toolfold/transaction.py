@@ -15,6 +15,7 @@ machine has no such transition and raises.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -40,14 +41,26 @@ TRANSITIONS = (
     ("fail", SETTING_UP, ROLLING_BACK),
     ("abort", ROLLING_BACK, ABORTED),
 )
+_NAME = "toolfold.transaction"
 _MACHINE: Machine = Machine(
     model=None,
+    name=_NAME,
     states=list(STATES),
     transitions=[list(row) for row in TRANSITIONS],
     initial=None,
     auto_transitions=False,
 )
 _EVENTS: dict[str, Any] = dict(_MACHINE.events)
+
+
+def _is_of_another(record: logging.LogRecord) -> bool:
+    """Return whether a record of `transitions` is about another machine, whose name it begins with."""
+    return not isinstance(record.args, tuple) or record.args[:1] != (f"{_NAME}: ",)
+
+
+# Some twenty lines for each step, at INFO and below, which say nothing that observers and tracers are not told better.
+# The logger is shared with other users of the package, so it keeps its level and their records.
+logging.getLogger("transitions.core").addFilter(_is_of_another)
 
 Phase = Literal["on_activate", "on_deactivate", "on_rollback"]
 
@@ -60,6 +73,10 @@ class HookCall:
     phase: Phase
     hook: Hook
     undoes: Phase | None = None
+
+    def __str__(self) -> str:
+        undoing = "" if self.undoes is None else f", which was to undo {self.undoes},"
+        return f"{self.phase} of group {self.group.path}{undoing}"
 
 
 class Transaction:
@@ -87,7 +104,7 @@ class Transaction:
         self.state: str = PLANNED
         self.cause: BaseException | None = None
         self.failures: list[HookFailed] = []
-        self.compensation_failures: list[Exception] = []
+        self.compensation_failures: list[BaseException] = []
         self._queue = [
             HookCall(group, "on_deactivate", group.on_deactivate)
             for group in leaving
@@ -133,12 +150,20 @@ class Transaction:
     def failed(self, call: HookCall, error: BaseException) -> None:
         """Take note that `call` failed: undo what had succeeded, or go on where the failure is only to be noted."""
         if self.state == ROLLING_BACK:
-            if isinstance(error, Exception):
-                self.compensation_failures.append(error)
-        elif self._force and call.phase == "on_deactivate":
-            self.failures.append(hook_failed(call, error))
+            self.compensation_failures.append(error)
+        elif self._goes_on(call):
+            self.failures.append(HookFailed(call.group.path, call.phase, error, forced=True))
         else:
             self.give_up(error)
+
+    def cancelled(self, call: HookCall, error: BaseException) -> None:
+        """Take note that `call` went well, but that the step was cancelled meanwhile: undo it too, unless forced."""
+        self.succeeded(call)
+        if not self._goes_on(call):
+            self.give_up(error)
+
+    def _goes_on(self, call: HookCall) -> bool:
+        return self._force and call.phase == "on_deactivate"
 
     def give_up(self, error: BaseException) -> None:
         """Undo what had succeeded, in reverse order (SPEC HOOK-5)."""
@@ -153,14 +178,7 @@ class Transaction:
     def error(self) -> HookFailed:
         """Return the error of an aborted transaction, with what failed while compensating attached."""
         assert self._current is not None
-        return hook_failed(self._current, self.cause, self.compensation_failures)
-
-
-def hook_failed(call: HookCall, cause: BaseException | None, compensation: Iterable[Exception] = ()) -> HookFailed:
-    """Return the error that tells of a failed hook, raised from its cause (SPEC HOOK-4)."""
-    error = HookFailed(call.group.path, call.phase, tuple(compensation))
-    error.__cause__ = cause
-    return error
+        return HookFailed(self._current.group.path, self._current.phase, self.cause, self.compensation_failures)
 
 
 def _compensation(call: HookCall) -> HookCall | None:

@@ -30,7 +30,7 @@ _LONE_REFERENCES = (jsonschema_rs.Draft4Validator, jsonschema_rs.Draft6Validator
 _LINEAR = jsonschema_rs.RegexOptions()
 """How texts are matched with patterns: in linear time."""
 
-_BACKTRACKING = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
+_BACKTRACKING = jsonschema_rs.FancyRegexOptions(backtrack_limit=5_000)
 """The same for patterns that look around or back, which need it; beyond the limit, a text does not match."""
 
 _MATCH = 30_000

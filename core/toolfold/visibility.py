@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from attrs import frozen
 
 from .errors import InvalidDefinition
 from .names import is_text
+from .usercode import is_async, is_failure
 
 if TYPE_CHECKING:
     from .catalog import Spec
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Predicate = Callable[["View"], bool]
 StateReader = Callable[[], Any]
-FailureReport = Callable[["Spec", Exception, str | None], None]
+FailureReport = Callable[["Spec", BaseException, str | None], None]
 
 
 class View:
@@ -41,7 +41,7 @@ class View:
     ) -> None:
         self._snapshot = snapshot
         self._read = read_state
-        self._reading: tuple[Any, Exception | None] | None = None
+        self._reading: tuple[Any, BaseException | None] | None = None
         self._report = report
         self._modes: dict[Spec, tuple[str, ...]] = {}
 
@@ -70,7 +70,9 @@ class View:
         if self._reading is None:
             try:
                 self._reading = (self._read() if self._read is not None else None, None)
-            except Exception as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 self._reading = (None, error)
         value, failure = self._reading
         if failure is not None:
@@ -91,7 +93,7 @@ class View:
             self._modes[spec] = found
         return found
 
-    def predicate_failed(self, spec: Spec, error: Exception, mode: str | None = None) -> None:
+    def predicate_failed(self, spec: Spec, error: BaseException, mode: str | None = None) -> None:
         """Report that a predicate of `spec` raised, or of one of its modes."""
         if self._report is not None:
             self._report(spec, error, mode)
@@ -183,7 +185,9 @@ def available(spec: Spec, view: View) -> bool:
     """
     try:
         return holds(spec.rule, view) and (spec.modes is None or bool(view.modes_of(spec)))
-    except Exception as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         view.predicate_failed(spec, error)
         return False
 
@@ -226,7 +230,9 @@ def listing_rule(spec: Spec) -> Visibility:
 def _mode_available(spec: Spec, name: str, predicate: Predicate | None, view: View) -> bool:
     try:
         return predicate is None or _truth(predicate(view))
-    except Exception as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         view.predicate_failed(spec, error, name)
         return False
 
@@ -318,15 +324,3 @@ def check_rule(name: str, rule: Any) -> None:
             raise InvalidDefinition(name, f"{leaf!r} is not a visibility rule; use Visibility.always, group or when")
         elif isinstance(leaf, Group) and not is_text(leaf.path):
             raise InvalidDefinition(name, f"its rule is of the group {leaf.path!r}, and a group is named by a text")
-
-
-def is_async(function: Any) -> bool:
-    """Return whether calling `function` gives something to await."""
-    while isinstance(function, partial):
-        function = function.func
-    call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async counts too
-    return any(
-        test(candidate)
-        for test in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-        for candidate in (function, call)
-    )

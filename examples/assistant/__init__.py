@@ -21,7 +21,9 @@ MANIFESTS = Path(__file__).with_name("manifests")
 
 def build() -> ToolSet:
     """Return the tools, with data of their own."""
-    tools, store = ToolSet("assistant", control="load_tool_group", on_hidden="hint"), Store.read()
+    store = Store.read()
+    # What works on the store is quick, and must not be at work on the same record twice at once.
+    tools = ToolSet("assistant", control="load_tool_group", on_hidden="hint", run_in_thread=False)
     tools.include(Core(store))
     load_manifests(tools, MANIFESTS, handlers=store.handler, strict=True)
     return tools

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import anyio
 
 from toolfold import Session, ToolNotFound
@@ -18,6 +20,7 @@ async def call(session: Session, tool: str, /, **arguments: object) -> str:
 
 
 async def main() -> None:
+    logging.basicConfig(level=logging.CRITICAL)  # a hook fails below, as it is meant to
     tools = build()
     async with tools.open_session() as one, tools.open_session() as other:
         heard: list[object] = []

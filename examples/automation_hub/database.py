@@ -48,8 +48,8 @@ class Database:
             connection.close()
 
     def connect(self) -> sqlite3.Connection:
-        """Return a new connection that never waits for another."""
-        return sqlite3.connect(self._file, timeout=0, isolation_level=None)
+        """Return a new connection that never waits for another; the thread that uses it next may be another one."""
+        return sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
 
     def begin(self, session: Session) -> None:
         """Begin the transaction of a session."""

@@ -26,7 +26,12 @@ POLL, PATIENCE = 0.05, 5
 """Seconds: how soon a server notices that it is to stop, and how long a page may take."""
 
 
-@group(description="Look at the files as web pages", on_activate="enter", on_deactivate="leave")
+@group(
+    description="Look at the files as web pages",
+    on_activate="enter",
+    on_deactivate="leave",
+    run_in_thread=False,  # two clients that enter at once must not start two servers
+)
 class Network:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

@@ -42,7 +42,7 @@ class Plugins:
         self._folder = folder
         self._loaded: dict[str, Plugin] = {}
 
-    @tool(annotations={"idempotentHint": True})
+    @tool(annotations={"idempotentHint": True}, run_in_thread=False)  # one look at a time
     def rescan(self) -> dict[str, Any]:
         """Load plugins that are new or have changed, and unload those that are gone."""
         found = Findings()

@@ -77,7 +77,8 @@ CONFIGURE = Modes("action", {"visit": Mode(), "clear": Mode(), "capacity": Mode(
 
 def page_tools(telemetry: Telemetry, events: Iterable[Event] = ()) -> ToolSet:
     """Return the tools over a page's buffers; `configure` can let the visitor go on, which makes `events` happen."""
-    tools = ToolSet("browser-telemetry", state=telemetry.counts)
+    # The page tells of events on the event loop, so what reads the buffers runs there too.
+    tools = ToolSet("browser-telemetry", state=telemetry.counts, run_in_thread=False)
     telemetry.on_turn = tools.notify_list_changed
     tools.register_group(DISCLOSED, "What to do with what was observed", opens_on=success_of("observe"), transient=True)
     to_come: Iterator[Event] = iter(events)

@@ -58,7 +58,7 @@ def build(
         limits: What a program may take.
         clock: Tells the time in seconds, alike in all processes that serve a session.
     """
-    tools = ToolSet("modern-cli", control="expand_tools")
+    tools = ToolSet("modern-cli", control="expand_tools", run_in_thread=False)  # what is plain here is quick
     at = Files(Path(folder).resolve())
     if Path.home().resolve().is_relative_to(at.folder):
         raise ConfigError(

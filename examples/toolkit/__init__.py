@@ -16,7 +16,7 @@ UNLOCKED = Visibility.when(lambda view: bool(view.facts.get("unlocked")))
 
 def build() -> ToolSet:
     """Return the tools, with notes of their own."""
-    tools = ToolSet("toolkit", control_visibility="relevant")
+    tools = ToolSet("toolkit", control_visibility="relevant", run_in_thread=False)  # all that they do is quick
     tools.include(words)
     tools.include(Notes())
     tools.register_group("reports", "Figures of the year")

@@ -217,6 +217,7 @@ def tool_set(setup: Setup, hooks: Hooks) -> ToolSet:
         max_active=setup.max_active,
         evict="oldest" if setup.evict_oldest else None,
         control_visibility="relevant" if setup.relevant_controls else "always",
+        run_in_thread=False,
     )
     for group in setup.groups:
         tools.register_group(

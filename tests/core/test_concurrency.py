@@ -401,6 +401,8 @@ async def test_a_cancellation_while_a_void_step_is_undone_goes_on(refused: bool)
     with anyio.fail_after(WAIT):
         await undoing.arrived.wait()
         task.cancel()
+        await settle()
+        undoing.release.set()
         with pytest.raises(asyncio.CancelledError):
             await task
     assert journal.take() == ["+c", "undo -c"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -11,7 +13,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.core.support import WAIT, Journal, opened, settle
-from toolfold import HookContext, HookFailed, Session, ToolSet, success_of
+from toolfold import HookContext, HookFailed, HookTimeout, Session, ToolError, ToolSet, success_of
 from toolfold.observe import Committed, HooksFailed, RolledBack
 
 SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
@@ -167,6 +169,166 @@ async def test_a_group_undoes_its_own_way_or_opts_out() -> None:
         assert journal.take() == ["-a", "+b", "+c", "undo ~a", "-a", "+c", "undo ~a"]
 
 
+# Telling of failures
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, BaseException | None]]:
+    """Return the messages that are errors or warnings, each with the error in its traceback, and forget them."""
+    records = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    caplog.clear()
+    return [(record.getMessage(), record.exc_info[1] if record.exc_info else None) for record in records]
+
+
+@pytest.mark.spec("HOOK-4", "SAF-3")
+async def test_a_failed_hook_is_logged_in_full_once_whichever_way_it_came_to_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    journal = Journal()
+    journal.fail("+b", "-a")
+    session = await opened(journal, "a", max_sessions=2, when_full="end_idlest")
+    opening = (f"session {session.id}: on_activate of group b failed", journal.failing["+b"])
+    closing = (f"session {session.id}: on_deactivate of group a failed", journal.failing["-a"])
+    ways: list[tuple[Callable[[], Awaitable[Any]], Any]] = [
+        (lambda: session.transition(activate=["b", "c"]), closing),
+        (lambda: session.call("a.deactivate"), closing),
+        (lambda: session.deactivate("a", force=True), closing),
+        (lambda: session.activate("b"), opening),
+        (lambda: session.call("b.activate"), opening),
+    ]
+    for ask, line in ways:
+        with suppress(HookFailed):
+            await ask()
+        assert logged(caplog) == [line]
+    assert await session.activate("a")
+    with suppress(ExceptionGroup):
+        await session.close()
+    assert logged(caplog) == [closing]
+    idle = await session.tools.open_session(active=["a"], identity="idle").start()
+    with suppress(HookFailed):
+        await session.tools.open_session(active=["b"], identity="new").start()
+    assert logged(caplog) == [("session new: on_activate of group b failed", journal.failing["+b"])]
+    await session.tools.open_session(identity="one").start()
+    await session.tools.open_session(identity="two").start()
+    assert not idle.is_open
+    assert logged(caplog) == [("session idle: on_deactivate of group a failed", journal.failing["-a"])]
+
+
+@pytest.mark.spec("HOOK-5", "SAF-3")
+async def test_a_failure_while_undoing_is_logged_in_full_and_told_to_observers_with_the_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    journal, told = Journal(), list[Any]()
+    session = await opened(journal)
+    session.tools.observe(told.append)
+    journal.fail("+b", "undo -c", "undo -b")
+    journal.park("+b.z")
+    with pytest.raises(HookFailed):
+        await session.transition(activate=["c", "b"])
+    assert logged(caplog) == [(f"session {session.id}: on_activate of group b failed", journal.failing["+b"])]
+    (event,) = told
+    assert isinstance(event, RolledBack)
+    assert (event.error.__cause__, event.error.compensation) == (journal.failing["+b"], ())
+
+    told.clear()
+    del journal.failing["+b"]
+    journal.fail("+c")
+    with pytest.raises(HookFailed):
+        await session.transition(activate=["c", "b"])
+    assert logged(caplog) == [
+        (f"session {session.id}: on_activate of group c failed", journal.failing["+c"]),
+        (
+            f"session {session.id}: on_deactivate of group b, which was to undo on_activate, failed",
+            journal.failing["undo -b"],
+        ),
+    ]
+    (event,) = told
+    assert (event.error.__cause__, event.error.compensation) == (journal.failing["+c"], (journal.failing["undo -b"],))
+
+
+@pytest.mark.spec("HOOK-6", "HOOK-5")
+async def test_observers_are_told_of_a_step_that_was_cancelled_and_of_what_could_not_be_undone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    journal, told = Journal(), list[Any]()
+    session = await opened(journal, "a")
+    session.tools.observe(told.append)
+    journal.fail("undo +a")
+    park = journal.park("+b")
+    with anyio.fail_after(WAIT):
+        await cancelled_by_scope(lambda: session.activate("b"), park.arrived)
+    (event,) = told
+    assert isinstance(event, RolledBack)
+    assert isinstance(event.error.__cause__, asyncio.CancelledError)
+    assert event.error.compensation == (journal.failing["undo +a"],)
+    assert [error for _, error in logged(caplog)] == [journal.failing["undo +a"]]  # a cancellation is no news
+
+
+@pytest.mark.spec("HOOK-4", "CTL-5", "SAF-3")
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (ToolError("The vault is locked: ask for the key."), "The vault is locked: ask for the key."),
+        (ToolError("the disk is full"), "the disk is full."),
+        (ToolError(""), None),
+        (RuntimeError("password=1234"), None),
+        (TimeoutError("db.internal:5432"), None),
+        (SystemExit("password=1234"), None),
+    ],
+    ids=["sentence", "phrase", "nothing", "foreign", "its own time-out", "exit"],
+)
+async def test_the_reason_of_a_failed_hook_is_told_if_it_was_meant_to_be(
+    cause: BaseException, reason: str | None
+) -> None:
+    journal = Journal()
+    session = await opened(journal)
+    journal.failing["+a"] = cause
+    with pytest.raises(HookFailed) as raised:
+        await session.activate("a")
+    assert raised.value.reason == reason
+    texts = (str(raised.value), (await session.call("a.activate")).text)
+    for text in texts:
+        assert "1234" not in text
+        assert "5432" not in text
+        assert reason is None or reason in text
+    assert ("Reason" in texts[1]) == (reason is not None)
+
+
+@pytest.mark.spec("HOOK-6", "CTL-5")
+async def test_callers_are_told_that_a_hook_took_too_long(caplog: pytest.LogCaptureFixture) -> None:
+    journal = Journal()
+    session = await opened(journal, hook_timeout=0.001)
+    journal.park("+a")
+    with anyio.fail_after(WAIT):
+        with pytest.raises(HookFailed, match=r"failed, so nothing was changed\. It took longer than 0\.001 s\.$"):
+            await session.activate("a")
+        assert "Reason: It took longer than 0.001 s." in (await session.call("a.activate")).text
+    (_, error), _ = logged(caplog)
+    assert isinstance(error, HookTimeout)
+    assert error.seconds == 0.001
+    assert isinstance(error.__cause__, asyncio.CancelledError)  # whose traceback says where it was
+
+
+@pytest.mark.spec("HOOK-7", "CTL-5")
+async def test_callers_are_told_that_a_hook_asked_its_own_session_for_a_change() -> None:
+    journal = Journal()
+    session = await opened(journal)
+    journal.acting["+a"] = lambda context: context.session.activate("c")
+    result = await session.call("a.activate")
+    assert "Reason: It asked its own session for a change, or another one that waits for it." in result.text
+    assert session.id not in result.text
+
+
+@pytest.mark.spec("HOOK-8", "HOOK-9")
+async def test_what_failed_in_a_forced_step_does_not_say_that_nothing_was_changed() -> None:
+    journal = Journal()
+    session = await opened(journal, "a")
+    journal.fail("-a")
+    with pytest.raises(ExceptionGroup) as raised:
+        await session.close()
+    (failure,) = raised.value.exceptions
+    assert str(failure).startswith("The on_deactivate hook of group 'a' failed, and the group was closed all the same;")
+
+
 # Cancelling and timing out
 
 
@@ -231,19 +393,6 @@ async def test_a_cancellation_in_any_hook_undoes_what_was_done_and_goes_on(posit
 
 
 @pytest.mark.spec("HOOK-6")
-async def test_a_task_cancelled_while_it_undoes_undoes_the_rest_and_is_cancelled() -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x", "a.y")
-    before = session.snapshot
-    journal.fail("+b.z")
-    park = journal.park("undo +a")
-    with anyio.fail_after(WAIT):
-        await cancelled_by_task(lambda: switch(session), park.arrived)
-    assert journal.take() == [*SWITCH, *reversed(UNDONE)]
-    assert session.snapshot is before
-
-
-@pytest.mark.spec("HOOK-6")
 async def test_a_scope_cancelled_while_a_step_is_undone_waits_until_it_is() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
@@ -304,7 +453,7 @@ async def test_undoing_has_a_timeout_too() -> None:
     journal.fail("+b")
     with anyio.fail_after(WAIT), pytest.raises(HookFailed) as raised:
         await session.activate("b")
-    assert [type(error) for error in raised.value.compensation] == [TimeoutError]
+    assert [type(error) for error in raised.value.compensation] == [HookTimeout]
     assert raised.value.__cause__ is journal.failing["+b"]
     assert journal.take() == ["-a.x", "-a", "+b", "undo +a", "undo +a.x"]
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from threading import Thread
 from typing import Any
 
 import anyio
 import pytest
+from anyio.from_thread import start_blocking_portal
+from anyio.lowlevel import current_token
 
 from tests.core.support import WAIT, Journal, desk, opened, settle
-from toolfold import HookContext, HookFailed, ReentrantTransition, Session
+from toolfold import HookContext, HookFailed, HookTimeout, ReentrantTransition, Session
 
 ASKING: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "activate": lambda session: session.activate("c"),
@@ -157,3 +160,193 @@ async def test_a_task_that_outlives_its_hook_may_ask_once_the_step_is_over() -> 
         await session.activate("a")
         over.set()
         assert await tasks[0]
+
+
+# Crossed hooks
+
+
+both_loops = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+
+
+@pytest.mark.spec("HOOK-7", "SES-1", "INT-4")
+@both_loops
+@pytest.mark.parametrize("number", [2, 3, 4])
+async def test_hooks_that_ask_each_others_sessions_in_a_ring_are_refused_where_it_closes(
+    number: int, anyio_backend: str
+) -> None:
+    journals = [Journal() for _ in range(number)]
+    sessions = [await opened(journal) for journal in journals]
+    refused: list[str] = []
+
+    def asks(other: Session) -> Callable[[HookContext], Awaitable[Any]]:
+        async def ask(context: HookContext) -> None:
+            at_work.append(context.session)
+            while len(at_work) < number:
+                await settle(1)
+            try:
+                await other.activate("c")
+            except ReentrantTransition as error:
+                refused.append(error.session)
+                raise
+
+        return ask
+
+    at_work: list[Session] = []
+    for position, journal in enumerate(journals):
+        journal.acting["+a"] = asks(sessions[(position + 1) % number])
+    answers: list[bool | HookFailed] = []
+
+    async def run(session: Session) -> None:
+        try:
+            answers.append(await session.activate("a"))
+        except HookFailed as error:
+            answers.append(error)
+
+    with anyio.fail_after(WAIT):
+        async with anyio.create_task_group() as group:
+            for session in sessions:
+                group.start_soon(run, session)
+    assert len(refused) == 1
+    (failed,) = (answer for answer in answers if isinstance(answer, HookFailed))
+    assert isinstance(failed.__cause__, ReentrantTransition)
+    assert failed.reason == "It asked its own session for a change, or another one that waits for it."
+    assert sorted("a" in session.active for session in sessions) == [False, *[True] * (number - 1)]
+
+
+@pytest.mark.spec("HOOK-7", "SES-2")
+@both_loops
+async def test_a_ring_that_closes_by_way_of_a_session_asked_in_between_is_refused(anyio_backend: str) -> None:
+    """The hook of the first asks a second, whose hook asks the third; a hook of the third asks the first."""
+    journals = [Journal() for _ in range(3)]
+    first, second, third = [await opened(journal) for journal in journals]
+    park = journals[2].park("+a")
+    journals[0].acting["+a"] = lambda context: second.activate("a")
+    journals[1].acting["+a"] = lambda context: third.activate("c")
+    refused: list[ReentrantTransition] = []
+
+    async def ask_first() -> None:
+        with anyio.fail_after(WAIT):
+            await third.activate("a")
+
+    async def ask_back() -> None:
+        with pytest.raises(ReentrantTransition) as raised:
+            await first.activate("c")
+        refused.append(raised.value)
+
+    async def wait_and_ask_back(context: HookContext) -> None:
+        await park.release.wait()
+        await ask_back()
+
+    journals[2].acting["+a"] = wait_and_ask_back
+    with anyio.fail_after(WAIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask_first)
+            while not journals[2].lines:
+                await settle(1)
+            group.start_soon(first.activate, "a")
+            while "+a" not in journals[1].lines:
+                await settle(1)
+            await settle()
+            park.release.set()
+    assert [error.session for error in refused] == [first.id]
+    assert (first.active, second.active, third.active) == (("a",), ("a",), ("a", "c"))
+
+
+@pytest.mark.spec("HOOK-7", "SES-2")
+@both_loops
+async def test_a_hook_may_wait_for_a_session_that_waits_for_nothing_of_its_own(anyio_backend: str) -> None:
+    inner, outer = Journal(), Journal()
+    first, second = await opened(outer), await opened(inner)
+    park = inner.park("+b")
+    outer.acting["+a"] = lambda context: second.activate("c")
+    with anyio.fail_after(WAIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(second.activate, "b")
+            await park.arrived.wait()
+            group.start_soon(first.activate, "a")
+            await settle()
+            group.start_soon(first.activate, "c")  # a request of nobody's hook waits like any other
+            await settle()
+            park.release.set()
+    assert (first.active, second.active) == (("a", "c"), ("b", "c"))
+
+
+# From other threads
+
+
+def by_from_thread(session: Session) -> Callable[[], Any]:
+    return lambda: anyio.from_thread.run(session.activate, "c")
+
+
+def by_loop_of_its_own(session: Session) -> Callable[[], Any]:
+    def ask() -> None:
+        with start_blocking_portal() as portal:
+            portal.call(session.activate, "c")
+
+    return ask
+
+
+def in_plain_thread(function: Callable[[], Any]) -> None:
+    """Run a function in a thread that knows nothing of this one's context, and pass on what it raises."""
+    raised: list[Exception] = []
+
+    def run() -> None:
+        try:
+            function()
+        except Exception as error:
+            raised.append(error)
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+
+
+@pytest.mark.spec("HOOK-7", "INT-4")
+@both_loops
+@pytest.mark.parametrize(
+    "way",
+    [
+        by_from_thread,
+        by_loop_of_its_own,
+        lambda session: lambda: in_plain_thread(by_loop_of_its_own(session)),
+    ],
+    ids=["back to the loop", "loop of its own", "loop of a plain thread"],
+)
+async def test_a_hook_that_asks_its_own_session_from_another_thread_is_refused_at_once(
+    way: Callable[[Session], Callable[[], Any]], anyio_backend: str
+) -> None:
+    journal = Journal()
+    session = await opened(journal, hook_timeout=None)
+
+    async def ask(context: HookContext) -> None:
+        await anyio.to_thread.run_sync(way(session))
+
+    journal.acting["+a"] = ask
+    with anyio.fail_after(WAIT), pytest.raises(HookFailed) as raised:
+        await session.activate("a")
+    assert isinstance(raised.value.__cause__, ReentrantTransition)
+    assert session.active == ()
+
+
+@pytest.mark.spec("HOOK-7", "HOOK-6")
+@both_loops
+async def test_a_hook_that_asks_its_own_session_by_a_plain_thread_is_ended_by_its_timeout(anyio_backend: str) -> None:
+    journal = Journal()
+    session = await opened(journal, hook_timeout=0.05)
+    token, threads = current_token(), list[Thread]()
+
+    async def ask(context: HookContext) -> None:
+        thread = Thread(target=lambda: anyio.from_thread.run(session.activate, "c", token=token))
+        threads.append(thread)
+        thread.start()
+        await anyio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
+
+    journal.acting["+a"] = ask
+    with anyio.fail_after(WAIT):
+        with pytest.raises(HookFailed) as raised:
+            await session.activate("a")
+        assert isinstance(raised.value.__cause__, HookTimeout)
+        await anyio.to_thread.run_sync(threads[0].join)
+    assert session.active == ("c",)  # whose turn came after that of the hook's step

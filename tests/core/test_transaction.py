@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
 import pytest
-from transitions import MachineError
+from transitions import Machine, MachineError
 
 from toolfold import GroupSpec
 from toolfold.transaction import (
@@ -262,17 +263,17 @@ def test_a_transaction_abandoned_before_any_hook_ran_has_no_failed_hook() -> Non
     assert (transaction.state, transaction.failed_call) == (ABORTED, None)
 
 
-@pytest.mark.spec("HOOK-6")
-def test_a_cancellation_fails_like_any_other_but_is_not_among_the_failures_of_undoing() -> None:
-    class Cancelled(BaseException):
+@pytest.mark.spec("HOOK-6", "SAF-2")
+def test_what_is_no_exception_fails_like_any_other_also_while_undoing() -> None:
+    class Panic(BaseException):
         pass
 
     transaction = Transaction(LEAVING, ENTERING)
-    stop = Cancelled()
-    asked = drive(transaction, lambda line: stop if line in {"+b", "undo +a"} else None)
+    panic = Panic()
+    asked = drive(transaction, lambda line: panic if line in {"+b", "undo +a"} else None)
     assert asked == ["-a.x", "-a", "+b", "undo +a", "undo +a.x"]
-    assert transaction.cause is stop
-    assert transaction.compensation_failures == []
+    assert transaction.cause is panic
+    assert transaction.compensation_failures == [panic]
 
 
 # Force
@@ -302,3 +303,18 @@ def test_force_does_not_cover_setups_and_only_what_succeeded_is_undone() -> None
     assert phases([transaction.error()]) == [("b.z", "on_activate")]
     assert transaction.failed_call is not None
     assert line(transaction.failed_call) == "+b.z"
+
+
+@pytest.mark.spec("HOOK-10")
+def test_its_machine_writes_nothing_into_the_log_and_keeps_no_other_machine_from_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        transaction = Transaction(LEAVING, ENTERING)
+        while (call := transaction.next()) is not None:
+            transaction.succeeded(call)
+        transaction.commit()
+        assert caplog.messages == []
+        other = Machine(states=["on", "off"], transitions=[["flip", "off", "on"]], initial="off", name="lamp")
+        other.trigger("flip")
+        assert "lamp: Finished processing state on enter callbacks." in caplog.messages

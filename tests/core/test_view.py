@@ -47,10 +47,10 @@ def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snaps
         readings.append(object())
         return readings[-1]
 
-    told: list[tuple[Spec, Exception]] = []
+    told: list[tuple[Spec, BaseException]] = []
     tools = desk()
 
-    def report(spec: Spec, error: Exception, *_: object) -> None:
+    def report(spec: Spec, error: BaseException, *_: object) -> None:
         told.append((spec, error))
 
     before = View(Snapshot.of(tools.catalog), read, report)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.core.support import Journal, desk, opened
 from tests.diagrams.stories import Theatre, crossing, gates, recorded, switching
-from toolfold import ConfigError, HookFailed, Snapshot, ToolSet, Visibility
+from toolfold import ConfigError, HookFailed, ToolSet, Visibility
 from toolfold.observe import Committed
 from toolfold_diagrams import Story, recording
 from toolfold_diagrams.interaction import Interaction, Note
@@ -171,8 +171,7 @@ async def test_the_story_of_one_session_leaves_others_out() -> None:
 async def test_steps_at_once_in_sessions_of_one_name_are_told_apart() -> None:
     journal = Journal()
     tools = desk(journal)
-    one, two = (tools.request_session(Snapshot.of(tools.catalog)) for _ in range(2))
-    assert one.id == two.id
+    one, two = [await tools.open_session(identity="same").start() for _ in range(2)]
     with recording(tools) as recorder:
         parks = journal.park("+a"), journal.park("+b")
         journal.fail("+a")

@@ -42,6 +42,8 @@ class Serving:
     separator: str
     answers: str
     answer_tokens: int
+    selection: bool
+    disclosure: bool
 
 
 @click.command(
@@ -99,6 +101,12 @@ class Serving:
     metavar="N",
     help="The greatest length of such an answer, in approximate tokens.",
 )
+@click.option(
+    "--selection/--no-selection",
+    default=True,
+    help="Let requests name groups, in their URL or headers; or ignore that.",
+)
+@click.option("--disclosure/--no-disclosure", default=True, help="Offer the draft extension for groups, or don't.")
 @click.pass_context
 def serve_target(ctx: click.Context, /, targets: tuple[str, ...], list_profiles: bool, **said: Any) -> None:
     """Serve a TARGET's tools to MCP clients, in groups that open and close.
@@ -168,6 +176,9 @@ def _for_server(opened: Opened, serving: Serving) -> dict[str, Any]:
         "active": serving.active,
         "answers": serving.answers,
         "answer_tokens": serving.answer_tokens,
+        "selection": serving.selection,
+        "disclosure": serving.disclosure,
+        "handles": opened.handles,
         "instructions": opened.instructions,
         **({"version": opened.version} if opened.version else {}),
         **({"limits": serving.limits} if serving.limits is not None else {}),

@@ -18,11 +18,15 @@ from toolfold.control import ERROR_META
 
 from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN
 from .describe import Described, describe, names
+from .handles import NAMELESS
 from .render import Renderer
 from .through import HANDLE, HANDLE_META
 
 CHANGE_META = "dev.toolfold/change"
 """In the `_meta` of an answer of a control tool: what it changed, as data."""
+
+DISCARDED_META = "dev.toolfold/discarded"
+"""In the `_meta` of lists and answers: groups that a handle had open and that the catalog does not allow any more."""
 
 AnswerForm = Literal["auto", "definitions", "names"]
 LEAST_TOKENS = 1_200
@@ -212,6 +216,16 @@ class SessionAnswers(Answers):
 
     def _audience(self, session: Session) -> Audience:
         return self._audiences.setdefault(session, Audience())
+
+
+def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
+    """Return an answer under a handle that also says which groups of it the newest catalog discards (SPEC PER-2)."""
+    if not paths:
+        return result
+    named = ", ".join("a group that no longer exists" if path == NAMELESS else path for path in paths)
+    text = f"No longer open, because this server's groups have changed: {named}."
+    meta = {**(result.meta or {}), DISCARDED_META: list(paths)}
+    return evolve(result, content=[*result.content, {"type": "text", "text": text}], meta=meta)
 
 
 _NEWS = "More may be available now."

@@ -13,6 +13,8 @@ import h11
 from attrs import evolve, frozen
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from toolfold import ConfigError
+
 from .callers import Caller, address
 from .limits import Full, Limit, Tally
 
@@ -40,6 +42,11 @@ class Connections:
     body_timeout: float
     tally: Tally
     by_address: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("header_timeout", "body_timeout"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be more than 0 seconds, not {getattr(self, name)}.")
 
     def protocol(self) -> type[asyncio.Protocol]:
         """Return what makes the protocol of each connection, for `uvicorn.Config`."""

@@ -9,7 +9,7 @@ The draft prescribes an error that the revision of 2026-07-28 has done away with
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,7 +26,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import field_validator
 
 from toolfold import (
-    Catalog,
     GroupSpec,
     Session,
     Snapshot,
@@ -40,10 +39,10 @@ from toolfold import (
 from toolfold.catalog import KINDS, Kind
 from toolfold.limits import quoted
 from toolfold.listing import listed, page_of
+from toolfold.machine import bits
 from toolfold.names import ancestors
 from toolfold.resources import matching
 
-from .kept import end
 from .render import LISTS, Renderer
 from .selection import UNUSABLE, Selection, refusal, selected
 
@@ -111,20 +110,21 @@ class Disclosure:
 
     def groups(self, ctx: Any) -> dict[str, Any]:
         """Return the groups at root; those inside of others are found by `group`."""
-        catalog = self._start(ctx).catalog
-        names = draft_names(catalog)
-        top = [_told(group, names) for group in catalog.groups if group.parent is None]
+        groups = _disclosed(self._start(ctx))
+        names = draft_names(groups)
+        top = [_told(group, names) for group in groups if group.parent is None]
         return {"resultType": "complete", "groups": top}
 
     def group(self, ctx: Any, name: str) -> dict[str, Any]:
         """Return what is in a group: full definitions, and the groups inside; raises `MCPError` for an unknown one."""
         start = self._start(ctx)
-        names = draft_names(start.catalog)
+        groups = _disclosed(start)
+        names = draft_names(groups)
         path = next((path for path, draft in names.items() if draft == name), None)
         if path is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown group: {quoted(name)}")
         view = self._tools.view_of(start.after(TransitionRequest(activate=(*ancestors(path), path))))
-        inner = [_told(group, names) for group in start.catalog.groups if group.parent == path]
+        inner = [_told(group, names) for group in groups if group.parent == path]
         contents: dict[str, Any] = {"groups": inner} if inner else {}
         for kind in KINDS:
             specs = [spec for spec in listed(view, kind) if spec.group == path and spec.control is None]
@@ -175,32 +175,35 @@ class Disclosure:
         profile = selected(self._tools, self._built, ctx.request).profile
         state = _opened(start, spec)
         if not state.catalog.has_hooks:
-            yield self._tools.request_session(state, profile)
+            async with self._tools.request_session(state, profile) as session:
+                yield session
             return
-        session = self._tools.open_session(profile)
-        session.begin()
-        try:
+        async with self._tools.request_session(Snapshot.of(state.catalog), profile) as session:
             await session.set_up(state.active)
             yield session
-        finally:
-            await end(session)
 
     def _start(self, ctx: Any) -> Snapshot:
         return selected(self._tools, self._built, ctx.request).start(self._tools)
 
 
 def _opened(start: Snapshot, spec: Spec | None) -> Snapshot:
-    """Return the state in which the group of `spec` is open; raises what keeps it from opening."""
-    if spec is None or spec.group is None:
+    """Return the state in which the group of `spec` is open if it is disclosed; raises what keeps it from opening."""
+    if spec is None or spec.group not in {group.path for group in _disclosed(start)}:
         return start
     return start.after(TransitionRequest(activate=(*ancestors(spec.group), spec.group)))
 
 
-def draft_names(catalog: Catalog) -> Mapping[str, str]:
+def _disclosed(start: Snapshot) -> tuple[GroupSpec, ...]:
+    """Return the groups that clients may fetch, and those that are open for them already (SPEC SES-6)."""
+    catalog = start.catalog
+    return tuple(catalog.groups[number] for number in bits(catalog.selectable | start.configuration.active))
+
+
+def draft_names(groups: Iterable[GroupSpec]) -> Mapping[str, str]:
     """Return the name of each group by its path, as the draft allows: lower-case letters, digits and hyphens."""
     names: dict[str, str] = {}
     used: set[str] = set()
-    for group in catalog.groups:
+    for group in groups:
         plain = _FOREIGN.sub("-", group.path.lower()).strip("-")[:_LONGEST] or "group"
         name, number = plain, 1
         while name in used:

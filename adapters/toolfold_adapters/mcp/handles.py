@@ -14,7 +14,9 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal, cast
+from weakref import WeakKeyDictionary
 
+from attrs import frozen
 from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
@@ -25,11 +27,16 @@ from .callers import Caller
 from .kept import KeptSessions
 
 Stale = Literal["normalise", "refuse"]
+Handles = Literal["auto", "stored"]
 
 AGAIN = "Activate the groups that you need again, without a handle."
 MAX_LENGTH = 4096
 REMEMBERED = 256
 """How many handles that were found valid are remembered with their snapshots; their time is checked all the same."""
+REMEMBERED_NAMES = 10_000
+"""How many names of groups are remembered, to tell of those that do not exist any more."""
+NAMELESS = "?"
+"""Stands for a group that this process has never known: handles have digests of names."""
 KEY_VARIABLE = "TOOLFOLD_HANDLE_KEY"
 
 log = logging.getLogger("toolfold.mcp")
@@ -38,6 +45,17 @@ _MASK, _NAMED, _ORDERED = 0, 1, 2
 _FINGERPRINT = 6
 _NAME = 6
 _NAMED_LIMIT = 12
+
+
+@frozen
+class Reading:
+    """What a handle stands for in the newest catalog, and which of its groups that discards (SPEC PER-2).
+
+    A group whose name is not known any more is `NAMELESS`.
+    """
+
+    snapshot: Snapshot
+    discarded: tuple[str, ...] = ()
 
 
 class SignedHandles:
@@ -60,31 +78,42 @@ class SignedHandles:
         self._lifetime = lifetime
         self._stale: Stale = stale
         self._clock = clock
-        self._verified: OrderedDict[tuple[str, str], tuple[Snapshot, float]] = OrderedDict()
+        self._verified: OrderedDict[tuple[str, str], tuple[Reading, float]] = OrderedDict()
+        self._names: dict[bytes, str] = {}
+        self._issued_for: Catalog | None = None
 
     def issue(self, snapshot: Snapshot, principal: str) -> str:
-        """Return a handle of `snapshot` for a caller; `principal` is `""` where callers are not known."""
+        """Return a handle of `snapshot` for a caller; `principal` is `""` where callers are not known.
+
+        One of more than `MAX_LENGTH` characters would not be accepted.
+        """
+        if self._issued_for is not snapshot.catalog:
+            self._issued_for = snapshot.catalog
+            if len(self._names) > REMEMBERED_NAMES:
+                self._names.clear()
+            self._names |= _known(snapshot.catalog)
         signed = self._signer(snapshot.catalog, principal).sign(base64_encode(_packed(snapshot)))
         return signed.decode("ascii")
 
-    def read(self, handle: str, catalog: Catalog, principal: str) -> Snapshot:
-        """Return the snapshot that a handle stands for, in `catalog`.
+    def read(self, handle: str, catalog: Catalog, principal: str) -> Reading:
+        """Return the snapshot that a handle stands for, in `catalog`, and what of it that discards.
 
         Raises:
             HandleInvalid: It is forged, damaged, or was made for another caller or catalog.
             HandleExpired: Its time is over.
         """
-        snapshot, issued = self._verified.get((handle, principal), (None, 0.0))
-        if snapshot is not None and snapshot.catalog is catalog and int(self._clock()) - issued <= int(self._lifetime):
-            return snapshot
-        snapshot, issued = self._verify(handle, catalog, principal)
-        self._verified[handle, principal] = (snapshot, issued)
+        found, issued = self._verified.get((handle, principal), (None, 0.0))
+        fresh = int(self._clock()) - issued <= int(self._lifetime)
+        if found is not None and found.snapshot.catalog is catalog and fresh:
+            return found
+        found, issued = self._verify(handle, catalog, principal)
+        self._verified[handle, principal] = (found, issued)
         if len(self._verified) > REMEMBERED:
             self._verified.popitem(last=False)
-        return snapshot
+        return found
 
-    def _verify(self, handle: str, catalog: Catalog, principal: str) -> tuple[Snapshot, float]:
-        """Return the snapshot of a handle, and when it was issued; raises as `read` does."""
+    def _verify(self, handle: str, catalog: Catalog, principal: str) -> tuple[Reading, float]:
+        """Return what a handle stands for, and when it was issued; raises as `read` does."""
         if len(handle) > MAX_LENGTH or not handle.isascii() or not _is_canonical(handle):
             raise HandleInvalid(f"The handle is damaged. {AGAIN}")
         try:
@@ -95,7 +124,7 @@ class SignedHandles:
             raise HandleExpired(f"The handle has expired. {AGAIN}") from error
         except BadSignature as error:
             raise HandleInvalid(f"The handle was not made by this server for this caller. {AGAIN}") from error
-        return _unpacked(base64_decode(packed), catalog, self._stale), issued.timestamp()
+        return _unpacked(base64_decode(packed), catalog, self._stale, self._names), issued.timestamp()
 
     def _signer(self, catalog: Catalog, principal: str) -> TimestampSigner:
         """Return what signs for one tool set and one caller: for others the signature is wrong."""
@@ -136,7 +165,7 @@ def _packed(snapshot: Snapshot) -> bytes:
     return head + state + facts
 
 
-def _unpacked(packed: bytes, catalog: Catalog, stale: Stale) -> Snapshot:
+def _unpacked(packed: bytes, catalog: Catalog, stale: Stale, names: Mapping[bytes, str]) -> Reading:
     kind, made_for = packed[0], packed[1 : 1 + _FINGERPRINT]
     start = 1 + _FINGERPRINT + 2
     end = start + int.from_bytes(packed[start - 2 : start], "big")
@@ -145,19 +174,29 @@ def _unpacked(packed: bytes, catalog: Catalog, stale: Stale) -> Snapshot:
     same = made_for == bytes.fromhex(catalog.fingerprint)[:_FINGERPRINT]
     if not same and (stale == "refuse" or kind != _NAMED):
         raise HandleInvalid(f"The handle was made before this server's groups changed. {AGAIN}")
-    return Snapshot.of(catalog, restore(catalog.forest, _paths(kind, state, catalog)).after, _facts(facts))
+    paths = _paths(kind, state, catalog, names)
+    after = restore(catalog.forest, paths).after
+    discarded = tuple(path for path in paths if not after.is_active(path))
+    return Reading(Snapshot.of(catalog, after, _facts(facts)), discarded)
 
 
-def _paths(kind: int, state: bytes, catalog: Catalog) -> list[str]:
+def _paths(kind: int, state: bytes, catalog: Catalog, names: Mapping[bytes, str]) -> list[str]:
     if kind == _MASK:
         return [catalog.groups[number].path for number in bits(int.from_bytes(state, "big"))]
     if kind == _ORDERED:
         numbers = [int.from_bytes(state[at : at + 2], "big") for at in range(0, len(state), 2)]
         return [catalog.groups[number].path for number in numbers]
+    known = _known(catalog)
+    digests = [state[at : at + _NAME] for at in range(0, len(state), _NAME)]
+    return [known.get(digest) or names.get(digest, NAMELESS) for digest in digests]
+
+
+def _known(catalog: Catalog) -> Mapping[bytes, str]:
+    """Return the groups of a catalog by their digests, worked out once."""
     if (known := catalog.memo.get(_digest)) is None:
         known = catalog.memo[_digest] = {_digest(group.path): group.path for group in catalog.groups}
-    digests = [state[at : at + _NAME] for at in range(0, len(state), _NAME)]
-    return [known[digest] for digest in digests if digest in known]
+    found: Mapping[bytes, str] = known
+    return found
 
 
 def _digest(path: str) -> bytes:
@@ -173,10 +212,11 @@ def _frozen(value: object) -> object:
 
 
 class StoredHandles:
-    """Makes and reads handles that name kept sessions, for catalogs with hooks."""
+    """Makes and reads handles that name kept sessions: short ones without a dot, which signed ones have."""
 
     def __init__(self, kept: KeptSessions) -> None:
         self._kept = kept
+        self._told: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def place(self, caller: Caller, principal: str) -> AsyncGenerator[Callable[[Session], str]]:
@@ -185,11 +225,12 @@ class StoredHandles:
         Raises:
             Full: There is no room (SPEC SAF-4).
         """
-        handle = f"s.{secrets.token_urlsafe(24)}"
+        handle = secrets.token_urlsafe(16)
         async with self._kept.place(_owned(handle, principal), caller) as keep:
 
             def put(session: Session) -> str:
                 keep(session)
+                self.answered(session)
                 return handle
 
             yield put
@@ -198,16 +239,35 @@ class StoredHandles:
         """Raise `Full` if there would be no place for a session of a caller."""
         self._kept.check(caller)
 
+    async def end_useless(self, handle: str, principal: str) -> None:
+        """End the session of a handle that is refused."""
+        await self._kept.end_useless(_owned(handle, principal))
+
+    def answered(self, session: Session) -> None:
+        """Note that the caller knows by now which groups of a session are active."""
+        self._told[session] = session.active
+
+    def discarded(self, session: Session) -> tuple[str, ...]:
+        """Return the groups that were active when the caller was answered last and that do not exist any more."""
+        known = session.catalog.index
+        return tuple(path for path in self._told.get(session, ()) if path not in known)
+
     def get(self, handle: str, principal: str) -> Session:
         """Return the session of a handle.
 
         Raises:
-            HandleInvalid: There is none, it is another caller's, or it has expired.
+            HandleInvalid: There is none, it is another caller's, it has expired, or groups that its session inherits
+                from another one have been closed there.
         """
         session = self._kept.find(_owned(handle, principal))
         if session is None:
             raise HandleInvalid(f"The handle is not one of this server for this caller, or has expired. {AGAIN}")
         return session
+
+
+def is_signed(handle: str) -> bool:
+    """Return whether a text has the form of a signed handle; else it can only name a kept session."""
+    return "." in handle
 
 
 def _owned(handle: str, principal: str) -> str:

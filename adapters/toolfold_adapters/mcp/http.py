@@ -19,8 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolfold import ConfigError
-
-from ..logs import quoted
+from toolfold.limits import quoted
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
@@ -113,7 +112,9 @@ class Addresses:
 def _checked(form: re.Pattern[str], option: str, example: str, given: str) -> str:
     allowed = given.lower()
     if form.fullmatch(allowed.removesuffix(":*")) is None:
-        raise ConfigError(f"{option} can't be {quoted(given)}; it has the form of {example}, with nothing after that.")
+        raise ConfigError(
+            f"{option} can't be {quoted(given)!r}; it has the form of {example}, with nothing after that."
+        )
     return allowed
 
 
@@ -147,11 +148,11 @@ class _Addressed:
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
         if len(hosts) != 1 or not self._addresses.accept_host(hosts[0]):
-            log.warning("refused a request for the host %s, which --allow-host does not name", _said(hosts))
+            log.warning("refused a request for the host %r, which --allow-host does not name", _said(hosts))
             return refused(421, "This server is not known by the host name of the request.")
         if len(origins) > 1 or not all(map(self._addresses.accept_origin, origins)):
             log.warning(
-                "refused a request from the origin %s, which allowed_origins (--allow-origin) lacks", _said(origins)
+                "refused a request from the origin %r, which allowed_origins (--allow-origin) lacks", _said(origins)
             )
             return refused(403, "This server does not answer requests from the origin of this one.")
         return None

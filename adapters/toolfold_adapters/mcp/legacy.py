@@ -5,7 +5,6 @@ A session begins when the first request needs it, in what that request selects (
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,13 +19,12 @@ from toolfold.catalog import Kind
 from ..sdk import connection_of
 from .answers import AnswerOptions, SessionAnswers
 from .callers import Caller, caller_of
+from .kept import end
 from .limits import Tally
 from .notify import Notifier
 from .render import Renderer, unknown
 from .selection import UNUSABLE, Selection, refusal, selected
 from .through import CallThrough
-
-log = logging.getLogger("toolfold.mcp")
 
 _KEY = "toolfold"
 
@@ -54,12 +52,9 @@ class Link:
             return self._session
 
     async def end(self) -> None:
-        """End the session; what its hooks raise is logged, since nobody is there to be told."""
+        """End the session; what its hooks raise is the observers' to hear, since no client is there any more."""
         if self._session is not None:
-            try:
-                await self._session.close()
-            except ExceptionGroup:
-                log.exception("session %s ended with failing hooks", self._session.id)
+            await end(self._session)
 
 
 class SessionDelivery:

@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from toolfold import (
+    Catalog,
     HandleExpired,
     HandleInvalid,
     InvalidArguments,
@@ -30,10 +31,9 @@ from toolfold.catalog import Kind
 from toolfold.listing import listed, page_of
 from toolfold.visibility import is_hidden
 
-from .answers import AnswerOptions, Answers
+from .answers import DISCARDED_META, AnswerOptions, Answers, with_discarded
 from .callers import caller_of, principal_of
-from .handles import SignedHandles, StoredHandles
-from .kept import end
+from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, StoredHandles, is_signed
 from .render import Renderer, unknown
 from .selection import UNUSABLE, Selection, Starts, by_header, refusal, selected
 from .through import HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE, Asked, CallThrough, take_handle, with_handle
@@ -48,6 +48,7 @@ class State:
     session: Session
     before: Snapshot
     stored: str | None = None
+    discarded: tuple[str, ...] = ()
 
 
 class HandleDelivery:
@@ -58,7 +59,8 @@ class HandleDelivery:
         wire: The names that clients see.
         built: What the server was built to begin with.
         signed: Makes handles for catalogs without hooks.
-        stored: Makes handles for catalogs with hooks.
+        stored: Makes handles for catalogs with hooks, and wherever a signed one would be too long.
+        handles: `"stored"` to make no signed ones.
         starts: Sets up what selections begin with.
         through: The tool that calls other tools.
         options: How tools are described in answers (SPEC CTL-4).
@@ -71,6 +73,7 @@ class HandleDelivery:
         built: Selection,
         signed: SignedHandles,
         stored: StoredHandles,
+        handles: Handles,
         starts: Starts,
         through: CallThrough,
         options: AnswerOptions,
@@ -80,6 +83,7 @@ class HandleDelivery:
         self._built = built
         self._signed = signed
         self._stored = stored
+        self._short = handles == "stored"
         self._starts = starts
         self._through = through
         self._renderer = Renderer(wire, modern=True, adjust=with_handle)
@@ -90,27 +94,32 @@ class HandleDelivery:
 
         It is for this caller alone if what caches do not compare has a say in it: a handle, a header, a predicate.
         """
-        handle = _handle_of(ctx)
         try:
-            snapshot = self._snapshot(ctx, handle)
+            handle = _handle_of(ctx)
+            reading = self._reading(ctx, handle)
         except STALE as error:
             raise _stale(error) from error
+        snapshot = reading.snapshot
         extra = (self._through.spec,) if kind == "tool" and snapshot.catalog.groups else ()
         page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra, self._wire.to_wire)
         shown = self._renderer.page(page, kind)
-        own = handle is not None or by_header(ctx.request) or snapshot.catalog.shelves[kind].changing
+        if reading.discarded:
+            shown = {**shown, "_meta": {**shown.get("_meta", {}), DISCARDED_META: list(reading.discarded)}}
+        own = handle is not None or by_header(self._built, ctx.request) or snapshot.catalog.shelves[kind].changing
         return {**shown, "cacheScope": "private"} if own else shown
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers, and the handle of what it has changed."""
-        selection, own = selected(self._tools, self._built, ctx.request), _handle_of(ctx)
+        selection, own = selected(self._tools, self._built, ctx.request), None
         catalog = self._tools.catalog_under(selection.profile)
         through = name == self._through.name and bool(catalog.groups)
         asked = Asked(name, dict(arguments or {}), None)
+        state: State | None = None
         try:
+            own = _handle_of(ctx)
             asked = self._through.unpack(arguments) if through else asked
             asked = take_handle(catalog.tools.get(self._wire.from_wire(asked.name)), asked)
-            asked = asked if asked.handle is not None else evolve(asked, handle=own)
+            asked = evolve(asked, handle=asked.handle or own)
             async with self._state(ctx, selection, asked.handle) as state:
                 result = await self._answer(ctx, asked, state, through)
         except STALE as error:
@@ -122,6 +131,10 @@ class HandleDelivery:
             if not through:
                 raise
             result = ToolResult.of_text(unknown(error, asked.name), is_error=True)
+        if state is not None:
+            result = with_discarded(result, state.discarded)
+            if state.stored is not None:
+                self._stored.answered(state.session)
         return self._renderer.result(result)
 
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
@@ -137,39 +150,45 @@ class HandleDelivery:
 
     # -- which state --------------------------------------------------------------------------------------------------
 
-    def _snapshot(self, ctx: Any, handle: str | None) -> Snapshot:
+    def _reading(self, ctx: Any, handle: str | None) -> Reading:
         selection = selected(self._tools, self._built, ctx.request)
         if handle is None:
-            return selection.start(self._tools)
+            return Reading(selection.start(self._tools))
+        if is_signed(handle):
+            return self._signed_state(ctx, selection, handle)
+        session = self._session(ctx, handle)
+        return Reading(session.snapshot, self._stored.discarded(session))
+
+    def _signed_state(self, ctx: Any, selection: Selection, handle: str) -> Reading:
+        """Return what a signed handle stands for, which can't be a state that hooks have set up."""
         catalog = self._tools.catalog_under(selection.profile)
         if catalog.has_hooks:
-            return self._stored.get(handle, principal_of(ctx)).snapshot
+            raise HandleInvalid(f"The handle is not one of this server, or was made before its groups changed. {AGAIN}")
         return self._signed.read(handle, catalog, principal_of(ctx))
+
+    def _session(self, ctx: Any, handle: str) -> Session:
+        """Return the session of a stored handle; one that the handle is of no use for any more ends."""
+        try:
+            return self._stored.get(handle, principal_of(ctx))
+        except HandleInvalid:
+            ctx.lifespan_context.start_soon(self._stored.end_useless, handle, principal_of(ctx))
+            raise
 
     @asynccontextmanager
     async def _state(self, ctx: Any, selection: Selection, handle: str | None) -> AsyncGenerator[State]:
         """Yield a session in the state that the request is about; what it opened is closed again unless it is kept."""
-        catalog = self._tools.catalog_under(selection.profile)
-        if not catalog.has_hooks:
-            snapshot = (
-                selection.start(self._tools)
-                if handle is None
-                else self._signed.read(handle, catalog, principal_of(ctx))
-            )
-            yield State(self._tools.request_session(snapshot, selection.profile), snapshot)
+        if handle is not None and not is_signed(handle):
+            session = self._session(ctx, handle)
+            yield State(session, session.snapshot, handle, self._stored.discarded(session))
+            return
+        caller = caller_of(ctx)
+        if handle is not None:
+            reading, owner = self._signed_state(ctx, selection, handle), None
         else:
-            caller = caller_of(ctx)
-            start, lender = await self._starts.open(selection, caller)
-            if handle is not None:
-                session = self._stored.get(handle, principal_of(ctx))
-                yield State(session, session.snapshot, handle)
-                return
-            state = State(self._tools.request_session(start, selection.profile, lender, caller), start)
-            try:
-                yield state
-            finally:
-                if state.stored is None:
-                    await end(state.session)
+            start, owner = await self._starts.open(selection, caller)
+            reading = Reading(start)
+        async with self._tools.request_session(reading.snapshot, selection.profile, owner, caller) as session:
+            yield State(session, reading.snapshot, discarded=reading.discarded)
 
     @asynccontextmanager
     async def _readable(self, ctx: Any) -> AsyncGenerator[Session]:
@@ -187,7 +206,7 @@ class HandleDelivery:
         session = state.session
         view, spec = session.view(), session.catalog.tools.get(name)
         control = spec is not None and spec.control is not None
-        if control and state.stored is None and session.catalog.has_hooks:
+        if control and state.stored is None and self._keeps(session.catalog):
             self._stored.check(session.caller)  # before hooks run in vain
         result = await session.call(
             name,
@@ -211,23 +230,37 @@ class HandleDelivery:
         return self._answers.with_news(result, new, handle, guide)
 
     async def _handle(self, ctx: Any, state: State) -> str:
-        """Return a handle of the present state; a session that ran hooks is kept for it from now on."""
+        """Return a handle of the present state; its session is kept from now on unless the handle says it all."""
         snapshot = state.session.snapshot
-        if not snapshot.catalog.has_hooks:
-            return self._signed.issue(snapshot, principal_of(ctx))
         if state.stored is None:
+            if not self._keeps(snapshot.catalog):
+                handle = self._signed.issue(snapshot, principal_of(ctx))
+                if len(handle) <= MAX_LENGTH:
+                    return handle
             async with self._stored.place(state.session.caller, principal_of(ctx)) as put:
                 await self._tools.pool.admit(state.session)
                 state.stored = put(state.session)
         return state.stored
 
+    def _keeps(self, catalog: Catalog) -> bool:
+        """Return whether handles of a catalog name kept sessions, and not only where a signed one is too long."""
+        return self._short or catalog.has_hooks
+
 
 def _handle_of(ctx: Any) -> str | None:
-    """Return the handle that a request itself carries, in its `_meta` or a header (SPEC DEL-11)."""
-    given: Any = ctx.meta.get(HANDLE_META) if ctx.meta else None
-    if given is None and ctx.request is not None:
+    """Return the handle that a request itself carries, in its `_meta` or a header (SPEC DEL-11); `""` is none.
+
+    Raises:
+        HandleInvalid: What its `_meta` has is no text.
+    """
+    given: Any = NO_HANDLE
+    if ctx.meta and HANDLE_META in ctx.meta:
+        given = ctx.meta[HANDLE_META]
+    elif ctx.request is not None:
         given = ctx.request.headers.get(HANDLE_HEADER)
-    return given if isinstance(given, str) else None
+    if given is not None and not isinstance(given, str):
+        raise HandleInvalid(f"_meta has a {HANDLE_META} that is no text. {AGAIN}")
+    return given or None
 
 
 def _stale(error: Exception) -> MCPError:

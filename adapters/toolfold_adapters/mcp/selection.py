@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Iterable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from attrs import field, frozen
 
@@ -26,12 +27,12 @@ from toolfold import (
     ToolSet,
     TransitionRequest,
 )
-from toolfold.machine import paths_of
+from toolfold.limits import enumerated, quoted
+from toolfold.machine import bits, paths_of
 from toolfold.names import ancestors
 
-from ..logs import listed, quoted
 from .callers import Caller
-from .kept import KeptSessions, Turns
+from .kept import KeptSessions, Turns, end
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -46,10 +47,14 @@ UNUSABLE = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
 
 @frozen
 class Selection:
-    """The state that a request begins in: under which profile, with which groups."""
+    """The state that a request begins in: under which profile, with which groups.
+
+    `by_request` tells, of what a server was built with, whether a request may say otherwise.
+    """
 
     profile: Profile | None = None
     groups: tuple[str, ...] = field(default=(), converter=paths_of)
+    by_request: bool = True
 
     def start(self, tools: ToolSet) -> Snapshot:
         """Return the snapshot, in the newest catalog.
@@ -86,6 +91,7 @@ class Starts:
         self._tools = tools
         self._kept = kept
         self._turns = Turns()
+        self._latest: WeakValueDictionary[str, Session] = WeakValueDictionary()
 
     async def open(self, selection: Selection, caller: Caller = None) -> tuple[Snapshot, Session | None]:
         """Return the snapshot that a selection begins in, and the session that has run the hooks of its groups, if any.
@@ -98,24 +104,29 @@ class Starts:
             ToolfoldError: The groups can't be active together.
         """
         start = selection.start(self._tools)
-        if not any(start.catalog.group(path).has_hooks for path in start.active):
+        if not start.catalog.has_hooks or not any(start.catalog.group(path).has_hooks for path in start.active):
             return start, None
         key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
         async with self._turns.turn(key):
             session = self._kept.find(key)
-            if session is None:
+            if session is None or not all(map(session.snapshot.is_active, start.active)):
+                if (before := self._latest.get(key)) is not None:
+                    await end(before)  # its time is over, or somebody closed a group: it ends before the groups reopen
                 async with self._kept.place(key, caller, shared=True) as keep:
-                    session = await self._tools.open_session(selection.profile, start.active).start()
-                    keep(session)
+                    session = self._tools.open_session(selection.profile, start.active)
+                    self._latest[key] = session
+                    keep(await session.start())
         return start, session
 
 
 def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
     """Return the selection of an HTTP request: what it names, and else what the server was built with.
 
-    Unknown names are left out and logged. A server that was built with a profile keeps it: a request can't widen it.
+    Unknown names are left out and logged, and so are groups that are not selectable, in the same words: a gate is
+    opened by what its author says opens it, and a request learns nothing of it (SPEC SES-6, VIS-5). A server that was
+    built with a profile keeps it: a request can't widen it.
     """
-    if request is None:
+    if request is None or not built.by_request:
         return built
     groups = _named(request, GROUPS)
     profile_names = _named(request, PROFILE)
@@ -123,23 +134,35 @@ def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
     for name in profile_names[-1:]:
         if built.profile is not None:
             log.warning(
-                "a request asked for the profile %s, but this server is bound to %r", quoted(name), built.profile.name
+                "a request asked for the profile %r, but this server is bound to %r", quoted(name), built.profile.name
             )
         elif name in tools.catalog.profiles:
             profile = tools.catalog.profiles[name]
         else:
-            log.warning("a request asked for the profile %s, which does not exist", quoted(name))
+            log.warning("a request asked for the profile %r, which does not exist", quoted(name))
     if not groups and profile is built.profile:
         return built
-    known = tools.catalog_under(profile).index
+    known = {*selectable(tools.catalog_under(profile)), *built.groups}
     if unknown := [name for name in groups if name not in known]:
-        log.warning("a request selected groups that do not exist: %s", listed(unknown))
+        log.warning("a request selected groups that do not exist: %s", enumerated(unknown))
     return Selection(profile, tuple(name for name in groups if name in known) if groups else built.groups)
 
 
-def by_header(request: Any) -> bool:
+def selectable(catalog: Catalog) -> frozenset[str]:
+    """Return the groups that a request may begin with, worked out once for a catalog."""
+    if selectable not in catalog.memo:
+        catalog.memo[selectable] = frozenset(catalog.groups[number].path for number in bits(catalog.selectable))
+    found: frozenset[str] = catalog.memo[selectable]
+    return found
+
+
+def by_header(built: Selection, request: Any) -> bool:
     """Return whether headers have a say in a request's selection, which caches do not look at."""
-    return request is not None and any(f"toolfold-{what}" in request.headers for what in (GROUPS, PROFILE))
+    return (
+        request is not None
+        and built.by_request
+        and any(f"toolfold-{what}" in request.headers for what in (GROUPS, PROFILE))
+    )
 
 
 def refusal(error: ToolfoldError) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, get_args
+from weakref import WeakSet
 
 import anyio
 import mcp_types as types
@@ -16,7 +17,7 @@ from mcp.server.models import InitializationOptions
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 
-from toolfold import ConfigError, Profile, ToolNotFound, ToolSet, WireNames, __version__
+from toolfold import ConfigError, Profile, Session, ToolNotFound, ToolSet, WireNames, __version__
 from toolfold.catalog import Kind
 from toolfold.names import WIRE_LENGTH, WIRE_SEPARATOR
 from toolfold.observe import Event, ListsAnnounced
@@ -26,9 +27,9 @@ from ..tokens import ANSWER_TOKENS
 from .answers import AnswerForm, AnswerOptions
 from .callers import caller_of, principal_of
 from .disclose import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams, declares, require
-from .handles import SignedHandles, Stale, StoredHandles, keys_of
+from .handles import Handles, SignedHandles, Stale, StoredHandles, keys_of
 from .instructions import instructions as told
-from .kept import KeptSessions, end_surplus
+from .kept import KeptSessions, end, end_at_last, end_surplus
 from .legacy import SessionDelivery
 from .limits import DEFAULTS, Full, Limits, Tallies, Tally
 from .modern import HandleDelivery
@@ -38,6 +39,9 @@ from .render import wire_errors
 from .selection import Selection, Starts
 from .sessions import BoundedSessions
 from .through import CallThrough, reserve
+
+ENDING_SECONDS = 10
+"""How long the end of a server waits for the hooks that close what it had open."""
 
 Delivery = Literal["auto", "principal"]
 Context = ServerRequestContext[TaskGroup, Any]
@@ -79,6 +83,8 @@ def build_server(
     max_name_length: int = WIRE_LENGTH,
     profile: str | Profile | None = None,
     active: Iterable[str] = (),
+    selection: bool = True,
+    disclosure: bool = True,
     instructions: str | None = None,
     version: str = __version__,
     call_tool: str = "call_tool",
@@ -87,6 +93,7 @@ def build_server(
     handle_lifetime: float = 3600,
     stale_handles: Stale = "normalise",
     limits: Limits = DEFAULTS,
+    handles: Handles = "auto",
     answers: AnswerForm = "auto",
     answer_tokens: int = ANSWER_TOKENS,
 ) -> Server[TaskGroup]:
@@ -106,6 +113,9 @@ def build_server(
         max_name_length: How many characters a tool's name may have on the wire; several clients refuse more than 64.
         profile: The profile that sessions are opened under (SPEC PRO-1).
         active: More groups, or one, that sessions begin with.
+        selection: Whether a request may say which groups it begins with, in its URL or headers (SPEC DEL-4). Groups
+            that are not `selectable` are not among those.
+        disclosure: Whether to offer the draft extension for groups (SPEC DEL-5).
         instructions: What the server tells clients about itself; how groups are opened is added.
         version: The server's version; Toolfold's own unless given.
         call_tool: The name of the tool that calls other tools.
@@ -115,6 +125,8 @@ def build_server(
         handle_lifetime: Seconds for which a handle is accepted; where groups have hooks, after its last use.
         stale_handles: `"normalise"` or `"refuse"` a handle that was made before the groups changed.
         limits: How much there may be at a time, in all and for each caller (SPEC SAF-4).
+        handles: `"auto"`: a handle is the signed state itself unless groups have hooks. `"stored"`: it names a session
+            that the server keeps; that is 22 characters, which a model copies with each call (SPEC DEL-3).
         answers: How an answer to opening a group describes the tools that can be called now (SPEC CTL-4):
             `"definitions"` with name, description and input schema, for clients that never list again; `"names"` by
             name alone; `"auto"` with definitions, except in a session whose client has listed again after an earlier
@@ -128,9 +140,11 @@ def build_server(
     """
     if delivery not in get_args(Delivery):
         raise ConfigError(f'There is no delivery {delivery!r}; use "auto" or "principal".')
+    if handles not in get_args(Handles):
+        raise ConfigError(f'handles must be "auto" or "stored", not {handles!r}.')
     options = AnswerOptions(form=answers, tokens=answer_tokens)
     wire = WireNames(separator, max_name_length)
-    built = Selection(tools.profile(profile), active)
+    built = Selection(tools.profile(profile), active, by_request=selection)
     built.start(tools)
     tallies = Tallies(limits)
     kept = KeptSessions(handle_lifetime, tallies.handles, time.monotonic)
@@ -150,9 +164,17 @@ def build_server(
     else:
         signed = SignedHandles(keys_of(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
         modern = HandleDelivery(
-            tools, wire, built, signed, StoredHandles(kept), starts, CallThrough(call_tool, with_handle=True), options
+            tools,
+            wire,
+            built,
+            signed,
+            StoredHandles(kept),
+            handles,
+            starts,
+            CallThrough(call_tool, with_handle=True),
+            options,
         )
-    disclosure = Disclosure(tools, wire, built)
+    disclosed = Disclosure(tools, wire, built)
     # Last of what can fail: a server that is not built must not keep names.
     reserve(tools, wire, call_tool if delivery == "auto" or legacy_call_tool else None)
 
@@ -165,7 +187,7 @@ def build_server(
             return legacy
         if delivery == "principal" and not principal_of(ctx):
             raise unauthenticated()
-        return disclosure if declares(ctx) else modern
+        return disclosed if disclosure and declares(ctx) else modern
 
     async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
         with wire_errors(kind, modern=is_modern(ctx)), tallies.calls.held(caller_of(ctx)):
@@ -207,13 +229,13 @@ def build_server(
         require(ctx, "groups/list")
         delivery_of(ctx)
         with wire_errors("groups", modern=True):
-            return disclosure.groups(ctx)
+            return disclosed.groups(ctx)
 
     async def groups_get(ctx: Context, params: GroupParams) -> Any:
         require(ctx, "groups/get")
         delivery_of(ctx)
         with wire_errors(params.name, modern=True):
-            return disclosure.group(ctx, params.name)
+            return disclosed.group(ctx, params.name)
 
     def input_schema(name: str) -> Any:
         try:
@@ -240,9 +262,10 @@ def build_server(
     )
     server.limits = limits
     server.legacy_instructions = told(instructions, known, wire, call_tool if legacy_call_tool else None, modern=False)
-    server.extensions[EXTENSION] = dict(SETTINGS)
-    server.add_request_handler("groups/list", GroupsListParams, groups_list)
-    server.add_request_handler("groups/get", GroupParams, groups_get)
+    if disclosure:
+        server.extensions[EXTENSION] = dict(SETTINGS)
+        server.add_request_handler("groups/list", GroupsListParams, groups_list)
+        server.add_request_handler("groups/get", GroupParams, groups_get)
     return server
 
 
@@ -257,8 +280,8 @@ async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> Asy
 
         stop = tools.observe(announce)
         if tools.pool.idle_timeout is not None:
-            tasks.start_soon(_end_idle_sessions, tools, tools.pool.idle_timeout)
-        tasks.start_soon(end_surplus, kept)
+            tasks.start_soon(_end_idle_sessions, tools, tools.pool.idle_timeout, tasks)
+        tasks.start_soon(end_surplus, kept, tasks)
         streams.running.append(tasks)
         try:
             yield tasks
@@ -266,10 +289,14 @@ async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> Asy
             stop()
             streams.running.remove(tasks)
             if not streams.running:
-                await kept.end_all()
+                await end_at_last(kept, ENDING_SECONDS)
 
 
-async def _end_idle_sessions(tools: ToolSet, timeout: float) -> None:
+async def _end_idle_sessions(tools: ToolSet, timeout: float, tasks: TaskGroup) -> None:
+    ending: WeakSet[Session] = WeakSet()
     while True:
         await anyio.sleep(timeout / 4)
-        await tools.end_idle_sessions()
+        idle = [session for session in tools.sessions if tools.pool.is_idle(session) and session not in ending]
+        ending.update(idle)
+        for session in idle:
+            tasks.start_soon(end, session)

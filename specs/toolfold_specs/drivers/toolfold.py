@@ -61,6 +61,7 @@ class CoreDriver(Driver):
                 max_active=setup.max_active,
                 evict="oldest" if setup.evict_oldest else None,
                 control_visibility="relevant" if setup.relevant_controls else "always",
+                run_in_thread=False,  # a run is the same each time
             )
             self._register(tools, setup)
         except ToolfoldError as error:

@@ -101,6 +101,14 @@ def proceed(hooked: Path) -> Iterator[int]:
     os.close(descriptor)
 
 
+@pytest.mark.spec("DEL-5")
+@pytest.mark.parametrize("said", [(), ("--no-disclosure", "--no-selection")])
+async def test_the_extension_for_groups_can_be_left_off(shop: Path, said: tuple[str, ...]) -> None:
+    with anyio.fail_after(SECONDS):
+        async with Client(server("serve", "shop:tools", *said, cwd=shop)) as client:
+            assert bool(client.server_capabilities.extensions) is not bool(said)
+
+
 @pytest.mark.spec("CTL-4")
 async def test_how_tools_are_told_in_answers_is_an_option(shop: Path) -> None:
     said = ("--answers", "names", "--answer-tokens", "2000", "--separator", ".")

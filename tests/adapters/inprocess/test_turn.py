@@ -161,11 +161,11 @@ async def test_groups_without_tools_are_loaded_in_the_order_of_their_calls() -> 
 @pytest.mark.spec("AGT-2", "HOOK-1")
 async def test_hooks_of_groups_run_in_the_task_that_carries_out_the_turn() -> None:
     tools, tasks = ToolSet("x"), list[Any]()
-    tools.register_group(
-        "a",
-        on_activate=lambda: tasks.append(asyncio.current_task()),
-        on_deactivate=lambda: tasks.append(asyncio.current_task()),
-    )
+
+    async def note() -> None:
+        tasks.append(asyncio.current_task())
+
+    tools.register_group("a", on_activate=note, on_deactivate=note)
     async with Conversation(tools) as conversation:
         await conversation.execute([CALLS["open a"], CALLS["close a"]])
         assert tasks == [asyncio.current_task()] * 2

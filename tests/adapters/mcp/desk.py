@@ -28,6 +28,7 @@ def make_desk(events: list[str] | None = None, log: Path | None = None, **settin
         "Database operations",
         on_activate=lambda: note("database on"),
         on_deactivate=lambda: note("database off"),
+        run_in_thread=False,  # tests wait for what is noted
     )
     tools.register_group("write", "Changing rows", parent="database")
     tools.register_group("mode_a", "The first mode")

@@ -273,7 +273,7 @@ def make_lab(journal: Journal, parked: anyio.Event | None = None) -> ToolSet:
     def refuse() -> None:
         raise ToolError("the key is missing")
 
-    tools = ToolSet("lab")
+    tools = ToolSet("lab", run_in_thread=False)
     for name in ("start", "other", "outer"):
         tools.register_group(name, **noting(name))
     tools.register_group("inner", parent="outer", **noting("inner"))

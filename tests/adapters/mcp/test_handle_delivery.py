@@ -257,7 +257,6 @@ async def test_a_handle_that_is_of_no_use_runs_nothing_and_says_to_activate_agai
         good = await opened(client, "stock")
         useless = {
             "nonsense": "nonsense",
-            "empty": "",
             "truncated": good[:-1],
             "altered": good[:-3] + ("a" if good[-3] != "a" else "b") + good[-2:],
             "long": good * 100,

@@ -61,7 +61,7 @@ def test_a_handle_stands_for_the_very_snapshot_it_was_made_of(
     names = [name for number in range(count) for name in (f"g{number}", f"g{number}.inner")]
     snapshot = opened(tools, *names).with_facts({**facts, "pair": (1, "a")})
     handles = make_handles()
-    assert handles.read(handles.issue(snapshot, "ada"), tools.catalog, "ada") is snapshot
+    assert handles.read(handles.issue(snapshot, "ada"), tools.catalog, "ada").snapshot is snapshot
 
 
 @pytest.mark.parametrize("active", [0, 1, 12, 13, 250, 500])
@@ -74,7 +74,7 @@ def test_a_handle_of_five_hundred_groups_is_short(active: int) -> None:
     handle = handles.issue(opened(tools, *paths), "ada")
     assert len(handle) < 200
     assert re.fullmatch(r"[A-Za-z0-9_.-]+", handle)
-    assert handles.read(handle, tools.catalog, "ada").active == tuple(sorted(paths))
+    assert handles.read(handle, tools.catalog, "ada").snapshot.active == tuple(sorted(paths))
 
 
 def test_no_change_of_a_single_character_and_no_shortening_is_accepted() -> None:
@@ -105,7 +105,7 @@ def test_a_handle_expires() -> None:
     handles = make_handles(clock=clock)
     handle = handles.issue(opened(tools, "g1"), "")
     clock.now += 60
-    assert handles.read(handle, tools.catalog, "").active == ("g1",)
+    assert handles.read(handle, tools.catalog, "").snapshot.active == ("g1",)
     clock.now += 1
     with pytest.raises(HandleExpired, match="expired"):
         handles.read(handle, tools.catalog, "")
@@ -114,9 +114,9 @@ def test_a_handle_expires() -> None:
 def test_keys_can_be_changed_under_way() -> None:
     tools = make_tools()
     handle = make_handles([KEY]).issue(opened(tools, "g1"), "")
-    assert make_handles([KEY, OTHER_KEY]).read(handle, tools.catalog, "").active == ("g1",)
+    assert make_handles([KEY, OTHER_KEY]).read(handle, tools.catalog, "").snapshot.active == ("g1",)
     newer = make_handles([KEY, OTHER_KEY]).issue(opened(tools, "g2"), "")
-    assert make_handles([OTHER_KEY]).read(newer, tools.catalog, "").active == ("g2",)
+    assert make_handles([OTHER_KEY]).read(newer, tools.catalog, "").snapshot.active == ("g2",)
     with pytest.raises(HandleInvalid):
         make_handles([OTHER_KEY]).read(handle, tools.catalog, "")
 
@@ -127,7 +127,7 @@ def test_a_handle_of_an_older_catalog_is_normalised_or_refused() -> None:
     handle = make_handles().issue(opened(tools, "g0", "g0.inner", "g1", "g2"), "")
     changed = make_tools(groups=4)
     changed.register_exclusion("g0", "g1")
-    assert make_handles(stale="normalise").read(handle, changed.catalog, "").active == ("g0", "g0.inner")
+    assert make_handles(stale="normalise").read(handle, changed.catalog, "").snapshot.active == ("g0", "g0.inner")
     with pytest.raises(HandleInvalid, match="groups changed"):
         make_handles(stale="refuse").read(handle, changed.catalog, "")
 

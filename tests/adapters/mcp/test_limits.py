@@ -1,9 +1,8 @@
-"""What one caller may hold and have done at a time, and that it never costs another caller anything (SPEC SAF-4)."""
+"""What one caller may have done at a time, and that it never costs another caller anything (SPEC SAF-4)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,257 +10,20 @@ import anyio
 import httpx2
 import pytest
 from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.callers import ADA, BOB, ERAS, EVE, INITIALIZE, Patience, client_from, refused_at_once, web_from
 from tests.adapters.mcp.desk import make_desk
-from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import PATIENCE, RawLegacy, build_server, client_of, names_of, over_http
-from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through
-from tests.adapters.mcp.test_stored_handles import Journal, callers_of
-from toolfold import ConfigError, ToolSet
+from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
+from tests.adapters.mcp.test_stored_handles import callers_of
+from toolfold import ConfigError
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.callers import address
-from toolfold_adapters.mcp.connections import within_descriptors
-from toolfold_adapters.mcp.through import HANDLE_META
+from toolfold_adapters.mcp.connections import Connections, within_descriptors
+from toolfold_adapters.mcp.limits import Tally
 
 pytestmark = pytest.mark.spec("SAF-4")
-
-ERAS = ("legacy", MODERN)
-ADA, BOB, EVE = "127.0.0.1", "127.0.0.2", "127.0.0.3"
-"""Three callers: addresses of this machine."""
-
-
-@asynccontextmanager
-async def web_from(host: str) -> AsyncGenerator[httpx2.AsyncClient]:
-    """Yield an HTTP client whose requests come from an address."""
-    async with httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(local_address=host)) as http:
-        yield http
-
-
-@asynccontextmanager
-async def client_from(host: str, url: str, era: str) -> AsyncGenerator[Client]:
-    """Yield a client of an era whose requests come from an address."""
-    async with web_from(host) as http, Client(streamable_http_client(url, http_client=http), mode=era) as client:
-        yield client
-
-
-def refused_at_once(told: str) -> Any:
-    """What a client raises that can't connect: an error of the protocol, in the groups of its task groups."""
-    error = pytest.RaisesExc(MCPError, match=told)
-    return pytest.RaisesGroup(error, allow_unwrapped=True, flatten_subgroups=True)
-
-
-class Patience(ToolSet):
-    """A tool set whose tool `wait` and whose group `slow` take until they are let go."""
-
-    def __init__(self) -> None:
-        super().__init__("patience")
-        self.begun = Journal()
-        self.proceed = anyio.Event()
-        self.register("wait", self.wait, input_schema={"type": "object"})
-        self.register("ping", lambda: "pong", input_schema={"type": "object"})
-        self.register_group("slow", on_activate=self.wait)
-        self.register_group("lazy", on_deactivate=self.wait)
-        self.register_group("quick", on_activate=lambda: None)
-
-    async def wait(self) -> str:
-        self.begun.append("begun")
-        await self.proceed.wait()
-        return "done"
-
-
-# -- sessions ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("SES-4")
-async def test_a_caller_cannot_open_the_sessions_of_others() -> None:
-    limits = Limits(sessions=Limit(5, 3))
-    async with over_http(make_desk(), limits=limits) as url, AsyncExitStack() as stack:
-        ada, bob, eve = [await stack.enter_async_context(web_from(host)) for host in (ADA, BOB, EVE)]
-        of_ada, of_bob = [RawLegacy(ada, url) for _ in range(3)], [RawLegacy(bob, url) for _ in range(2)]
-        for client in (*of_ada, *of_bob):
-            await client.initialize()
-        for http, status, told in (
-            (ada, 429, "The limit of 3 sessions of one caller is reached: end one of them, or try again in "),
-            (eve, 503, "The limit of 5 sessions in all is reached: try again in "),
-        ):
-            refused = await http.post(url, json=INITIALIZE, headers=RawLegacy(http, url).headers)
-            assert refused.status_code == status
-            seconds = int(refused.headers["retry-after"])
-            assert 1790 <= seconds <= 1800
-            assert refused.json()["error"]["message"] == f"{told}{seconds} seconds."
-        for client in (*of_ada, *of_bob):
-            assert "result" in (await client.request("tools/list"))[-1]
-        await of_ada[0].end()
-        await RawLegacy(ada, url).initialize()
-        assert (await eve.post(url, json=INITIALIZE, headers=RawLegacy(eve, url).headers)).status_code == 503
-
-
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
-}
-
-
-async def test_the_reason_of_a_refused_session_reaches_the_client() -> None:
-    async with over_http(make_desk(), limits=Limits(sessions=Limit(None, 1))) as url, client_of(url, "legacy"):
-        with refused_at_once("The limit of 1 sessions of one caller is reached"):
-            async with client_of(url, "legacy"):
-                pass
-
-
-async def test_requests_that_open_no_session_in_the_end_take_no_place() -> None:
-    async with over_http(make_desk(), limits=Limits(sessions=Limit(1, 1))) as url, httpx2.AsyncClient() as http:
-        for _ in range(3):
-            for content in ("{", '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'):
-                headers = {**RawLegacy(http, url).headers, "content-type": "application/json"}
-                assert (await http.post(url, content=content, headers=headers)).status_code == 400
-            assert (await http.get(url)).status_code >= 400
-        await RawLegacy(http, url).initialize()
-
-
-@pytest.mark.spec("SES-4")
-async def test_a_caller_whose_idlest_session_makes_room_ends_nobody_elses() -> None:
-    limits = Limits(sessions=Limit(3, 2, "end_idlest"))
-    async with over_http(make_desk(), limits=limits) as url, web_from(ADA) as ada, web_from(BOB) as bob:
-        other = RawLegacy(bob, url)
-        first, second, third = (RawLegacy(ada, url) for _ in range(3))
-        for client in (other, first, second):
-            await client.initialize()
-        await first.request("tools/list")
-        await third.initialize()
-        for client, lives in ((other, True), (first, True), (second, False), (third, True)):
-            assert bool(await client.request("tools/list")) is lives
-
-
-@pytest.mark.spec("SES-4", "SES-1")
-@pytest.mark.parametrize("era", ERAS)
-async def test_the_bound_of_a_tool_set_ends_sessions_of_the_same_caller_alone(era: str) -> None:
-    tools = make_desk(max_sessions=3, when_full="end_idlest")
-    async with over_http(tools) as url, AsyncExitStack() as stack:
-        bob = await stack.enter_async_context(client_from(BOB, url, era))
-        kept = await open_database(bob)
-        for _ in range(5):
-            await open_database(await stack.enter_async_context(client_from(ADA, url, era)))
-        eve = await stack.enter_async_context(client_from(EVE, url, era))
-        refused = await eve.call_tool("database.activate", {})
-        assert "The limit of 3 open sessions is reached" in text_of(refused)
-        assert not (await through(bob, "database.query", {"sql": "x"}, kept)).is_error
-
-
-async def open_database(client: Client) -> str | None:
-    """Open a group with hooks, and return the handle, if the era has handles."""
-    answer = await client.call_tool("database.activate", {})
-    assert not answer.is_error
-    return (answer.meta or {}).get(HANDLE_META)
-
-
-@pytest.mark.spec("STO-7", "SES-3")
-async def test_sessions_that_are_ending_count_until_their_hooks_have_run() -> None:
-    tools = Patience()
-    limits = Limits(sessions=Limit(None, 2))
-    async with over_http(tools, limits=limits) as url, web_from(ADA) as ada, web_from(BOB) as bob:
-        for number in range(2):
-            client = RawLegacy(ada, url)
-            await client.initialize()
-            await client.request("tools/call", {"name": "lazy.activate", "arguments": {}})
-            await client.end()
-            await tools.begun.reaches(number + 1)
-        waiting, other = RawLegacy(ada, url), RawLegacy(bob, url)
-        for client in (waiting, other):
-            await client.initialize()
-        refused = (await waiting.request("tools/call", {"name": "ping", "arguments": {}}))[-1]["result"]
-        assert refused["isError"]
-        assert "The limit of 2 sessions of one caller is reached" in refused["content"][0]["text"]
-        assert (await other.request("tools/call", {"name": "ping", "arguments": {}}))[-1]["result"]["isError"] is False
-        tools.proceed.set()
-
-
-# -- handles ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("DEL-3", "STO-7")
-async def test_a_caller_that_opens_a_great_many_handles_ends_its_own_alone() -> None:
-    tools = Patience()
-    limits = Limits(handles=Limit(20, 5, "end_idlest"))
-    async with (
-        over_http(tools, limits=limits) as url,
-        client_from(ADA, url, MODERN) as ada,
-        client_from(BOB, url, MODERN) as bob,
-    ):
-        kept = await opened(bob, "quick")
-        made = [await opened(ada, "quick") for _ in range(50)]
-        assert not (await through(bob, "ping", {}, kept)).is_error
-        assert [(await through(ada, "ping", {}, handle)).is_error for handle in made] == [True] * 45 + [False] * 5
-        assert len(tools.sessions) == 6
-
-
-@pytest.mark.spec("DEL-3", "SES-4")
-async def test_a_caller_without_a_handle_is_refused_when_all_are_taken() -> None:
-    journal = Journal()
-    tools = make_desk(journal)
-    async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(over_http(tools, limits=Limits(handles=Limit(2, 1)), handle_lifetime=60))
-        ada, bob, eve = [await stack.enter_async_context(client_from(host, url, MODERN)) for host in (ADA, BOB, EVE)]
-        kept = [(client, await opened(client, "database")) for client in (ada, bob)]
-        for client, told in ((ada, "1 kept sessions of one caller"), (eve, "2 kept sessions in all")):
-            refused = await client.call_tool("database.activate", {})
-            assert refused.is_error
-            assert f"The limit of {told} is reached: " in text_of(refused)
-            assert "try again in 60 seconds." in text_of(refused)
-            assert not (await client.call_tool("ping", {})).is_error
-        for client, handle in kept:
-            assert not (await through(client, "ping", {}, handle)).is_error
-        assert journal == ["database on"] * 2
-
-
-@pytest.mark.spec("DEL-3")
-async def test_handles_that_are_signed_take_no_place() -> None:
-    limits = Limits(handles=Limit(1, 1))
-    async with client_of(build_server(make_shop(), limits=limits), MODERN) as (client, _):
-        for handle in [await opened(client, "stock") for _ in range(5)]:
-            assert not (await through(client, "stock.count", {"item": "tea"}, handle)).is_error
-
-
-@pytest.mark.spec("DEL-4")
-async def test_selections_take_places_of_those_who_make_them_and_end_nobodys_handle() -> None:
-    journal = Journal()
-    limits = Limits(handles=Limit(3, 1, "end_idlest"))
-    tools = make_desk(journal)
-    tools.register_group("other", on_activate=lambda: journal.append("other on"))
-    async with over_http(tools, limits=limits) as url, client_from(BOB, url, MODERN) as bob:
-        kept = await opened(bob, "database")
-        async with (
-            client_from(ADA, f"{url}?groups=database", MODERN) as first,
-            client_from(ADA, f"{url}?groups=other", MODERN) as second,
-            client_from(EVE, f"{url}?groups=database", MODERN) as same,
-        ):
-            assert not (await first.call_tool("ping", {})).is_error
-            assert "1 kept sessions of one caller" in text_of(await second.call_tool("ping", {}))
-            assert not (await first.call_tool("ping", {})).is_error
-            assert not (await same.call_tool("ping", {})).is_error
-        assert not (await through(bob, "ping", {}, kept)).is_error
-        assert journal == ["database on"] * 2
-
-
-@pytest.mark.spec("DEL-4", "SAF-2")
-async def test_a_selection_whose_hooks_take_long_keeps_no_other_waiting() -> None:
-    tools = Patience()
-    async with over_http(tools) as url, anyio.create_task_group() as tasks:
-
-        async def select_slow() -> None:
-            async with client_from(ADA, f"{url}?groups=slow", MODERN) as client:
-                assert not (await client.call_tool("ping", {})).is_error
-
-        tasks.start_soon(select_slow)
-        await tools.begun.reaches(1)
-        with anyio.fail_after(PATIENCE):
-            async with client_from(BOB, f"{url}?groups=quick", MODERN) as client:
-                assert not (await client.call_tool("ping", {})).is_error
-        tools.proceed.set()
 
 
 # -- calls ------------------------------------------------------------------------------------------------------------
@@ -478,6 +240,11 @@ def test_all_limits_are_finite_by_default() -> None:
         (lambda: Limit(5, -1), "at least 1, not -1"),
         (lambda: Limit(5, 1, "explode"), "when_full must be one of 'refuse', 'end_idlest', not 'explode'"),  # type: ignore[arg-type]
         (lambda: Limits(calls=Limit(5, 1, "end_idlest")), "calls are not ended to make room"),
+        (
+            lambda: Connections(0, 1, Tally("connections", Limit(1, 1))),
+            "header_timeout must be more than 0 seconds, not 0",
+        ),
+        (lambda: Connections(1, -1, Tally("connections", Limit(1, 1))), "body_timeout must be more than 0 seconds"),
     ],
 )
 def test_a_limit_that_cannot_be_is_named(make: Any, told: str) -> None:

@@ -33,7 +33,7 @@ from tests.adapters.mcp.support import (
     names_of,
 )
 from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, text_of, told
-from tests.adapters.mcp.test_stored_handles import Journal
+from tests.adapters.mcp.test_stored_handles import Journal, left
 from toolfold import ToolSet
 from toolfold_adapters.mcp import server as server_module
 from toolfold_adapters.mcp.limits import Limit, Limits
@@ -250,6 +250,7 @@ async def test_a_session_ends_after_its_lifetime_and_the_caller_begins_anew(monk
         now[0] += 0.6
         await journal.reaches(2)
         assert journal == ["database on", "database off"]
+        await left(tools, 0)
         assert await heard_until_now(tools, listener) == [1]
         assert "database.query" not in await names_of(ada)
         assert len(tools.sessions) == 1
@@ -316,7 +317,8 @@ async def test_sessions_end_with_the_server() -> None:
 
 @pytest.mark.spec("SES-2", "HOOK-1", "DEL-4")
 async def test_first_requests_at_once_share_one_session_and_no_caller_waits_for_anothers_hooks() -> None:
-    tools, journal, parked, go_on = ToolSet("slow"), Journal(), anyio.Event(), anyio.Event()
+    tools = ToolSet("slow", run_in_thread=False)
+    journal, parked, go_on = Journal(), anyio.Event(), anyio.Event()
 
     async def wait() -> None:
         journal.append("on")

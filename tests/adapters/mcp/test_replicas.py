@@ -152,7 +152,7 @@ def _parking(journal: Journal, parked: anyio.Event) -> ToolSet:
             "on_deactivate": lambda: journal.append(f"{name} off"),
         }
 
-    tools = ToolSet("parking")
+    tools = ToolSet("parking", run_in_thread=False)
     tools.register_group("kept", **noting("kept"))
     tools.register_group("outer", **noting("outer"))
     tools.register_group("inner", parent="outer", on_activate=park)

@@ -1,0 +1,218 @@
+"""Running the code of users: handlers, hooks, predicates, observers (SPEC SAF-2).
+
+Whatever that code does harms the request that called it, and nothing else. So every place that calls it catches what it
+raises, of whatever class, and asks `is_failure` what that was. What must come to its end runs `uninterrupted`.
+
+Plain functions run in worker threads, so that they hold up nobody, unless they were registered to run on the event loop
+(`caller`). State belongs to the loop: what such a function asks of it goes there (`on_loop`), as far as it is more than
+reading one reference.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextvars import ContextVar
+from dis import opmap
+from functools import partial, wraps
+from threading import current_thread, get_ident, main_thread
+from types import FrameType
+from typing import Any, ParamSpec, TypeVar, cast
+
+import anyio
+from anyio import from_thread, to_thread
+from anyio.lowlevel import current_token
+from attrs import frozen
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_loop_thread: ContextVar[int | None] = ContextVar("toolfold_loop_thread", default=None)
+"""In code that a worker thread was given, and in what it calls: the thread of the event loop that waits for it."""
+
+_RAISING = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
+
+
+# -- failing ----------------------------------------------------------------------------------------------------------
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return whether the code that raised `error` has failed, by whatever class of error; else it must be passed on.
+
+    Three things come out of code without being its doing:
+
+    - The cancellation of the task that runs it. A `CancelledError` of asyncio can also be raised by the code itself, or
+      come from something else that was cancelled and that it awaited; it is the task's own if `Task.cancelling` says
+      that the task is being cancelled. The `Cancelled` of trio can't be made by anybody else.
+    - What a signal handler raised where it interrupted the code: `KeyboardInterrupt` on Ctrl-C, perhaps `SystemExit` on
+      SIGTERM. They end the program as they would anywhere; raised by the code itself, they are its failure.
+    - The `GeneratorExit` of a coroutine that is closed while it waits.
+
+    Call it in the function that called or awaited the code.
+    """
+    if isinstance(error, Exception):
+        return True
+    if isinstance(error, GeneratorExit):
+        # A coroutine that is closed raises it where it waits, after what it waits for has been closed: no frame below.
+        return error.__traceback__ is not None and error.__traceback__.tb_next is not None
+    return not any(_is_cancellation(leaf) or _is_of_signal(leaf) for leaf in _leaves(error))
+
+
+async def uninterrupted(function: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, BaseException | None]:
+    """Return what `function` returns, and the cancellation that came meanwhile, which is the caller's to raise.
+
+    The cancellation of a scope waits outside, for the next checkpoint. asyncio's `Task.cancel` goes through shields,
+    and any number of times, so under asyncio the function runs in a task of its own, which nobody else knows.
+    """
+    if not _is_asyncio():
+        with anyio.CancelScope(shield=True):
+            return await function(), None
+    import asyncio
+
+    task, interruption = asyncio.create_task(function()), None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as error:
+                interruption = interruption or error
+    return task.result(), interruption
+
+
+def _is_asyncio() -> bool:
+    return anyio.get_cancelled_exc_class().__module__.startswith("asyncio")
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    try:
+        if not isinstance(error, anyio.get_cancelled_exc_class()):
+            return False
+    except RuntimeError:  # no event loop runs here, so there is no task
+        return False
+    if not _is_asyncio():
+        return True
+    import asyncio  # not above: it takes long to import, and not every program needs it
+
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _is_of_signal(error: BaseException) -> bool:
+    """Return whether a signal handler raised `error`: such a function is given the frame that it interrupted.
+
+    Python's own handler of Ctrl-C has no frame, so what it raises comes out of code that has no `raise` there.
+    """
+    trace = error.__traceback__
+    if trace is None or current_thread() is not main_thread():
+        return False
+    while (inner := trace.tb_next) is not None:
+        if _was_given(inner.tb_frame, trace.tb_frame):
+            return True
+        trace = inner
+    return isinstance(error, KeyboardInterrupt) and trace.tb_frame.f_code.co_code[trace.tb_lasti] not in _RAISING
+
+
+def _was_given(function: FrameType, frame: FrameType) -> bool:
+    """Return whether a function has a frame among its arguments, perhaps as one of `*args`."""
+    given: list[object] = list(function.f_locals.values())
+    rest = (one for value in given if isinstance(value, tuple) for one in cast("tuple[object, ...]", value))
+    return any(one is frame for one in (*given, *rest))
+
+
+# -- calling ----------------------------------------------------------------------------------------------------------
+
+
+def is_async(function: Any) -> bool:
+    """Return whether calling `function` gives something to await."""
+    while isinstance(function, partial):
+        function = function.func
+    call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async counts too
+    return any(
+        test(candidate)
+        for test in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        for candidate in (function, call)
+    )
+
+
+async def settled(value: Any) -> Any:
+    """Return `value`, awaited if it can be."""
+    return await value if inspect.isawaitable(value) else value
+
+
+def caller(function: Callable[..., Any], *, in_thread: bool) -> Callable[..., Awaitable[Any]]:
+    """Return an async function that calls `function`: on the event loop if that is async too, or in a worker thread."""
+    if in_thread and not is_async(function):
+        return InThread(function)
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await settled(function(*args, **kwargs))
+
+    return call
+
+
+@frozen
+class InThread:
+    """A plain function as an async one that runs it in a worker thread. If it returns an awaitable, the loop awaits it.
+
+    The caller that is cancelled is free at once; the thread goes on, and nobody hears of what comes of it.
+
+    Args:
+        function: What to call.
+        limited: Whether it waits while as many threads are at work as anyio's default limiter allows, 40 at first.
+            What is called from within a thread never does: those that it would wait for may be waiting for it.
+    """
+
+    function: Callable[..., Any]
+    limited: bool = True
+
+    async def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Return what the function returns."""
+        limiter = None if self.limited and _loop_thread.get() is None else anyio.CapacityLimiter(1)
+        call = partial(_within_thread, get_ident(), self.function, args, kwargs)
+        value, error = await to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+        if error is None:
+            return await settled(value)
+        try:
+            raise error
+        finally:
+            del error  # whose traceback has this frame
+
+
+def _within_thread(loop_thread: int, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Return what `function` returns and what it raises: raised here, a `GeneratorExit` would close the whole task."""
+    _loop_thread.set(loop_thread)
+    try:
+        return function(*args, **kwargs), None
+    except BaseException as error:
+        return None, error
+
+
+def is_away() -> bool:
+    """Return whether this runs in a thread that `InThread` was given, away from the event loop."""
+    if _loop_thread.get() in (None, get_ident()):
+        return False
+    try:
+        current_token()
+    except RuntimeError:
+        return True
+    return False  # the function runs an event loop of its own in its thread
+
+
+def on_loop(function: Callable[P, T]) -> Callable[P, T]:
+    """Return `function` as one that runs on the event loop also if a handler or hook calls it in its thread."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if is_away():
+            return from_thread.run_sync(partial(function, *args, **kwargs))
+        return function(*args, **kwargs)
+
+    return call

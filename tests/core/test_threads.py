@@ -1,0 +1,531 @@
+"""Plain functions run in worker threads, so that none holds up others, unless they are told to run on the event loop.
+
+What they ask of their session from there works as it does on the loop (SPEC CALL-5, SAF-2, HOOK-6, INT-4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextvars import ContextVar
+from threading import Event, get_ident
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.core.support import WAIT, Journal, settle
+from toolfold import (
+    Context,
+    GroupNotFound,
+    HookContext,
+    HookFailed,
+    HookTimeout,
+    InvalidDefinition,
+    ReentrantTransition,
+    ToolSet,
+    Visibility,
+    tool,
+)
+from toolfold.observe import Committed, HooksFailed, PredicateFailed
+
+ANYTHING = {"type": "object"}
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def one_thread() -> AsyncGenerator[None]:
+    """Let handlers have one worker thread at a time."""
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    before, limiter.total_tokens = limiter.total_tokens, 1
+    yield
+    limiter.total_tokens = before
+
+
+# Where functions run
+
+
+class Where:
+    """Handlers and hooks that write down in which thread they ran."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+
+    def plain(self) -> str:
+        self.threads.append(get_ident())
+        return "done"
+
+    async def asynchronous(self) -> str:
+        return self.plain()
+
+    def take(self) -> int:
+        (thread,) = self.threads
+        self.threads.clear()
+        return thread
+
+
+async def every_kind(tools: ToolSet, where: Where, function: Callable[..., Any], **options: Any) -> list[int]:
+    """Register a function as everything that it can be, use each, and return the threads that it ran in."""
+    tools.register("tool", function, **options)
+    tools.register("raw", function, input_schema=ANYTHING, **options)
+    tools.register_prompt("prompt", function, **options)
+    tools.register_resource("file:///a", function, **options)
+    tools.register_resource_template("file:///b/{name}", lambda values: function(), **options)
+    tools.register_group("group", on_activate=function, **options)
+    ran: list[int] = []
+    async with tools.open_session() as session:
+        for use in (
+            lambda: session.call("tool"),
+            lambda: session.call("raw"),
+            lambda: session.get_prompt("prompt"),
+            lambda: session.read("file:///a"),
+            lambda: session.read("file:///b/c"),
+            lambda: session.activate("group"),
+        ):
+            await use()
+            ran.append(where.take())
+    return ran
+
+
+@pytest.mark.spec("SAF-2", "REG-9", "HOOK-1")
+@pytest.mark.parametrize(
+    ("settings", "options", "away"),
+    [
+        ({}, {}, True),
+        ({"run_in_thread": False}, {}, False),
+        ({}, {"run_in_thread": False}, False),
+        ({"run_in_thread": False}, {"run_in_thread": True}, True),
+    ],
+)
+async def test_plain_functions_run_in_worker_threads_unless_the_set_or_their_registration_says_otherwise(
+    settings: dict[str, Any], options: dict[str, Any], away: bool
+) -> None:
+    where = Where()
+    ran = await every_kind(ToolSet("t", **settings), where, where.plain, **options)
+    assert [thread != get_ident() for thread in ran] == [away] * 6
+
+
+@pytest.mark.spec("SAF-2")
+@pytest.mark.parametrize("options", [{}, {"run_in_thread": True}])
+async def test_async_functions_run_on_the_event_loop_in_any_case(options: dict[str, Any]) -> None:
+    where = Where()
+    ran = await every_kind(ToolSet("t"), where, where.asynchronous, **options)
+    assert ran == [get_ident()] * 6
+
+
+async def test_a_mark_may_say_where_its_function_runs() -> None:
+    where, tools = Where(), ToolSet("t")
+
+    class Kit:
+        @tool(run_in_thread=False)
+        def here(self) -> None:
+            where.plain()
+
+        @tool
+        def away(self) -> None:
+            where.plain()
+
+    tools.include(Kit())
+    await tools.call_tool("here")
+    assert where.take() == get_ident()
+    await tools.call_tool("away")
+    assert where.take() != get_ident()
+
+
+@pytest.mark.spec("KIT-8")
+def test_what_is_neither_true_nor_false_is_refused() -> None:
+    with pytest.raises(InvalidDefinition, match="its run_in_thread is 'yes', and must be true or false"):
+        ToolSet("t").register("t", lambda: "done", run_in_thread="yes")  # type: ignore[arg-type]
+
+
+async def test_a_plain_function_that_returns_an_awaitable_has_it_awaited_on_the_event_loop() -> None:
+    where, tools = Where(), ToolSet("t")
+    tools.register("t", lambda: where.asynchronous(), input_schema=ANYTHING)
+    assert (await tools.call_tool("t")).text == "done"
+    assert where.take() == get_ident()
+
+
+@pytest.mark.spec("CAT-1")
+async def test_the_librarys_own_handlers_run_on_the_event_loop() -> None:
+    where, tools = Where(), ToolSet("t")
+    tools.register("t", lambda: "done", visibility=Visibility.when(lambda view: bool(where.plain())))
+    tools.register_catalog_tool()
+    assert not (await tools.call_tool("catalog")).is_error
+    assert where.take() == get_ident()
+
+
+async def test_a_thread_sees_the_context_variables_of_the_call() -> None:
+    variable: ContextVar[str] = ContextVar("variable")
+    tools = ToolSet("t")
+    tools.register("t", lambda: variable.get())
+    variable.set("seen")
+    assert (await tools.call_tool("t")).text == "seen"
+
+
+# Holding up nobody
+
+
+@pytest.mark.spec("SAF-2")
+async def test_a_handler_that_blocks_holds_up_no_other_request() -> None:
+    blocked, release = Event(), Event()
+
+    def block() -> str:
+        blocked.set()
+        return "released" if release.wait(WAIT) else "nobody came"
+
+    tools, answers = ToolSet("t"), list[str]()
+    tools.register("block", block)
+    tools.register("ping", lambda: "pong")
+
+    async def call(name: str) -> None:
+        answers.append((await tools.call_tool(name)).text)
+
+    with anyio.fail_after(WAIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, "block")
+            await anyio.to_thread.run_sync(blocked.wait, WAIT)
+            await call("ping")
+            release.set()
+    assert answers == ["pong", "released"]
+
+
+@pytest.mark.spec("SAF-2", "SES-2")
+async def test_a_hook_that_blocks_holds_up_the_steps_of_its_own_session_alone() -> None:
+    blocked, release = Event(), Event()
+
+    def block(context: HookContext) -> None:
+        if context.session.id == "blocked":
+            blocked.set()
+            assert release.wait(WAIT)
+
+    tools = ToolSet("t")
+    tools.register_group("a", on_activate=block)
+    async with tools.open_session(identity="blocked") as session, tools.open_session() as other:
+        with anyio.fail_after(WAIT):
+            async with anyio.create_task_group() as group:
+                group.start_soon(session.activate, "a")
+                await anyio.to_thread.run_sync(blocked.wait, WAIT)
+                assert await other.activate("a")
+                assert session.active == ()
+                release.set()
+        assert session.active == ("a",)
+
+
+@pytest.mark.spec("SAF-2")
+async def test_a_caller_that_is_cancelled_is_free_at_once_and_the_thread_harms_nothing() -> None:
+    blocked, release, finished = Event(), Event(), Event()
+
+    def block(context: Context) -> None:
+        blocked.set()
+        release.wait(WAIT)
+        try:
+            context.facts.get("n")
+        finally:
+            finished.set()
+
+    tools = ToolSet("t")
+    tools.register("block", block)
+    tools.register("ping", lambda: "pong")
+    with anyio.fail_after(WAIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(tools.call_tool, "block")
+            await anyio.to_thread.run_sync(blocked.wait, WAIT)
+            group.cancel_scope.cancel()
+        assert (await tools.call_tool("ping")).text == "pong"
+        release.set()
+        await anyio.to_thread.run_sync(finished.wait, WAIT)
+        assert (await tools.call_tool("ping")).text == "pong"
+
+
+@pytest.mark.spec("SAF-2", "HOOK-1")
+async def test_handlers_that_hold_all_threads_may_open_groups_whose_hooks_need_one(one_thread: None) -> None:
+    ran: list[str] = []
+    tools = ToolSet("t")
+    tools.register_group("a", on_activate=lambda: ran.append("+a"))
+    tools.register("inner", lambda: ran.append("inner"), input_schema=ANYTHING)
+
+    def work(values: dict[str, Any], context: Context) -> bool:
+        opened = anyio.from_thread.run(context.activate, "a")
+        anyio.from_thread.run(context.session.call, "inner")
+        return opened
+
+    tools.register("work", work, input_schema=ANYTHING)
+    with anyio.fail_after(WAIT):
+        assert (await tools.call_tool("work")).text == "true"
+    assert ran == ["+a", "inner"]
+
+
+# What a handler may do from its thread
+
+
+@pytest.mark.spec("CALL-5", "SES-5", "NTF-3")
+@pytest.mark.parametrize("settings", [{}, {"run_in_thread": False}])
+async def test_a_handler_reads_and_changes_its_session_and_everybody_is_told_on_the_event_loop(
+    settings: dict[str, Any],
+) -> None:
+    tools, told = ToolSet("t", control="none", **settings), list[tuple[str, int]]()
+    tools.register_group("a")
+    tools.register("guarded", lambda: "done", visibility=Visibility.when(lambda view: view.facts.get("n") == 1))
+    tools.register("broken", lambda: "done", visibility=Visibility.when(lambda view: bool(1 / 0)))
+
+    def work(context: Context) -> list[Any]:
+        session = context.session
+        before = [list(session.list_tools().names), context.is_group_active("a")]
+        remove = session.on_list_changed(lambda kinds: told.append(("own listener", get_ident())))
+        context.set_fact("n", 1)
+        remove()
+        tools.register("new", lambda: "new")
+        tools.notify_list_changed()
+        return [*before, list(session.list_tools().names), dict(context.facts), tools.default_session.id]
+
+    tools.register("work", work)
+    tools.observe(lambda event: told.append((type(event).__name__, get_ident())))
+    async with tools.open_session() as session:
+        session.on_list_changed(lambda kinds: told.append(("listener", get_ident())))
+        result = await session.call("work")
+        assert result.text == ('[["work"], false, ["guarded", "new", "work"], {"n": 1}, "t-default"]')
+        assert (await session.call("new")).text == "new"
+    assert {thread for _, thread in told} == {get_ident()}
+    names = [name for name, _ in told]
+    assert names == [
+        "SessionOpened",
+        PredicateFailed.__name__,
+        "listener",
+        "own listener",
+        "listener",
+        "ListsAnnounced",
+        "SessionOpened",
+        "SessionEnded",
+    ]
+
+
+@pytest.mark.spec("CALL-5", "ERR-2")
+async def test_what_is_raised_on_the_event_loop_reaches_the_handler_in_its_thread() -> None:
+    def work(context: Context) -> str:
+        with pytest.raises(InvalidDefinition):
+            context.set_fact("n", object())
+        with pytest.raises(GroupNotFound):
+            anyio.from_thread.run(context.activate, "nothing")
+        return "refused"
+
+    tools = ToolSet("t")
+    tools.register("work", work)
+    assert (await tools.call_tool("work")).text == "refused"
+
+
+@pytest.mark.spec("HOOK-7")
+async def test_a_hook_in_its_thread_is_refused_what_it_asks_of_its_own_session() -> None:
+    refused: list[str] = []
+
+    def ask(context: HookContext) -> None:
+        for way in (
+            lambda: context.session.set_fact("n", 1),
+            lambda: anyio.from_thread.run(context.session.activate, "b"),
+        ):
+            with pytest.raises(ReentrantTransition) as raised:
+                way()
+            refused.append(raised.value.session)
+
+    tools = ToolSet("t")
+    tools.register_group("a", on_activate=ask)
+    tools.register_group("b")
+    async with tools.open_session() as session:
+        with anyio.fail_after(WAIT):
+            assert await session.activate("a")
+        assert refused == [session.id] * 2
+
+
+async def test_a_handler_may_run_an_event_loop_of_its_own_with_tools_of_its_own() -> None:
+    inner = ToolSet("inner")
+    inner.register_group("a", on_activate=lambda: None)
+
+    def remember(context: Context) -> None:
+        context.set_fact("thread", get_ident())
+
+    async def remember_here(context: Context) -> None:
+        context.set_fact("here", get_ident())
+
+    inner.register("remember", remember, group="a")
+    inner.register("remember_here", remember_here)
+
+    async def work() -> list[bool]:
+        async with inner.open_session(active=["a"]) as session:
+            await session.call("a.remember")
+            await session.call("remember_here")
+            return [session.facts["here"] == get_ident(), session.facts["thread"] != get_ident()]
+
+    tools = ToolSet("t")
+    tools.register("work", lambda: anyio.run(work))
+    with anyio.fail_after(WAIT):
+        assert (await tools.call_tool("work")).text == "[true, true]"
+
+
+# Hooks that can't be stopped
+
+
+class Blocking:
+    """Hooks that write down that they ran, of which one waits until it is released."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines: list[str] = []
+        self.blocking = lines
+        self.blocked, self.release, self.finished = Event(), Event(), Event()
+
+    def hook(self, sign: str) -> Callable[[HookContext], None]:
+        def run(context: HookContext) -> None:
+            line = f"{'undo ' if context.undoes else ''}{sign}{context.group}"
+            self.lines.append(line)
+            if line in self.blocking:
+                self.blocked.set()
+                assert self.release.wait(WAIT)
+                self.finished.set()
+
+        return run
+
+    def tools(self, *paths: str, **settings: Any) -> ToolSet:
+        tools = ToolSet("t", **settings)
+        for path in paths:
+            tools.register_group(path, on_activate=self.hook("+"), on_deactivate=self.hook("-"))
+        return tools
+
+
+@pytest.mark.spec("HOOK-6", "SAF-5")
+async def test_a_hook_that_blocks_is_given_up_after_its_time_and_goes_on_in_its_thread() -> None:
+    hooks = Blocking("+b")
+    tools = hooks.tools("a", "b", hook_timeout=0.05)
+    async with tools.open_session() as session:
+        with anyio.fail_after(WAIT):
+            with pytest.raises(HookFailed) as raised:
+                await session.transition(activate=["a", "b"])
+            assert isinstance(raised.value.__cause__, HookTimeout)
+            assert hooks.lines == ["+a", "+b", "undo -a"]
+            hooks.release.set()
+            await anyio.to_thread.run_sync(hooks.finished.wait, WAIT)
+            assert hooks.lines == ["+a", "+b", "undo -a"]
+            assert await session.activate("a")
+
+
+Way = Callable[[Callable[[], Awaitable[Any]], Callable[[Callable[[], object]], Awaitable[None]]], Awaitable[None]]
+
+
+async def by_task(
+    request: Callable[[], Awaitable[Any]], steer: Callable[[Callable[[], object]], Awaitable[None]]
+) -> None:
+    task = asyncio.ensure_future(request())
+    await steer(task.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def by_scope(
+    request: Callable[[], Awaitable[Any]], steer: Callable[[Callable[[], object]], Awaitable[None]]
+) -> None:
+    scope, ended = anyio.CancelScope(), list[str]()
+
+    async def run() -> None:
+        with scope:
+            await request()
+            ended.append("not cancelled")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await steer(scope.cancel)
+    assert scope.cancelled_caught
+    assert ended == []
+
+
+ways = pytest.mark.parametrize(
+    ("anyio_backend", "cancelled"),
+    [("asyncio", by_task), ("asyncio", by_scope), ("trio", by_scope)],
+    ids=["asyncio task", "asyncio scope", "trio scope"],
+)
+
+
+@pytest.mark.spec("HOOK-6", "HOOK-5")
+@ways
+@pytest.mark.parametrize("line", ["+a", "+b"])
+async def test_a_step_cancelled_while_a_hook_blocks_is_undone_once_the_hook_has_ended_that_hook_included(
+    line: str, cancelled: Way, anyio_backend: str
+) -> None:
+    hooks = Blocking(line)
+    async with hooks.tools("a", "b").open_session() as session:
+
+        async def steer(cancel: Callable[[], object]) -> None:
+            await anyio.to_thread.run_sync(hooks.blocked.wait, WAIT)
+            cancel()
+            await settle()
+            assert hooks.lines[-1] == line
+            hooks.release.set()
+
+        with anyio.fail_after(WAIT):
+            await cancelled(lambda: session.transition(activate=["a", "b"]), steer)
+        undone = {"+a": ["+a", "undo -a"], "+b": ["+a", "+b", "undo -b", "undo -a"]}
+        assert hooks.lines == undone[line]
+        assert session.active == ()
+
+
+@pytest.mark.spec("HOOK-8", "HOOK-6")
+@ways
+async def test_a_forced_step_cancelled_while_a_hook_blocks_goes_on(cancelled: Way, anyio_backend: str) -> None:
+    hooks, told = Blocking("-a.x"), list[Any]()
+    tools = hooks.tools("a", "a.x")
+    async with tools.open_session(active=["a", "a.x"]) as session:
+        hooks.lines.clear()
+        tools.observe(told.append)
+
+        async def steer(cancel: Callable[[], object]) -> None:
+            await anyio.to_thread.run_sync(hooks.blocked.wait, WAIT)
+            cancel()
+            await settle()
+            hooks.release.set()
+
+        with anyio.fail_after(WAIT):
+            await cancelled(lambda: session.deactivate("a", force=True), steer)
+        assert hooks.lines == ["-a.x", "-a"]
+        assert session.active == ()
+        assert [type(event) for event in told] == [Committed]
+        assert not any(isinstance(event, HooksFailed) for event in told)
+
+
+@pytest.mark.spec("HOOK-9", "HOOK-6")
+@ways
+async def test_a_session_whose_end_is_cancelled_while_a_hook_blocks_closes_all_the_same(
+    cancelled: Way, anyio_backend: str
+) -> None:
+    hooks = Blocking("-a.x")
+    session = await hooks.tools("a", "a.x").open_session(active=["a", "a.x"]).start()
+    hooks.lines.clear()
+
+    async def steer(cancel: Callable[[], object]) -> None:
+        await anyio.to_thread.run_sync(hooks.blocked.wait, WAIT)
+        cancel()
+        await settle()
+        hooks.release.set()
+
+    async def close() -> None:
+        await session.close()
+        await anyio.lowlevel.checkpoint()  # where the cancellation of a scope has waited
+
+    with anyio.fail_after(WAIT):
+        await cancelled(close, steer)
+    assert hooks.lines == ["-a.x", "-a"]
+    assert not session.is_open
+
+
+@pytest.mark.spec("SAF-2", "HOOK-1")
+async def test_plain_hooks_of_a_journal_run_in_order_whatever_thread_each_runs_in() -> None:
+    journal = Journal()
+    tools = ToolSet("t")
+    for path in ("a", "a.x", "a.y"):
+        tools.register_group(
+            path,
+            on_activate=lambda context: journal.lines.append(f"+{context.group}"),
+            on_deactivate=lambda context: journal.lines.append(f"-{context.group}"),
+        )
+    async with tools.open_session(active=["a", "a.x", "a.y"]):
+        assert journal.take() == ["+a", "+a.x", "+a.y"]
+    assert journal.take() == ["-a.y", "-a.x", "-a"]
