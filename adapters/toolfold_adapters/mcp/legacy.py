@@ -19,7 +19,7 @@ from toolfold.catalog import Kind
 from ..sdk import connection_of
 from .answers import AnswerOptions, SessionAnswers
 from .callers import Caller, caller_of
-from .handles import end
+from .kept import end
 from .limits import Tally
 from .notify import Notifier
 from .render import Renderer, unknown
