@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolfold import InvalidDefinition, ToolResult
+from toolfold.limits import quoted
 from toolfold.plain import table
 from toolfold.schema import plain_json
 
@@ -25,4 +26,5 @@ def read_arguments(arguments: Any) -> dict[str, Any] | None:
 
 def unreadable(name: str) -> ToolResult:
     """Return the answer to a call of `name` whose arguments can't be read."""
-    return ToolResult.of_text(f"The arguments of {name} are no JSON object; call it again with one.", is_error=True)
+    text = f"The arguments of {quoted(name)} are no JSON object; call it again with one."
+    return ToolResult.of_text(text, is_error=True)

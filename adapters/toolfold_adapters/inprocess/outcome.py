@@ -51,7 +51,8 @@ def has_failed(past: PastCall, call: Call, name: str, catalog: Catalog) -> bool:
 
 
 def _has_tools(path: str, catalog: Catalog) -> bool:
-    return any(spec.group == path and not spec.hidden for spec in catalog.tools.values())
+    """Return whether a group has tools that are listed for sure."""
+    return any(spec.group == path and spec.hidden is False for spec in catalog.tools.values())
 
 
 def _refusals_of(name: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from tests.adapters.inprocess.support import (
     openai_responses,
     phone,
 )
-from toolfold import Loader, LoaderTexts, ToolSet
+from toolfold import Loader, LoaderTexts, ToolSet, Visibility
 from toolfold_adapters.inprocess import Conversation, PastCall
 
 Write = Callable[[Any], list[Any]]
@@ -237,6 +237,7 @@ async def test_loads_by_a_tool_search_are_repeated_if_they_found_tools() -> None
     tools = phone()
     tools.register_group("hollow")
     tools.register("in_it", lambda: "", group="hollow", input_schema=NOTHING, hidden=True)
+    tools.register("too", lambda: "", group="hollow", input_schema=NOTHING, hidden=Visibility.group("hollow"))
     tools.register_group("broken", on_activate=fail)
     tools.register("in_it", lambda: "", group="broken", input_schema=NOTHING)
     async with Conversation(tools) as conversation:
