@@ -110,7 +110,8 @@ async def test_a_hint_names_only_what_the_caller_can_call_and_is_shown() -> None
     assert (await refusal(nested(control="none"), "a.b.c.t"))[1] == closed
     tools = nested(control_visibility="relevant")
     assert (await refusal(tools, "a.b.c.t"))[1] == f"{closed}: call a.activate first"
-    for options in ({"visibility": Visibility.when(lambda view: False)}, {"hidden": True}):
+    shown_to_nobody: list[dict[str, Any]] = [{"visibility": Visibility.when(lambda view: False)}, {"hidden": True}]
+    for options in shown_to_nobody:
         tools = nested()
         tools.register("activate", answer, group="a", **options)
         assert (await refusal(tools, "a.b.c.t"))[1] == closed

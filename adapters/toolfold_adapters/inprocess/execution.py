@@ -11,6 +11,7 @@ import anyio
 
 from toolfold import Session, ToolfoldError, ToolNotFound, ToolResult
 from toolfold.dispatch import internal_error
+from toolfold.usercode import is_failure
 
 from .arguments import read_arguments, unreadable
 from .spelling import Speller
@@ -76,7 +77,9 @@ async def _result(session: Session, call: Call, spell: Callable[[str], str], *, 
         if not apart or anyio.current_effective_deadline() == -math.inf:
             raise  # the whole turn is cancelled
         log.exception("the call of %r cancelled itself", call.name)
-    except BaseException:  # whatever it is, it must not take the other calls with it
+    except BaseException as error:  # it must not take the other calls with it
+        if not is_failure(error):
+            raise
         log.exception("the call of %r failed beyond its handler", call.name)
     return internal_error(name)
 

@@ -150,7 +150,7 @@ class Answers:
     def _refused(self, result: ToolResult) -> ToolResult:
         """Return a refusal of a control tool; what it tells programs moves to where all its answers tell it."""
         meta: Mapping[str, Any] = result.meta or {}
-        about = {**meta.get(ERROR_META, {}), **(result.structured or {})}
+        about: dict[str, Any] = {**meta.get(ERROR_META, {}), **(result.structured or {})}
         return _of_text(result, _cut(result.text, self._room), {ERROR_META: about} if about else {})
 
     def _described(self, specs: Iterable[Spec]) -> list[Described]:
