@@ -12,6 +12,7 @@ from typing import Any, cast
 import h11
 from attrs import evolve, frozen
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import get_remote_addr
 
 from toolfold import ConfigError
 
@@ -71,8 +72,8 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, if there is room for one more connection."""
-        peer = transport.get_extra_info("peername")
-        caller = address(peer[0]) if self._by_address and isinstance(peer, tuple) else None
+        peer = get_remote_addr(transport) if self._by_address else None
+        caller = None if peer is None else address(peer[0])
         try:
             self._tally.take(caller)
         except Full as full:

@@ -55,7 +55,8 @@ class ToolSetServer(Server[TaskGroup]):
 
     def streamable_http_app(self, **options: Any) -> Starlette:
         """Return the HTTP application of the SDK, which counts sessions by caller here (SPEC SES-4)."""
-        app = super().streamable_http_app(**{"max_sessions": None, **options})
+        options.setdefault("max_sessions", None)
+        app = super().streamable_http_app(**options)
         if not self.session_manager.stateless:
             tally = Tally("sessions", self.limits.sessions)
             guard_http(self, lambda endpoint: BoundedSessions(endpoint, self, tally))

@@ -179,11 +179,14 @@ async def test_callers_that_authenticate_are_counted_each_whatever_their_address
     limits = Limits(sessions=Limit(None, 1), handles=Limit(None, 1))
     server = build_server(Patience(), limits=limits)
     async with callers_of(server) as target, AsyncExitStack() as stack:
-        for era in ERAS:
-            clients = [await stack.enter_async_context(Client(target(name), mode=era)) for name in ("ada", "bob")]
-            for client in clients:
-                assert not (await client.call_tool("quick.activate", {})).is_error
-        assert "of one caller" in text_of(await clients[0].call_tool("quick.activate", {}))
+        clients = {
+            (name, era): await stack.enter_async_context(Client(target(name), mode=era))
+            for era in ERAS
+            for name in ("ada", "bob")
+        }
+        for client in clients.values():
+            assert not (await client.call_tool("quick.activate", {})).is_error
+        assert "of one caller" in text_of(await clients["ada", MODERN].call_tool("quick.activate", {}))
         with refused_at_once("of one caller"):
             async with Client(target("ada"), mode="legacy"):
                 pass
