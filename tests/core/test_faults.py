@@ -79,7 +79,9 @@ async def test_a_wrong_leaf_of_a_recursive_union_is_named_at_any_depth(
 
 
 @pytest.mark.spec("CALL-2", "SAF-1")
-@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: {"anyOf": [one, {"type": "null"}]}], ids=["list", "union"])
+@pytest.mark.parametrize(
+    "wrap", [lambda one: one, lambda one: {"anyOf": [one, {"type": "null"}]}], ids=["list", "union"]
+)
 async def test_a_few_places_are_named_and_the_rest_is_counted(wrap: Any) -> None:
     tools = ToolSet("t")
     schema = {"type": "object", "properties": {"n": wrap({"type": "array", "items": {"type": "string"}})}}
@@ -139,7 +141,11 @@ async def test_large_values_that_do_not_fit_are_answered_in_few_words(value: Any
         ({"patternProperties": {"^a": {"type": "string"}}}, {"ab": 1, "b": 1}, {".ab": '1 is not of type "string"'}),
         ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, {".ab": '"ab" is longer than 1 character'}),
         ({"items": {"maximum": 2}}, [1, 3], {"[1]": "3 is greater than the maximum of 2"}),
-        ({"prefixItems": [{"type": "string"}], "items": {"type": "null"}}, ["x", 1], {"[1]": '1 is not of type "null"'}),
+        (
+            {"prefixItems": [{"type": "string"}], "items": {"type": "null"}},
+            ["x", 1],
+            {"[1]": '1 is not of type "null"'},
+        ),
         ({"prefixItems": [{"type": "string"}]}, [1, 2], {"[0]": '1 is not of type "string"'}),
         ({"properties": {"a": False}}, {"a": 1}, {".a": "nothing is allowed here"}),
         ({"not": {"type": "integer"}}, 1, {"": '{"type":"integer"} is not allowed for 1'}),
@@ -265,7 +271,16 @@ REFERENCE = st.sampled_from([{"$ref": "#/$defs/d0"}, {"$ref": "#/$defs/d1"}])
 SIMPLE = st.sampled_from(
     [
         *({"type": kind} for kind in ("integer", "string", "object", "array")),
-        *({}, True, False, {"const": 1}, {"enum": ["x", 1]}, {"required": ["a"]}, {"minProperties": 2}, {"maxItems": 1}),
+        *(
+            {},
+            True,
+            False,
+            {"const": 1},
+            {"enum": ["x", 1]},
+            {"required": ["a"]},
+            {"minProperties": 2},
+            {"maxItems": 1},
+        ),
     ]
 )
 
