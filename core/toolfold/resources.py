@@ -29,7 +29,7 @@ def template_variables(template: str) -> list[str]:
     """Return the variables of a URI template in order: `{name}`, or `{+name}` for one that may hold slashes.
 
     Raises:
-        InvalidDefinition: It has none, too many or one twice, an expression of another form, or is too long.
+        InvalidDefinition: It has none, too many, one twice, or an expression of another form.
     """
     found = _EXPRESSION.findall(template)
     names = [expression.removeprefix("+") for expression in found]
@@ -38,9 +38,8 @@ def template_variables(template: str) -> list[str]:
     for expression in found:
         if _VARIABLE.fullmatch(expression) is None:
             raise InvalidDefinition(template, f"{{{expression}}} is not of the form {{name}} or {{+name}}")
-    if len(found) > MAX_VARIABLES or len(template) > MAX_URI:
-        limits = f"{MAX_VARIABLES} variables and {MAX_URI:,} characters"
-        raise InvalidDefinition(template, f"a URI template may have at most {limits}")
+    if len(found) > MAX_VARIABLES:
+        raise InvalidDefinition(template, f"it has {len(found)} variables, and a URI template may have {MAX_VARIABLES}")
     return names
 
 
