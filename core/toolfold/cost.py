@@ -59,7 +59,7 @@ _FOREIGN = 1000
 """How often a schema that is not in the document looks at a value: one of those that describe JSON Schema itself."""
 
 _COMPARING = 8
-"""How many visits it counts for to compare with one value of an `enum`, unless they are all texts, which are looked up."""
+"""How many visits comparing with one value of an `enum` counts for; texts alone are looked up, and count for none."""
 
 _EDGES = 1_000_000
 """How many ways from schema to schema are followed before the whole counts as too intricate."""

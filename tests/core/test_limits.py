@@ -179,8 +179,9 @@ def _marking_schema() -> dict[str, Any]:
 )
 def test_a_schema_is_refused_that_is_too_large_or_costs_too_much(what: str, schema: dict[str, Any], match: str) -> None:
     tools = ToolSet("t")
+    given: dict[str, Any] = {f"{what}_schema": schema}
     with pytest.raises(InvalidDefinition, match=f"its {what} schema .*{match}"):
-        tools.register("t", lambda arguments: {}, **{f"{what}_schema": schema})
+        tools.register("t", lambda arguments: {}, **given)
     assert "t" not in tools.catalog.tools
 
 

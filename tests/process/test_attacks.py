@@ -1,4 +1,4 @@
-"""SPEC SAF-1: no request or schema takes more than its share of time and memory, in processes that have little of both."""
+"""No request or schema takes more than its share of time and memory, in processes that have little (SPEC SAF-1)."""
 
 from __future__ import annotations
 
