@@ -11,7 +11,8 @@ reading one reference.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dis import opmap
 from functools import partial, wraps
@@ -167,7 +168,8 @@ class InThread:
     Args:
         function: What to call.
         limited: Whether it waits while as many threads are at work as anyio's default limiter allows, 40 at first.
-            What is called from within a thread never does: those that it would wait for may be waiting for it.
+            What is called from within a thread never does: those that it would wait for may be waiting for it. Nor does
+            what is `counted`: whoever counts calls bounds their threads.
     """
 
     function: Callable[..., Any]
@@ -175,9 +177,16 @@ class InThread:
 
     async def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return what the function returns."""
-        limiter = None if self.limited and _loop_thread.get() is None else anyio.CapacityLimiter(1)
-        call = partial(_within_thread, get_ident(), self.function, args, kwargs)
-        value, error = await to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+        work, thread = _work.get(), _Thread()
+        shared = self.limited and work is None and _loop_thread.get() is None
+        call = partial(_within_thread, get_ident(), thread, self.function, args, kwargs)
+        try:
+            limiter = None if shared else anyio.CapacityLimiter(1)
+            value, error = await to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+        except BaseException:
+            if work is not None:
+                thread.abandon(work)
+            raise
         if error is None:
             return await settled(value)
         try:
@@ -186,13 +195,98 @@ class InThread:
             del error  # whose traceback has this frame
 
 
-def _within_thread(loop_thread: int, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _within_thread(loop_thread: int, thread: _Thread, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Return what `function` returns and what it raises: raised here, a `GeneratorExit` would close the whole task."""
     _loop_thread.set(loop_thread)
+    if not thread.begin():
+        return None, None
     try:
         return function(*args, **kwargs), None
     except BaseException as error:
         return None, error
+    finally:
+        thread.end()
+
+
+class _Work:
+    """Work under way: what runs within `counted`, and the threads that it has abandoned. All on the event loop."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then: Callable[[], None] | None = then
+        self._open = 1
+
+    def begin(self) -> None:
+        self._open += 1
+
+    def end(self) -> None:
+        self._open -= 1
+        if not self._open and self._then is not None:
+            then, self._then = self._then, None
+            then()
+
+
+_work: ContextVar[_Work | None] = ContextVar("toolfold_work", default=None)
+
+
+@contextmanager
+def counted(then: Callable[[], None]) -> Generator[None]:
+    """Have `then` called once what runs within has ended, and the threads that it has abandoned.
+
+    A thread can't be stopped: if the call of a plain function is cancelled, its thread goes on.
+    """
+    work = _Work(then)
+    token = _work.set(work)
+    try:
+        yield
+    finally:
+        _work.reset(token)
+        work.end()
+
+
+class _Thread:
+    """One run of a function in a worker thread: whether it has begun and ended, and who waits for that."""
+
+    def __init__(self) -> None:
+        self._unclaimed = [True]  # who pops it first decides whether the function runs
+        self._ended = False
+        self._tell: Callable[[], None] | None = None
+
+    def begin(self) -> bool:
+        """Return whether to go on: not if the call was given up before; in the thread."""
+        return self._claim()
+
+    def end(self) -> None:
+        """Take note of the end; in the thread."""
+        self._ended = True
+        if self._tell is not None:
+            self._tell()
+
+    def abandon(self, work: _Work) -> None:
+        """Count the thread as part of `work` until its end, unless it has not begun: then it never will."""
+        if self._claim():
+            return
+        work.begin()
+        loop: Any = current_token().native_token
+        soon = loop.call_soon_threadsafe if _is_asyncio() else loop.run_sync_soon
+
+        def finish() -> None:
+            if self._tell is not None:
+                self._tell = None
+                work.end()
+
+        def tell() -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                soon(finish)
+
+        self._tell = tell
+        if self._ended:
+            finish()
+
+    def _claim(self) -> bool:
+        try:
+            return self._unclaimed.pop()
+        except IndexError:
+            return False
 
 
 def is_away() -> bool:

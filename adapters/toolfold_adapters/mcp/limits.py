@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from math import ceil
 from typing import Literal, get_args
 
 from attrs import field, frozen
 
 from toolfold import ConfigError, QuotaExceeded
+from toolfold.usercode import counted
 
 from .callers import Caller
 
@@ -59,7 +61,8 @@ class Limits:
         sessions: Sessions of clients of the era up to 2025-11-25.
         handles: Sessions kept between requests of the era from 2026-07-28: for handles, for principals, and for
             selections of groups with hooks.
-        calls: Requests under way, with the steps and hooks that they wait for.
+        calls: Requests under way, with the steps and hooks that they wait for, and the threads of plain handlers: also
+            those of requests that were cancelled, until they end.
         streams: Streams of `subscriptions/listen`.
     """
 
@@ -137,12 +140,14 @@ class Tally:
 
     @contextmanager
     def held(self, caller: Caller) -> Generator[None]:
-        """Count one more of a caller's for as long as the context lasts; raises `Full`."""
+        """Count one more of a caller's for as long as the context lasts, and threads that it leaves behind.
+
+        Raises:
+            Full: There is no room.
+        """
         self.take(caller)
-        try:
+        with counted(partial(self.give_back, caller)):
             yield
-        finally:
-            self.give_back(caller)
 
     def _exceeded(self, caller: Caller) -> tuple[int, bool] | None:
         """Return the limit that has been reached, and whether it is the caller's own."""

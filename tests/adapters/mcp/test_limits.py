@@ -17,6 +17,7 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, RawLegacy, build_server, client_of, names_of, over_http
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from tests.adapters.mcp.test_stored_handles import callers_of
+from tests.core.test_counted_threads import Blocking
 from toolfold import ConfigError
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.callers import address
@@ -70,6 +71,47 @@ async def test_a_server_that_is_busy_says_so_to_everybody() -> None:
         await tools.begun.reaches(1)
         refused = text_of(await client.call_tool("ping", {}))
         assert refused == "The limit of 1 requests under way in all is reached: try again in 1 second."
+        tools.proceed.set()
+
+
+@pytest.mark.spec("SAF-2")
+async def test_calls_that_are_cancelled_count_until_their_threads_end() -> None:
+    tools = Blocking()
+    async with (
+        over_http(tools.tools, limits=Limits(calls=Limit(None, 2))) as url,
+        client_from(ADA, url, MODERN) as ada,
+        client_from(BOB, url, MODERN) as bob,
+    ):
+        for _ in range(2):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ada.call_tool, "block", {})
+                await tools.has_begun()
+                tasks.cancel_scope.cancel()
+            tools.begun.clear()
+        assert "of one caller is reached" in text_of(await ada.call_tool("quick", {}))
+        assert text_of(await bob.call_tool("quick", {})) == "done"
+        tools.proceed.set()
+        with anyio.fail_after(PATIENCE):
+            while (await ada.call_tool("quick", {})).is_error:
+                pass
+
+
+@pytest.mark.spec("SAF-2")
+async def test_calls_that_block_their_threads_keep_no_other_waiting_for_one() -> None:
+    tools = Blocking()
+    many = int(anyio.to_thread.current_default_thread_limiter().total_tokens) + 1
+    async with (
+        over_http(tools.tools) as url,
+        client_from(ADA, url, MODERN) as ada,
+        client_from(BOB, url, MODERN) as bob,
+        anyio.create_task_group() as tasks,
+    ):
+        for _ in range(many):
+            tasks.start_soon(ada.call_tool, "block", {})
+            await tools.has_begun()
+            tools.begun.clear()
+        with anyio.fail_after(PATIENCE):
+            assert text_of(await bob.call_tool("quick", {})) == "done"
         tools.proceed.set()
 
 
