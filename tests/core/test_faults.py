@@ -18,8 +18,9 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 async def told(schema: dict[str, Any], value: Any) -> dict[str, str]:
     """Return what is said of a value, each place as it is inside of the value."""
     tools = ToolSet("t")
-    definitions: dict[str, Any] = {key: schema.pop(key) for key in ("$schema", "$defs", "definitions") if key in schema}
-    wrapped = {"type": "object", "properties": {"v": schema}, **definitions}
+    of_root = ("$schema", "$defs", "definitions")
+    inner = {key: value for key, value in schema.items() if key not in of_root}
+    wrapped = {"type": "object", "properties": {"v": inner}, **{key: schema[key] for key in of_root if key in schema}}
     arguments = tools.register("t", lambda arguments: "done", input_schema=wrapped).arguments
     assert arguments is not None
     try:
@@ -86,10 +87,10 @@ async def test_a_few_places_are_named_and_the_rest_is_counted(wrap: Any) -> None
     tools = ToolSet("t")
     schema = {"type": "object", "properties": {"n": wrap({"type": "array", "items": {"type": "string"}})}}
     tools.register("t", lambda arguments: "done", input_schema=schema)
-    arguments = tools.catalog.tools["t"].arguments
-    assert arguments is not None
+    spec = tools.catalog.tools["t"]
+    assert spec.arguments is not None
     with pytest.raises(InvalidArguments) as caught:
-        arguments.check("t", {"n": ["x", *range(2000)]})
+        spec.arguments.check("t", {"n": ["x", *range(2000)]})
     assert list(caught.value.problems) == [f"arguments.n[{at}]" for at in range(1, 1 + MAX_PROBLEMS)]
     assert caught.value.more == 2000 - MAX_PROBLEMS
     assert str(caught.value).endswith(
@@ -268,19 +269,11 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     max_leaves=8,
 )
 REFERENCE = st.sampled_from([{"$ref": "#/$defs/d0"}, {"$ref": "#/$defs/d1"}])
-SIMPLE = st.sampled_from(
+SIMPLE: st.SearchStrategy[Any] = st.sampled_from(
     [
         *({"type": kind} for kind in ("integer", "string", "object", "array")),
-        *(
-            {},
-            True,
-            False,
-            {"const": 1},
-            {"enum": ["x", 1]},
-            {"required": ["a"]},
-            {"minProperties": 2},
-            {"maxItems": 1},
-        ),
+        *({}, True, False),
+        *({"const": 1}, {"enum": ["x", 1]}, {"required": ["a"]}, {"minProperties": 2}, {"maxItems": 1}),
     ]
 )
 

@@ -179,9 +179,9 @@ def _marking_schema() -> dict[str, Any]:
 )
 def test_a_schema_is_refused_that_is_too_large_or_costs_too_much(what: str, schema: dict[str, Any], match: str) -> None:
     tools = ToolSet("t")
-    given: dict[str, Any] = {f"{what}_schema": schema}
+    options: dict[str, Any] = {f"{what}_schema": schema}
     with pytest.raises(InvalidDefinition, match=f"its {what} schema .*{match}"):
-        tools.register("t", lambda arguments: {}, **given)
+        tools.register("t", lambda arguments: {}, **options)
     assert "t" not in tools.catalog.tools
 
 
@@ -304,7 +304,7 @@ def test_a_template_gives_the_values_that_a_regular_expression_would_find(
     template, uri = f"x:{beginning}{made}", f"x:{beginning}{rest}"
     tools = ToolSet("t")
     found: list[dict[str, str]] = []
-    tools.register_resource_template(template, lambda values: found.append(values) or "")
+    tools.register_resource_template(template, found.append)
     expected = _as_regular_expression(template).fullmatch(uri)
     if expected is None:
         with pytest.raises(ToolNotFound):

@@ -1,4 +1,4 @@
-"""No request or schema takes more than its share of time and memory, in processes that have little (SPEC SAF-1)."""
+"""SPEC SAF-1: no request or schema takes more than its share, shown in processes of little time and memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXPECTED = {
     "deep_arguments": "arguments: it is more than 100 levels deep",
     "uri_template": "Unknown resource: x://a/a/",
     "uri_template_of_neighbours": "Unknown resource: x://aaaa",
-    "similar_names": "There is no group '039hgfedcba_",
+    "similar_names": "There is no group '089hgfedcba_",
 }
 
 
