@@ -6,17 +6,17 @@ Content blocks are plain mappings in the shape of the MCP specification, so the 
 from __future__ import annotations
 
 import base64
-import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from attrs import evolve, field, frozen
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from .catalog import Handler, Spec
 from .errors import InvalidArguments, InvalidDefinition, ProtocolError, ToolError
+from .limits import escaped
 from .names import Spelling
+from .plain import as_json, encodable
 from .schema import Arguments, Output, hints_of, signature_of
 from .usercode import caller, is_failure
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .visibility import View
 
 log = logging.getLogger("toolfold")
+
+INTERNAL_ERROR = -32603
+"""The code of JSON-RPC for a failure of which the caller is told nothing."""
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
@@ -87,8 +90,8 @@ class ToolResult:
 
     @classmethod
     def of_text(cls, text: str, structured: Any = None, *, is_error: bool = False) -> ToolResult:
-        """Return a result of one text block."""
-        return cls(({"type": "text", "text": text},), structured, is_error)
+        """Return a result of one text block, escaped where UTF-8 can't carry it (SPEC SAF-2)."""
+        return cls(({"type": "text", "text": escaped(text)},), structured, is_error)
 
     @property
     def text(self) -> str:
@@ -143,7 +146,7 @@ class Context:
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the caller how far the call has come; goes nowhere if the caller did not ask."""
-        await self._progress(progress, total, message)
+        await self._progress(progress, total, message if message is None else escaped(message))
 
 
 def typed_handler(name: str, function: Callable[..., Any], *, in_thread: bool) -> tuple[Handler, Arguments]:
@@ -249,8 +252,8 @@ async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context)
         except InvalidArguments as error:
             return arguments_refused(spec, error)
         return to_result(await spec.handler(values, context))
-    except ProtocolError:
-        raise
+    except ProtocolError as error:
+        raise _carried(error) from error.__cause__
     except ToolError as error:
         return ToolResult.of_text(str(error), is_error=True)
     except BaseException as error:
@@ -258,6 +261,51 @@ async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: Context)
             raise
         log.exception("the handler of %r failed", spec.name)
         return internal_error(name)
+
+
+async def fetch(
+    spec: Spec, arguments: Mapping[str, Any] | None, context: Context, to_answer: Callable[[Any], Any]
+) -> Any:
+    """Return what comes of asking an available prompt, resource or resource template (SPEC REG-9, SAF-3).
+
+    Args:
+        spec: What is asked.
+        arguments: What it is asked with.
+        context: What the handler is given.
+        to_answer: Makes the answer of what the handler returned.
+
+    Raises:
+        InvalidArguments: The arguments do not fit.
+        ToolError: The handler told the caller what went wrong.
+        ProtocolError: The handler asked for that error of the protocol; or it failed in a way that its caller is told
+            nothing of, and that is logged in full.
+    """
+    values = as_object(spec.name, arguments)
+    if spec.arguments is not None:
+        values = spec.arguments.check(spec.name, values)
+    try:
+        return to_answer(await spec.handler(values, context))
+    except ProtocolError as error:
+        raise _carried(error) from error.__cause__
+    except ToolError:
+        raise
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        kind = spec.kind.replace("_", " ")
+        log.exception("the handler of the %s %r failed", kind, spec.name)
+        text = f"The {kind} {spec.name} failed with an internal error; its operator can find it in the log."
+        raise ProtocolError(INTERNAL_ERROR, text) from error
+
+
+def _carried(error: ProtocolError) -> ProtocolError:
+    """Return an error of the protocol as JSON can carry it; its data is whatever a handler gave."""
+    try:
+        data = encodable(error.data)
+    except TypeError:
+        log.exception("the data of an error of the protocol has no JSON form")
+        data = None
+    return error if data is error.data else ProtocolError(error.code, error.message, data)
 
 
 def misfit(name: str, problems: str) -> ToolResult:
@@ -293,44 +341,48 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
         TypeError: The value has no JSON form.
     """
     if isinstance(value, ToolResult):
-        return value
+        return _encodable(value)
     if isinstance(value, InputRequired):
-        return ToolResult(needs=value)
+        return _encodable(ToolResult(needs=value))
     if value is None:
         return ToolResult()
     if isinstance(value, str):
-        return ToolResult.of_text(value, value if structured else None)
-    try:
-        plain = to_jsonable_python(value, by_alias=True)
-        text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
-    except (PydanticSerializationError, ValueError) as error:
-        raise TypeError(f"the handler answered with a {type(value).__name__}, which has no JSON form") from error
+        return ToolResult.of_text(value, escaped(value) if structured else None)
+    plain, text = as_json(value)
     return ToolResult.of_text(text, plain if structured or isinstance(plain, dict) else None)
+
+
+def _encodable(result: ToolResult) -> ToolResult:
+    """Return a result that its author made, with all that is in it as JSON can carry it."""
+    content = tuple(encodable(block) for block in result.content)
+    structured, meta, needs = encodable(result.structured), encodable(result.meta), result.needs
+    if needs is not None:
+        needs = InputRequired(encodable(needs.requests), encodable(needs.state))
+    same = structured is result.structured and meta is result.meta and needs == result.needs
+    if same and all(made is given for made, given in zip(content, result.content, strict=True)):
+        return result
+    return evolve(result, content=content, structured=structured, meta=meta, needs=needs)
 
 
 def to_prompt(value: Any) -> Any:
     """Return what a prompt's handler answered as a prompt result: a text is one message of the user."""
     if isinstance(value, InputRequired):
-        return value.wire
+        return encodable(value.wire)
     if isinstance(value, str):
         value = [{"role": "user", "content": {"type": "text", "text": value}}]
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Any]", value))
-    return {"messages": to_jsonable_python(value, by_alias=True)}
+    return encodable(dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {"messages": value})
 
 
 def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
     """Return what a resource's handler answered as a resource result: texts and bytes become its one content."""
     if isinstance(value, InputRequired):
-        return value.wire
+        return encodable(value.wire)
     kind = {"mimeType": mime_type} if mime_type else {}
     if isinstance(value, bytes):
         value = [{"uri": uri, **kind, "blob": base64.b64encode(value).decode()}]
     elif isinstance(value, str):
         value = [{"uri": uri, **kind, "text": value}]
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Any]", value))
-    return {"contents": to_jsonable_python(value, by_alias=True)}
+    return encodable(dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {"contents": value})
 
 
 def _check_callable(name: str, function: Any) -> None:

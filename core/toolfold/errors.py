@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from heapq import nlargest
 from itertools import islice, pairwise
 
-from .limits import MAX_NAME, MAX_PROBLEMS, MAX_QUOTE, enumerated, listed, quoted
+from .limits import MAX_NAME, MAX_PROBLEMS, MAX_QUOTE, enumerated, escaped, listed, quoted
 
 __all__ = [
     "ConfigError",
@@ -44,7 +44,10 @@ _COMPARED = 20
 
 
 class ToolfoldError(Exception):
-    """The base of all errors of this library."""
+    """The base of all errors of this library; their messages are texts that UTF-8 can carry (SPEC SAF-2)."""
+
+    def __init__(self, *args: object, **options: object) -> None:
+        super().__init__(*(escaped(one) if isinstance(one, str) else one for one in args), **options)
 
 
 class InvalidName(ToolfoldError):
@@ -260,9 +263,9 @@ class ProtocolError(ToolfoldError):
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         self.code = code
-        self.message = message
+        self.message = escaped(message)
         self.data = data
-        super().__init__(message)
+        super().__init__(self.message)
 
 
 def _similar(name: str, known: Sequence[str]) -> tuple[str, ...]:

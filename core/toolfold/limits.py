@@ -1,7 +1,8 @@
 """The limits on what comes from outside, all in one place (SPEC SAF-1).
 
 What a request costs is bounded by its size. These numbers are generous: no model and no person writes arguments that
-come near them. How long a whole request may be is up to its transport. What others wrote is quoted up to a limit, too.
+come near them. How long a whole request may be is up to its transport. What others wrote is quoted up to a limit, too,
+and so that UTF-8 can carry it: one text that can't be encoded would silence a whole connection (SPEC SAF-2).
 """
 
 from __future__ import annotations
@@ -47,9 +48,21 @@ MAX_QUOTE = 300
 """How many characters of a text of somebody else's an error quotes."""
 
 
+def escaped(text: str) -> str:
+    r"""Return a text as UTF-8 can carry it: as it is, or with lone surrogates as escapes such as `\udce9`."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+    return text
+
+
 def quoted(text: str, most: int = MAX_QUOTE) -> str:
-    """Return a text of somebody else's as an error quotes it: as it is, or its beginning if it is long."""
-    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+    """Return a text of somebody else's as an error quotes it: escaped, and its beginning alone if it is long."""
+    shown = text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+    return escaped(shown)
 
 
 def enumerated(names: Sequence[str]) -> str:

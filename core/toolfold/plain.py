@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any, cast
 
-from .limits import MAX_DEPTH, MAX_VALUES
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from .limits import MAX_DEPTH, MAX_VALUES, escaped
 
 _CONTAINERS = frozenset[type]((dict, list))
 
@@ -21,6 +25,68 @@ def table(value: object) -> dict[str, Any] | None:
 def array(value: object) -> list[Any] | None:
     """Return `value` if it is a JSON array, else `None`."""
     return cast("list[object]", value) if isinstance(value, list) else None
+
+
+def encodable(value: Any) -> Any:
+    """Return a value as JSON in UTF-8 can carry it: itself if it can, else a copy, escaped (see `limits.escaped`).
+
+    Models, dates and so on are put as JSON, by pydantic.
+
+    Raises:
+        TypeError: The value has no JSON form.
+    """
+    if value is None or _is_ascii_table(value):
+        return value
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        return _escaped(value)
+    except (TypeError, ValueError, RecursionError):
+        return as_json(value)[0]
+    return value
+
+
+def as_json(value: Any) -> tuple[Any, str]:
+    """Return a value as plain JSON and as a JSON text, both such that UTF-8 can carry them.
+
+    Raises:
+        TypeError: The value has no JSON form.
+    """
+    try:
+        try:
+            plain = to_jsonable_python(value, by_alias=True, fallback=_as_dict)
+        except UnicodeEncodeError:  # by the name of a value; texts are let through
+            plain = to_jsonable_python(_escaped(value), by_alias=True, fallback=_as_dict)
+        text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+        if escaped(text) is not text:
+            plain = _escaped(plain)
+            text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    except (PydanticSerializationError, TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"a {type(value).__name__} has no JSON form here: {error}") from error
+    return plain, text
+
+
+def _is_ascii_table(value: Any) -> bool:
+    """Return whether a value is an object of texts alone that need no escapes, as most content blocks are."""
+    given = table(value)
+    return given is not None and all(type(text) is str and text.isascii() for item in given.items() for text in item)
+
+
+def _as_dict(value: Any) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return {**value}
+    raise TypeError(f"a {type(value).__name__} is none of JSON's values")
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, Mapping):
+        given: dict[Any, Any] = {**value}
+        return {_escaped(key): _escaped(item) for key, item in given.items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(item) for item in cast("list[Any]", value)]
+    return value
 
 
 def walked(value: Any, values: int = MAX_VALUES, depth: int = MAX_DEPTH) -> tuple[int, list[Any]]:

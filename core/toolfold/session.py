@@ -336,31 +336,44 @@ class Session:
         Raises:
             ToolNotFound: It is unknown or not available.
             InvalidArguments: The arguments do not fit.
+            ToolError: The handler told the caller what went wrong (SPEC CALL-3).
+            ProtocolError: The handler asked for an error of the protocol, or failed in another way.
         """
-        with self._tools.observers.requested(self.id, kind, name):
-            spec, view = self._find(kind, name, spell)
-            return await self._answer(spec, arguments, Context(self, spec.name, view, request, spell))
+        return await self._fetch(kind, name, arguments, request, spell, lambda answer: answer)
 
     async def read(self, uri: str, request: Any = None, spell: Spelling = str) -> Any:
         """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
 
         `spell` gives tools' names as the caller knows them.
 
-        Raises `ToolNotFound` if no available resource has that URI.
+        Raises `ToolNotFound` if no available resource has that URI, and else as `fetch` does.
         """
         with self._tools.observers.requested(self.id, "resource", uri):
             self._check_open()
             self._tools.pool.touch(self)
             view = self.view()
             spec, arguments = self._resource(uri, view, spell)
-            answer = await self._answer(spec, arguments, Context(self, spec.name, view, request, spell))
-            return dispatch.to_contents(uri, spec.definition.get("mimeType"), answer)
+            to_contents = partial(dispatch.to_contents, uri, spec.definition.get("mimeType"))
+            return await dispatch.fetch(spec, arguments, Context(self, spec.name, view, request, spell), to_contents)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None, spell: Spelling = str
     ) -> Any:
         """Return the messages of a prompt, in the form of the MCP specification (SPEC REG-9); raises as `fetch`."""
-        return dispatch.to_prompt(await self.fetch("prompt", name, arguments, request, spell))
+        return await self._fetch("prompt", name, arguments, request, spell, dispatch.to_prompt)
+
+    async def _fetch(
+        self,
+        kind: Kind,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        request: Any,
+        spell: Spelling,
+        to_answer: Callable[[Any], Any],
+    ) -> Any:
+        with self._tools.observers.requested(self.id, kind, name):
+            spec, view = self._find(kind, name, spell)
+            return await dispatch.fetch(spec, arguments, Context(self, spec.name, view, request, spell), to_answer)
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
@@ -487,12 +500,6 @@ class Session:
                 return template, values
             missed = missed or template
         raise ToolNotFound(uri, self._tools.hint(missed, view, spell), "resource")
-
-    async def _answer(self, spec: Spec, arguments: Mapping[str, Any] | None, context: Context) -> Any:
-        values = dispatch.as_object(spec.name, arguments)
-        if spec.arguments is not None:
-            values = spec.arguments.check(spec.name, values)
-        return await spec.handler(values, context)
 
     async def _carry_out(
         self,

@@ -80,9 +80,12 @@ class Validator:
             return Faults({place: f"it {error}"})
         if values * self._visits > MAX_VISITS:
             return Faults({place: f"it has {values:,} values, too many at once for a schema as intricate as its own"})
-        if self._native.is_valid(value):
-            return None
-        return self._explainer.explain(value, place, max(_STEPS, MAX_VISITS // (values * self._visits)))
+        try:
+            if self._native.is_valid(value):
+                return None
+            return self._explainer.explain(value, place, max(_STEPS, MAX_VISITS // (values * self._visits)))
+        except UnicodeEncodeError:  # the validator reads UTF-8
+            return Faults({place: "it has a name or a text with a lone surrogate, which is no character"})
 
     @cached_property
     def _visits(self) -> int:

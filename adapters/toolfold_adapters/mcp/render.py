@@ -14,7 +14,18 @@ from mcp_types.methods import serialize_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from toolfold import InvalidArguments, InvalidCursor, Page, ProtocolError, Spec, ToolNotFound, ToolResult, WireNames
+from toolfold import (
+    InvalidArguments,
+    InvalidCursor,
+    Page,
+    ProtocolError,
+    SessionClosed,
+    Spec,
+    ToolError,
+    ToolNotFound,
+    ToolResult,
+    WireNames,
+)
 from toolfold.catalog import Kind
 from toolfold.limits import MAX_URI, quoted
 
@@ -164,6 +175,16 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
         raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
     except ProtocolError as error:
         raise MCPError(code=error.code, message=error.message, data=error.data) from error
+    except ToolError as error:
+        raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
+    except SessionClosed as error:
+        message = "The session of this request has ended meanwhile; send the request again."
+        raise MCPError(code=types.INTERNAL_ERROR, message=message) from error
+    except MCPError:
+        raise
+    except Exception as error:  # the SDK would tell a client of the legacy era its text
+        log.exception("a request about %r failed", quoted(asked))
+        raise MCPError(code=types.INTERNAL_ERROR, message="Internal error") from error
 
 
 def unknown(error: ToolNotFound, asked: str) -> str:
