@@ -9,12 +9,18 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .errors import ConfigError, QuotaExceeded
+import anyio
+
+from .errors import ConfigError, QuotaExceeded, ReentrantTransition
 from .observe import Observers, SessionEnded, SessionOpened
 from .usercode import is_away
 
 if TYPE_CHECKING:
     from .session import Session
+
+
+AT_ONCE = 100
+"""How many idle sessions end at once: their hooks may need a thread each."""
 
 
 class SessionPool:
@@ -47,6 +53,7 @@ class SessionPool:
         self._used: OrderedDict[Session, float] = OrderedDict()
         self._lasting: set[Session] = set()
         self._requests: dict[Session, None] = {}
+        self._ending: set[Session] = set()
 
     @property
     def sessions(self) -> tuple[Session, ...]:
@@ -105,23 +112,58 @@ class SessionPool:
             idlest = self._idlest(session) if self._end_idlest else None
             if idlest is None:
                 raise QuotaExceeded("open sessions", self._limit, "close one before you open another")
-            await _end(idlest)
+            await self._end(idlest)
         self.add(session)
         self.touch(session)
 
     def _idlest(self, new: Session) -> Session | None:
-        """Return the idlest session of the caller of a new one; not the one that it inherits from."""
-        own = (session for session in self._used if session.caller == new.caller and session not in self._lasting)
-        return next((session for session in own if session is not new.owner), None)
+        """Return the idlest session of the caller of a new one; not the one that it inherits from.
+
+        One that is ending for another new session is waited for only if there is no other: its hooks may take long.
+        """
+        in_use = {new.owner, *(session.owner for session in self._ending)}
+        own = (session for session in self.sessions if session.caller == new.caller and session not in self._lasting)
+        candidates = [session for session in own if session not in in_use]
+        return next((session for session in candidates if session not in self._ending), next(iter(candidates), None))
 
     async def end_idle(self) -> int:
-        """End the sessions that have had no request for `idle_timeout`, the idlest first; return how many."""
+        """End the sessions that have had no request for `idle_timeout`, side by side; return how many.
+
+        Hooks that take long hold up the end of no other session. One that others inherit from ends after these.
+        """
+        idle = [session for session in self.sessions if self.is_idle(session) and session not in self._ending]
+        over = {session: anyio.Event() for session in idle}
+        heirs: dict[Session | None, list[anyio.Event]] = {}
+        for session in idle:
+            heirs.setdefault(session.owner, []).append(over[session])
+        limiter = anyio.CapacityLimiter(AT_ONCE)
         ended = 0
-        for session in self.sessions:
-            if self.is_idle(session):  # asked anew for each: it may have been used, or have ended, while others ended
-                await _end(session)
-                ended += 1
+
+        async def end(session: Session) -> None:
+            nonlocal ended
+            try:
+                for heir in heirs.get(session, ()):
+                    await heir.wait()
+                async with limiter:
+                    if self.is_idle(session):  # it may have been used, or have ended, while others ended
+                        await self._end(session)
+                        ended += 1
+            except ReentrantTransition:
+                return  # asked within one of its hooks: it is at work
+            finally:
+                over[session].set()
+
+        async with anyio.create_task_group() as tasks:
+            for session in idle:
+                tasks.start_soon(end, session)
         return ended
+
+    async def _end(self, session: Session) -> None:
+        self._ending.add(session)
+        try:
+            await _end(session)
+        finally:
+            self._ending.discard(session)
 
     def is_idle(self, session: Session) -> bool:
         """Return whether an open session has had no request for `idle_timeout`."""

@@ -48,7 +48,7 @@ class ToolSet(Registration):
         run_in_thread: Whether handlers and hooks that are plain functions run in worker threads, so that none of them
             holds up other requests. They may then run at the same time as others: guard what they share. Otherwise
             they run on the event loop, and must be quick. Each registration may say otherwise for itself.
-        hook_timeout: Seconds that a hook may take (SPEC HOOK-6); `None` for ever.
+        hook_timeout: Seconds that a hook may take (SPEC HOOK-6, SAF-5), 30 by default; `None` for ever.
         max_sessions: The greatest number of open sessions (SPEC SES-4).
         when_full: `"refuse"` a new session, or `"end_idlest"` to end the one that was used least recently, of those of
             the same caller where callers are known.
@@ -71,7 +71,7 @@ class ToolSet(Registration):
         max_active: int | None = None,
         evict: Literal["oldest"] | None = None,
         run_in_thread: bool = True,
-        hook_timeout: float | None = None,
+        hook_timeout: float | None = 30.0,
         max_sessions: int | None = None,
         when_full: Literal["refuse", "end_idlest"] = "refuse",
         idle_timeout: float | None = None,

@@ -23,6 +23,7 @@ from toolfold import (
     ToolSet,
 )
 from toolfold.observe import SessionEnded, SessionOpened
+from toolfold.pool import AT_ONCE
 
 FULL = ("a", "a.x", "a.y", "c")
 ENDING = ["-c", "-a.y", "-a.x", "-a"]
@@ -311,20 +312,78 @@ async def test_every_kind_of_request_keeps_a_session_from_idling(request_: str) 
     assert await tools.end_idle_sessions() == 1
 
 
-@pytest.mark.spec("SES-3")
-async def test_a_session_that_is_used_while_others_end_does_not_end() -> None:
+@pytest.mark.spec("SES-3", "SAF-2")
+async def test_an_idle_session_whose_hooks_take_long_holds_up_the_end_of_no_other() -> None:
     journal, clock = Journal(), Clock()
     tools = desk(journal, idle_timeout=10, clock=clock)
-    first, second = [await tools.open_session(active=["c"]).start() for _ in range(2)]
+    slow, *others = [await tools.open_session(active=[group]).start() for group in ("c", "a", "b")]
     clock.now = 10
     park = journal.park("-c")
     ending = asyncio.ensure_future(tools.end_idle_sessions())
-    await park.arrived.wait()
-    second.list_tools()
-    park.release.set()
     with anyio.fail_after(WAIT):
-        assert await ending == 1
-    assert (first.is_open, second.is_open) == (False, True)
+        await park.arrived.wait()
+        await settle(30)
+        assert not any(session.is_open for session in others)
+        assert await tools.end_idle_sessions() == 0  # the slow one is ending already
+        park.release.set()
+        assert await ending == 3
+    assert not slow.is_open
+
+
+@pytest.mark.spec("SES-3")
+async def test_a_session_that_is_used_while_so_many_others_end_that_it_has_to_wait_does_not_end() -> None:
+    journal, clock = Journal(), Clock()
+    tools = desk(journal, idle_timeout=10, clock=clock)
+    idle = [await tools.open_session(active=["c"]).start() for _ in range(AT_ONCE + 2)]
+    clock.now = 10
+    park = journal.park("-c")
+    ending = asyncio.ensure_future(tools.end_idle_sessions())
+    with anyio.fail_after(WAIT):
+        await park.arrived.wait()
+        await settle()
+        idle[-1].list_tools()
+        park.release.set()
+        assert await ending == AT_ONCE + 1
+    assert [session.is_open for session in idle] == [False] * (AT_ONCE + 1) + [True]
+
+
+@pytest.mark.spec("SES-3", "HOOK-9")
+async def test_an_idle_session_ends_after_those_that_inherit_from_it() -> None:
+    journal, clock, told = Journal(), Clock(), list[str]()
+    tools = desk(journal, idle_timeout=10, clock=clock)
+    tools.observe(lambda event: told.append(event.session) if isinstance(event, SessionEnded) else None)
+    owner = await tools.open_session(active=["c"], identity="owner").start()
+    heir = tools.open_session(identity="heir")
+    heir.begin(owner.snapshot, owner)
+    await heir.activate("a")
+    tools.pool.add(heir)
+    clock.now = 10
+    park = journal.park("-a")
+    ending = asyncio.ensure_future(tools.end_idle_sessions())
+    with anyio.fail_after(WAIT):
+        await park.arrived.wait()
+        await settle(30)
+        assert owner.is_open
+        park.release.set()
+        assert await ending == 2
+    assert told == ["heir", "owner"]
+
+
+@pytest.mark.spec("SES-3", "HOOK-7")
+async def test_a_session_whose_hook_asks_for_the_end_of_idle_sessions_is_not_among_them() -> None:
+    journal, clock, ended = Journal(), Clock(), list[int]()
+    tools = desk(journal, idle_timeout=10, clock=clock)
+    asking, idle = [await tools.open_session().start() for _ in range(2)]
+
+    async def ask(context: HookContext) -> None:
+        clock.now += 10
+        ended.append(await tools.end_idle_sessions())
+
+    journal.acting["+c"] = ask
+    with anyio.fail_after(WAIT):
+        assert await asking.activate("c")
+    assert ended == [1]
+    assert (asking.is_open, idle.is_open) == (True, False)
 
 
 @pytest.mark.spec("SES-3")
@@ -367,6 +426,29 @@ async def test_the_session_used_least_recently_makes_room_with_its_hooks() -> No
     assert journal.take() == ["-c"]
     assert [session.is_open for session in (first, second, third)] == [True, False, True]
     assert len(tools.sessions) == 2
+
+
+@pytest.mark.spec("SES-4", "SAF-2")
+async def test_a_session_whose_hooks_take_long_to_make_room_holds_up_one_new_session_alone() -> None:
+    journal = Journal()
+    tools = desk(journal, max_sessions=2, when_full="end_idlest")
+    await tools.open_session(active=["c"]).start()
+    quick = await tools.open_session().start()
+    park = journal.park("-c")
+    waiting, other = [tools.open_session() for _ in range(2)]
+    starting = asyncio.ensure_future(waiting.start())
+    with anyio.fail_after(WAIT):
+        await park.arrived.wait()
+        assert (await other.start()).is_open
+        assert (waiting.is_open, quick.is_open) == (False, False)
+        park.release.set()
+        assert (await starting).is_open
+    assert set(tools.sessions) == {waiting, other}
+
+
+@pytest.mark.spec("HOOK-6", "SAF-5")
+def test_a_hook_may_take_half_a_minute_unless_said_otherwise() -> None:
+    assert (desk().hook_timeout, desk(hook_timeout=None).hook_timeout) == (30, None)
 
 
 @pytest.mark.spec("SES-4")
