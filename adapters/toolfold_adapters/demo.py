@@ -7,7 +7,9 @@ that it reports is written down beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -233,11 +235,26 @@ async def story(tell: Callable[[Told], None]) -> None:
             notices.append(message.method)
 
     tools = library_desk(journal)
-    async with Client(build_server(tools), mode="legacy", message_handler=on_message) as client:
+    async with _unlogged(), Client(build_server(tools), mode="legacy", message_handler=on_message) as client:
         desk = Desk(client, journal, notices)
         tell(await _first_list(desk, tools))
         for step in (_hidden, _open, _use, _nested, _rollback, _exclusion, _close):
             tell(await step(desk))
+
+
+@asynccontextmanager
+async def _unlogged() -> AsyncGenerator[None]:
+    """Keep the library's log quiet: the hook that fails is part of the story."""
+    log = logging.getLogger("toolfold")
+    log.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        log.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
 
 
 async def _first_list(desk: Desk, tools: ToolSet) -> Told:

@@ -28,7 +28,7 @@ from attrs import field, frozen
 
 ROOT = Path(__file__).parent.parent.parent
 EXPLAINED = Path(__file__).with_name("equivalent.toml")
-MODULES = ("machine", "transaction", "visibility", "listing")
+MODULES = ("machine.compiled", "machine.planner", "transaction", "visibility", "listing")
 COPIED = ("core/toolfold", "specs/toolfold_specs", "tests/conftest.py", "tests/core", "tests/mutation/plugin.py")
 
 # mutmut takes a module's name from its path, so the copy has the packages at its top. Its workers are forked from a
@@ -85,6 +85,11 @@ class Mutant:
         return "\n".join([where, indent(self.before, "- "), indent(self.after, "+ ")]).rstrip()
 
 
+def source_of(module: str) -> str:
+    """Return the file of a module, below the package."""
+    return f"{module.replace('.', '/')}.py"
+
+
 def undecorated(source: str) -> str:
     """Return the same module with `name = property(name)` for `@property`: mutmut passes over decorated functions."""
     lines = source.splitlines()
@@ -110,9 +115,9 @@ def make_copy(folder: Path) -> None:
         else:
             shutil.copy(source, target)
     for module in MODULES:
-        path = folder / "toolfold" / f"{module}.py"
+        path = folder / "toolfold" / source_of(module)
         path.write_text(undecorated(path.read_text(encoding="utf-8")), encoding="utf-8")
-    mutated = ", ".join(f'"toolfold/{module}.py"' for module in MODULES)
+    mutated = ", ".join(f'"toolfold/{source_of(module)}"' for module in MODULES)
     settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8") + SETTINGS.format(modules=mutated)
     (folder / "pyproject.toml").write_text(settings, encoding="utf-8")
 
@@ -132,7 +137,7 @@ def verdicts(folder: Path) -> dict[str, str]:
     """Return what became of each mutant, by mutmut's name of it."""
     found: dict[str, int | None] = {}
     for module in MODULES:
-        path = folder / "mutants" / "toolfold" / f"{module}.py.meta"
+        path = folder / "mutants" / "toolfold" / f"{source_of(module)}.meta"
         found |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
     if lost := {name: status for name, status in found.items() if status not in VERDICTS}:
         raise CouldNotRun(f"no verdict on {lost}")
@@ -141,7 +146,7 @@ def verdicts(folder: Path) -> dict[str, str]:
 
 def mutant(name: str, shown: str) -> Mutant:
     """Return a mutant from what `mutmut show` prints of it."""
-    matched = re.fullmatch(r"toolfold\.(\w+)\.x_?(.+)__mutmut_\d+", name)
+    matched = re.fullmatch(r"toolfold\.([\w.]+)\.x_?(.+)__mutmut_\d+", name)
     if matched is None:
         raise CouldNotRun(f"mutmut gave a mutant the unknown name {name}")
     changed = [line for line in shown.splitlines() if line[:1] in "+-" and line[:3] not in ("---", "+++")]
@@ -174,7 +179,7 @@ def compared(survivors: Iterable[Mutant], explanations: Iterable[Mutant]) -> tup
 def summary(found: dict[str, str]) -> Iterator[str]:
     """Yield a line for each module."""
     for module in MODULES:
-        counts = Counter(verdict for name, verdict in found.items() if name.split(".")[1] == module)
+        counts = Counter(verdict for name, verdict in found.items() if name.startswith(f"toolfold.{module}.x"))
         told = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
         yield f"{module}: {counts.total()} mutants: {told}"
 

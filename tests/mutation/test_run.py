@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.mutation import run
-from tests.mutation.run import EXPLAINED, MODULES, ROOT, CouldNotRun, Mutant, compared, explained, mutant, undecorated
+from tests.mutation.run import (
+    EXPLAINED,
+    MODULES,
+    ROOT,
+    CouldNotRun,
+    Mutant,
+    compared,
+    explained,
+    mutant,
+    source_of,
+    undecorated,
+)
 
 SHOWN = """# toolfold.visibility.xǁViewǁof__mutmut_2: survived
 --- toolfold/visibility.py
@@ -47,12 +58,12 @@ def test_a_mutant_is_known_by_its_function_and_its_lines_and_not_by_its_number(n
 
 
 def test_a_mutant_that_drops_lines_has_no_lines_after() -> None:
-    dropped = mutant("toolfold.machine.x_plan__mutmut_1", " a\n-    b\n-        c\n d")
-    assert dropped == Mutant("machine", "plan", "b\nc", "")
+    dropped = mutant("toolfold.machine.planner.x_plan__mutmut_1", " a\n-    b\n-        c\n d")
+    assert dropped == Mutant("machine.planner", "plan", "b\nc", "")
 
 
 def test_survivors_and_explanations_are_matched_one_by_one() -> None:
-    other = Mutant("machine", "plan", "a", "b")
+    other = Mutant("machine.planner", "plan", "a", "b")
     assert compared([OF], [OF]) == ([], [])
     assert compared([OF, OF, other], [OF]) == ([OF, other], [])
     assert compared([other], [OF, OF, other]) == ([], [OF, OF])
@@ -115,7 +126,9 @@ def test_a_mutant_without_a_verdict_is_no_result(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     for module in MODULES:
         found = {f"toolfold.{module}.x_a__mutmut_{number}": status for number, status in enumerate((1, 0, 33, -24))}
-        (folder / f"{module}.py.meta").write_text(json.dumps({"exit_code_by_key": found}))
+        meta = folder / f"{source_of(module)}.meta"
+        meta.parent.mkdir(exist_ok=True)
+        meta.write_text(json.dumps({"exit_code_by_key": found}))
     assert list(run.verdicts(tmp_path).values()) == ["killed", "survived", "no tests", "out of time"] * len(MODULES)
     for status in (None, 255, 2):
         (folder / "listing.py.meta").write_text(json.dumps({"exit_code_by_key": {"toolfold.listing.x_a": status}}))
@@ -132,7 +145,7 @@ def test_properties_are_written_so_that_they_are_changed_too() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_explanation_is_of_lines_that_are_in_its_function(module: str) -> None:
-    text = (ROOT / "core" / "toolfold" / f"{module}.py").read_text(encoding="utf-8")
+    text = (ROOT / "core" / "toolfold" / source_of(module)).read_text(encoding="utf-8")
     lines = {function: [line.strip() for line in source.splitlines()] for function, source in functions(text)}
     for each in explained(EXPLAINED.read_text(encoding="utf-8")):
         if each.module == module:
