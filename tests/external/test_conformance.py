@@ -110,7 +110,7 @@ async def test_a_server_with_groups_does_all_that_a_revision_requires(node: str,
         await open_groups(legacy)
         await open_groups(modern)
         checks = await suite(node, url, revision, tmp_path)
-        assert GROUPED & set(await names_of(legacy)) == GROUPED - {"editing.rename"}
+        assert GROUPED & set(await names_of(legacy)) == GROUPED - {"editing__rename"}
     assert {scenario.strip() for scenario in scenarios} <= checks.keys()
     assert listed(checks["tools-list"]) & (CONTROLS | GROUPED) == CONTROLS
     assert {one["status"] for name in BEYOND_EXCUSE & checks.keys() for one in checks[name]} == {"SUCCESS"}

@@ -89,10 +89,10 @@ async def test_a_group_of_a_real_server_opens_and_closes_with_one_notification_e
         for path, members in groups.items():
             listener.heard.clear()
             assert not members & set(closed)
-            await client.call_tool(f"{path}.activate")
+            await client.call_tool(f"{path}__activate")
             assert listener.changes == 1
-            assert set(await names_of(client)) - set(closed) == members | {f"{path}.deactivate"}
-            await client.call_tool(f"{path}.deactivate")
+            assert set(await names_of(client)) - set(closed) == members | {f"{path}__deactivate"}
+            await client.call_tool(f"{path}__deactivate")
             assert listener.changes == 2
             assert await names_of(client) == closed
 

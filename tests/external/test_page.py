@@ -121,8 +121,9 @@ def test_random_presses_of_its_buttons_give_what_the_core_gives(pages: Pages) ->
 def test_a_wrong_table_in_the_page_would_be_noticed(pages: Pages) -> None:
     start = Snapshot.of(scattered(2).catalog)
     numbers, must = pressed(start, 2, 40)
-    row = '{{"guard":"","target":"{}","effect":"{}"}}'
-    right, wrong = row.format("inactive", "leave"), row.format("active", "nothing")
+    row = '{{"guard":"","target":"{}","effect":"{}","emits":[{}]}}'
+    left = '{"event":"ancestor left","to":"descendants"}'
+    right, wrong = row.format("inactive", "tear down", left), row.format("active", "nothing", "")
     text = page(start)
     assert text.count(f'"displaced":[{right}]') == 1
     broken = text.replace(f'"displaced":[{right}]', f'"displaced":[{wrong}]')
