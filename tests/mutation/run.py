@@ -42,9 +42,10 @@ also_copy = ["toolfold_specs"]
 process_isolation = "forkserver"
 timeout_multiplier = 2
 timeout_constant = 5
-pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "no:unraisableexception"]
+pytest_add_cli_args = ["--numprocesses=0", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
 pytest_add_cli_args_test_selection = [
   "tests/core/test_errors.py",
+  "tests/core/test_hidden_rules.py",
   "tests/core/test_hooks.py",
   "tests/core/test_listing.py",
   "tests/core/test_machine.py",
@@ -61,7 +62,10 @@ pytest_add_cli_args_test_selection = [
 
 MUTMUT = (sys.executable, "-c", "from mutmut.__main__ import cli; cli()")
 FIELDS = {"module", "function", "before", "after", "reason"}
-PYTEST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "anyio.pytest_plugin,tests.mutation.plugin"}
+PYTEST = {
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTEST_PLUGINS": "anyio.pytest_plugin,xdist.plugin,tests.mutation.plugin",
+}
 VERDICTS = {1: "killed", 0: "survived", 33: "no tests", -24: "out of time"}
 """The exit statuses of mutmut's workers; mutmut itself takes a pytest that breaks (255) for one out of time."""
 
