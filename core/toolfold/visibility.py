@@ -221,10 +221,7 @@ def listing_rule(spec: Spec) -> Visibility:
 
     That a composite tool needs a mode is not part of it.
     """
-    if isinstance(spec.hidden, bool):
-        return spec.rule
-    shown = spec.hidden.rule if isinstance(spec.hidden, Not) else Not(spec.hidden)
-    return shown if isinstance(spec.rule, Always) else Both(spec.rule, shown)
+    return spec.rule if isinstance(spec.hidden, bool) else Both(spec.rule, Not(spec.hidden))
 
 
 def _mode_available(spec: Spec, name: str, predicate: Predicate | None, view: View) -> bool:

@@ -151,6 +151,8 @@ def _rule(rule: Visibility, index: Mapping[str, int]) -> list[Any]:
             return ["always"]
         case Group(path):
             return ["group", index.get(path, -1)]  # what is no group of this catalog is never active
+        case Both(Always(), inner) | Not(Not(inner)):
+            return _rule(inner, index)
         case Both(left, right):
             return ["both", _rule(left, index), _rule(right, index)]
         case Either(left, right):

@@ -177,6 +177,7 @@ def test_a_tool_that_is_hidden_under_a_rule_is_listed_while_the_rule_does_not_ho
     tools.register_group("a")
     tools.register("never", answer, hidden=True)
     tools.register("early", answer, hidden=Visibility.group("a"))
+    tools.register("unlocked", answer, hidden=~Visibility.group("a"))
     tools.register("late", answer, group="a", hidden=Visibility.when(lambda view: True))
     told = {
         tool["name"]: (tool["hidden"], tool["rule"], tool["changing"]) for tool in Parsed(page(tools)).data["tools"]
@@ -184,5 +185,6 @@ def test_a_tool_that_is_hidden_under_a_rule_is_listed_while_the_rule_does_not_ho
     assert told == {
         "never": (True, ["always"], False),
         "early": (False, ["not", ["group", 0]], False),
+        "unlocked": (False, ["group", 0], False),
         "a.late": (False, ["both", ["group", 0], ["not", ["when"]]], True),
     }
