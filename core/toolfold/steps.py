@@ -55,7 +55,11 @@ _under_way: ContextVar[tuple[_Run, ...]] = ContextVar("toolfold_under_way", defa
 
 @frozen(eq=False)
 class HookContext:
-    """What a hook is given, if it takes an argument: whose session, which group, and why it runs."""
+    """What a hook is given, if it takes an argument: whose session, which group, and why it runs.
+
+    A hook can read its session, and ask other sessions for changes, but not its own: `ReentrantTransition` (SPEC
+    HOOK-7). One that is a plain function runs in a worker thread and calls what is async by `anyio.from_thread.run`.
+    """
 
     session: Session
     group: str
