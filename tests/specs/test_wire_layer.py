@@ -17,6 +17,7 @@ from toolfold_specs.layers.wire import CHECKS
 from toolfold_specs.report import Result, Status
 
 BROKEN = Path(__file__).with_name("targets") / "broken_wire.py"
+STRUCTURED = BROKEN.with_name("structured.py")
 MODERN = ("groups are disclosed", "handles stand", "handles can't", "a modern list", "a request can carry")
 LEGACY = ("a list that changes", "a legacy connection", "calling through")
 
@@ -39,6 +40,15 @@ def test_our_server_passes_every_check_of_its_era(transport: str, era: Era) -> N
         assert found is (Status.LEFT_OUT if check.startswith(others) else Status.PASSED), check
     shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
     assert shown == {clause for check in CHECKS if not check.name.startswith(others) for clause in check.clauses}
+
+
+@pytest.mark.spec("CNF-1", "CTL-4", "DEL-2")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_server_that_tells_programs_in_structured_content_is_understood(era: Era) -> None:
+    results = run(Command([sys.executable, str(STRUCTURED)], environment()), era)
+    assert [violation for result in results for violation in result.violations] == []
+    shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
+    assert {"CTL-4", *(["DEL-2", "DEL-11"] if era == "modern" else [])} <= shown
 
 
 @pytest.mark.spec("CNF-8")
