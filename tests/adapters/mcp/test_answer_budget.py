@@ -120,6 +120,19 @@ def test_an_answer_is_never_longer_than_its_budget_and_tells_of_every_tool(made:
             assert text.endswith(f"Handle: {change_of(result)['handle']}\n{GUIDE}")
 
 
+@pytest.mark.parametrize("era", ["legacy", MODERN])
+async def test_beyond_the_budget_every_tool_keeps_its_line_and_the_first_ones_their_schemas(era: str) -> None:
+    made = Made([("words " * 10, "words " * 20)] * 40)
+    first, _ = await answers(made, era)
+    text = text_of(first)
+    told = [f'"argument-{number:04}"' in text for number in range(40)]
+    assert told == sorted(told, reverse=True)
+    assert 5 < sum(told) < 35
+    assert text.count(": " + " ".join(["words"] * 10)) == 40
+    assert SHORTENED in text
+    assert approximate_tokens(text) > 0.9 * BUDGET
+
+
 @settings(deadline=None)
 @given(made=st.builds(Made, st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=12)), room=st.integers(0, 2_000))
 def test_a_description_uses_the_room_that_there_is_and_tells_of_every_tool(made: Made, room: int) -> None:
