@@ -11,6 +11,7 @@ whatever else is constant there, is told what else that one wants.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any
@@ -21,7 +22,7 @@ from attrs import frozen
 
 from .cost import HERE, INSIDE, MAPPINGS, REFERENCES, Schema, at_pointer
 from .limits import MAX_PROBLEMS, MAX_SCHEMA_VALUES, enumerated, listed, quoted
-from .plain import array, table
+from .plain import array, table, walked
 
 Compile = Callable[[Any, jsonschema_rs.Registry], jsonschema_rs.Validator]
 
@@ -32,9 +33,6 @@ _NOTHING = "nothing is allowed here"
 _SEVERAL = "it fits more than one of the alternatives, and must fit exactly one"
 
 _WHOLE = "urn:toolfold:schema"
-_REMEMBERED = 1000
-"""How many validators of parts of a schema are kept."""
-
 _DATA = frozenset(("const", "enum", "default", "examples"))
 """The keywords whose values are no schemas, whatever they look like."""
 
@@ -64,25 +62,29 @@ class Explainer:
         schema: The schema, as plain JSON; it is valid.
         compiled: What makes a validator of a part of it, whose references a registry resolves.
         values: How many values the schema has.
+        least: How many values each part counts for, at least. Parts with `MAX_SCHEMA_VALUES` in all are kept compiled.
         quoting: Whether messages may quote what was found.
         siblings: Whether keywords beside `$ref` count, as they do in newer dialects.
     """
 
-    def __init__(self, schema: Schema, compiled: Compile, values: int, *, quoting: bool, siblings: bool) -> None:
+    def __init__(
+        self, schema: Schema, compiled: Compile, values: int, *, least: int, quoting: bool, siblings: bool
+    ) -> None:
         self.quoting = quoting
         self._schema: dict[str, Any] = _absolute(schema, siblings)
-        identifiers = [self._schema.pop(keyword, _WHOLE) for keyword in ("$id", "id")]
-        self._registry = jsonschema_rs.Registry([(name, self._schema) for name in {_WHOLE, *identifiers}])
+        identifiers = [self._schema.pop(keyword, None) for keyword in ("$id", "id")]
+        self._registry = _registry(self._schema, {_WHOLE, *(one for one in identifiers if isinstance(one, str))})
         self._compiled = compiled
         self._validators: dict[tuple[int, str], jsonschema_rs.Validator | None] = {}
-        self._most = max(1, MAX_SCHEMA_VALUES // values)
+        self._values = values
+        self._least = least
         self._left = 0
 
     def explain(self, value: Any, place: str, steps: int) -> Faults:
         """Return where `value` does not fit, which it doesn't; at most `steps` values are looked into."""
-        self._left = self._most
-        if len(self._validators) > _REMEMBERED:
+        if self._left < MAX_SCHEMA_VALUES // 2:
             self._validators.clear()
+            self._left = MAX_SCHEMA_VALUES
         search = _Search(self, steps)
         search.run(self._schema, value, place)
         return Faults(search.found, search.more)
@@ -154,15 +156,27 @@ class Explainer:
         if schema is None:
             return None
         key = (id(schema), part)
-        if key not in self._validators:
-            if self._left <= 0:
-                return None
-            self._left -= 1
+        if key not in self._validators and self._left > 0:
+            wanted = _part(schema, part)
+            self._left -= self._count(wanted)
             try:
-                self._validators[key] = self._compiled(_part(schema, part), self._registry)
+                self._validators[key] = self._compiled(wanted, self._registry)
             except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
                 self._validators[key] = None
-        return self._validators[key]
+        return self._validators.get(key)
+
+    def _count(self, part: Any) -> int:
+        """Return how many values are compiled with a part of the schema; with a reference, maybe all of them."""
+        values, containers = walked(part, sys.maxsize, sys.maxsize)
+        refers = not all(REFERENCES.isdisjoint(table(one) or ()) for one in containers)
+        return max(self._least, values + (self._values if refers else 0))
+
+
+def _registry(schema: dict[str, Any], names: set[str]) -> jsonschema_rs.Registry:
+    try:
+        return jsonschema_rs.Registry([(name, schema) for name in names])
+    except ValueError:  # an `id` that is none, of a dialect that has no such keyword
+        return jsonschema_rs.Registry([(_WHOLE, schema)])
 
 
 class _Stage(IntEnum):

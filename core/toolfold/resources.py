@@ -17,6 +17,7 @@ from attrs import frozen
 from .catalog import Catalog, Spec
 from .errors import InvalidDefinition
 from .limits import MAX_URI, MAX_VARIABLES
+from .names import is_text
 
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _VARIABLE = re.compile(r"\+?[A-Za-z_][A-Za-z0-9_]*")
@@ -48,7 +49,7 @@ def matching(catalog: Catalog, uri: str) -> Iterator[tuple[Spec, dict[str, str]]
 
     A URI beyond the limit is an instance of none.
     """
-    if len(uri) > MAX_URI:
+    if not is_text(uri) or len(uri) > MAX_URI:
         return
     for template in _templates(catalog):
         if (values := template.values(uri)) is not None:

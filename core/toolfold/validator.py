@@ -7,11 +7,12 @@ limits that keep validation from holding up everything else, and not threads: va
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NoReturn
 
 import jsonschema_rs
+from attrs import frozen
 
 from .cost import Cost
 from .explain import Explainer, Faults
@@ -27,20 +28,45 @@ DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
 _LONE_REFERENCES = (jsonschema_rs.Draft4Validator, jsonschema_rs.Draft6Validator, jsonschema_rs.Draft7Validator)
 """The dialects in which nothing counts that stands beside a `$ref`."""
 
-_LINEAR = jsonschema_rs.RegexOptions()
-"""How texts are matched with patterns: in linear time."""
+_PATTERNS = 1 << 20
+_LARGE_PATTERNS = 20 << 20
+"""How many bytes the patterns of a schema may take when they are compiled: as a rule, and all the same."""
 
-_BACKTRACKING = jsonschema_rs.FancyRegexOptions(backtrack_limit=5_000)
-"""The same for patterns that look around or back, which need it; beyond the limit, a text does not match."""
+_BACKTRACKS = 5_000
+"""How many steps a text is matched in that needs backtracking; beyond, it does not match."""
 
 _MATCH = 30_000
-"""How many visits such a match counts for."""
+"""How many visits a match counts for that needs backtracking."""
 
 _STEPS = 5
 """How many values are looked into, at least, to explain what is wrong."""
 
 _INTRICATE = frozenset(("$ref", "$dynamicRef", "$recursiveRef", "unevaluatedProperties", "unevaluatedItems"))
 """The keywords without which a schema looks at a value no more often than it is long."""
+
+
+_LARGE = MAX_SCHEMA_VALUES // 10
+"""How many values a part of a schema counts for, to explain what is wrong, if its patterns are large."""
+
+
+@frozen
+class _Matching:
+    """How texts are matched with patterns: in linear time, unless a pattern looks around or back."""
+
+    options: jsonschema_rs.RegexOptions | jsonschema_rs.FancyRegexOptions
+    is_large: bool = False
+    backtracks: bool = False
+
+
+def _ways_of_matching(patterns: int) -> Iterator[_Matching]:
+    """Yield the ways of matching with so many patterns, the best first: each is for what the one before can't do."""
+    share, large_share = _PATTERNS // max(1, patterns), _LARGE_PATTERNS // max(1, patterns)
+    dfa = min(_PATTERNS, large_share)
+    yield _Matching(jsonschema_rs.RegexOptions(size_limit=share, dfa_size_limit=dfa))
+    if patterns:
+        yield _Matching(jsonschema_rs.RegexOptions(size_limit=large_share, dfa_size_limit=dfa), is_large=True)
+    options = jsonschema_rs.FancyRegexOptions(_BACKTRACKS, size_limit=large_share, dfa_size_limit=dfa)
+    yield _Matching(options, is_large=True, backtracks=True)
 
 
 class Validator:
@@ -58,15 +84,20 @@ class Validator:
         self._mask = mask
         self._values, containers = walked(schema, MAX_SCHEMA_VALUES)
         self._dialect = DIALECTS.get(str(schema.get("$schema", "")).rstrip("#"), jsonschema_rs.Draft202012Validator)
-        self._patterns: Any = _LINEAR
+        objects = [one for one in map(table, containers) if one is not None]
+        patterns = sum(("pattern" in one) + len(table(one.get("patternProperties")) or ()) for one in objects)
         self._known: int | None = None
-        if not all(_INTRICATE.isdisjoint(table(one) or ()) for one in containers):
+        if not all(map(_INTRICATE.isdisjoint, objects)):
             self._known = Cost(schema).visits()  # refuses what even to compile may take too long
-        try:
-            self._native = self._compiled(schema)
-        except jsonschema_rs.ValidationError:
-            self._patterns, self._known = _BACKTRACKING, None
-            self._native = self._compiled(schema)
+        for self._matching in _ways_of_matching(patterns):
+            try:
+                self._native = self._compiled(schema)
+                break
+            except jsonschema_rs.ValidationError:
+                if self._matching.backtracks:
+                    raise
+        if self._matching.backtracks:
+            self._known = Cost(schema, pattern=_MATCH).visits()
 
     def is_valid(self, value: Any) -> bool:
         """Return whether a value fits, however long that takes."""
@@ -90,17 +121,22 @@ class Validator:
     @cached_property
     def _visits(self) -> int:
         """How often the schema looks at one value, at most."""
-        pattern = _MATCH if self._patterns is _BACKTRACKING else 0
-        return self._known or Cost(self._schema, pattern=pattern).visits()
+        return self._known or Cost(self._schema).visits()
 
     @cached_property
     def _explainer(self) -> Explainer:
-        siblings = self._dialect not in _LONE_REFERENCES
-        return Explainer(self._schema, self._compiled, self._values, quoting=self._mask is None, siblings=siblings)
+        return Explainer(
+            self._schema,
+            self._compiled,
+            self._values,
+            least=_LARGE if self._matching.is_large else 1,
+            quoting=self._mask is None,
+            siblings=self._dialect not in _LONE_REFERENCES,
+        )
 
     def _compiled(self, schema: Any, registry: jsonschema_rs.Registry | None = None) -> jsonschema_rs.Validator:
         return self._dialect(
-            schema, registry=registry, retriever=_refuse_remote, mask=self._mask, pattern_options=self._patterns
+            schema, registry=registry, retriever=_refuse_remote, mask=self._mask, pattern_options=self._matching.options
         )
 
 
