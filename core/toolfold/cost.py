@@ -11,7 +11,7 @@ the arguments (`Cost.levels`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -266,6 +266,11 @@ def schemas_of(schema: Schema, keyword: str) -> list[Schema]:
     if (one := table(value)) is not None:
         return _schemas(list(one.values())) if keyword in MAPPINGS else [one]
     return _schemas(array(value) or [])
+
+
+def patterns_in(objects: Iterable[Schema]) -> int:
+    """Return how many patterns there are in the objects of a schema."""
+    return sum(("pattern" in one) + len(table(one.get("patternProperties")) or ()) for one in objects)
 
 
 def _schemas(values: list[Any]) -> list[Schema]:

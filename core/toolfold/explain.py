@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import jsonschema_rs
 from attrs import frozen
 
-from .cost import HERE, INSIDE, MAPPINGS, REFERENCES, Schema, at_pointer
+from .cost import HERE, INSIDE, MAPPINGS, REFERENCES, Schema, at_pointer, patterns_in
 from .limits import MAX_PROBLEMS, MAX_SCHEMA_VALUES, enumerated, listed, quoted
 from .plain import array, table, walked
 
@@ -40,6 +40,9 @@ _LED_ON = frozenset((*REFERENCES, *HERE, *INSIDE, "$schema", "$id", "id", "$anch
 _OWN = frozenset(("not", "contains"))
 """The keywords by which a value is judged elsewhere than by the schema that has them; and those of them that still say
 all there is to say."""
+
+_LARGE_PATTERNS = MAX_SCHEMA_VALUES // 4
+"""How many values all the patterns of a schema count for, if they are large."""
 
 _MEMBERS = ("properties", "patternProperties")
 
@@ -62,13 +65,13 @@ class Explainer:
         schema: The schema, as plain JSON; it is valid.
         compiled: What makes a validator of a part of it, whose references a registry resolves.
         values: How many values the schema has.
-        least: How many values each part counts for, at least. Parts with `MAX_SCHEMA_VALUES` in all are kept compiled.
+        patterns: How many patterns it has, if they are large.
         quoting: Whether messages may quote what was found.
         siblings: Whether keywords beside `$ref` count, as they do in newer dialects.
     """
 
     def __init__(
-        self, schema: Schema, compiled: Compile, values: int, *, least: int, quoting: bool, siblings: bool
+        self, schema: Schema, compiled: Compile, *, values: int, patterns: int, quoting: bool, siblings: bool
     ) -> None:
         self.quoting = quoting
         self._schema: dict[str, Any] = _absolute(schema, siblings)
@@ -77,7 +80,7 @@ class Explainer:
         self._compiled = compiled
         self._validators: dict[tuple[int, str], jsonschema_rs.Validator | None] = {}
         self._values = values
-        self._least = least
+        self._patterns = patterns
         self._left = 0
 
     def explain(self, value: Any, place: str, steps: int) -> Faults:
@@ -166,10 +169,13 @@ class Explainer:
         return self._validators.get(key)
 
     def _count(self, part: Any) -> int:
-        """Return how many values are compiled with a part of the schema; with a reference, maybe all of them."""
+        """Return how much is compiled with a part of the schema; with a reference, maybe all of it."""
         values, containers = walked(part, sys.maxsize, sys.maxsize)
-        refers = not all(REFERENCES.isdisjoint(table(one) or ()) for one in containers)
-        return max(self._least, values + (self._values if refers else 0))
+        objects = [one for one in map(table, containers) if one is not None]
+        refers = not all(map(REFERENCES.isdisjoint, objects))
+        patterns = self._patterns if refers else min(self._patterns, patterns_in(objects))
+        share = _LARGE_PATTERNS * patterns // self._patterns if patterns else 0
+        return values + share + (self._values if refers else 0)
 
 
 def _registry(schema: dict[str, Any], names: set[str]) -> jsonschema_rs.Registry:

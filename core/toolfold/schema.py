@@ -49,7 +49,8 @@ def compile_schema(name: str, schema: Any, what: str, *, mask: str | None = None
         raise InvalidDefinition(name, f"its {what} {error}") from error
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         problem = quoted(getattr(error, "message", str(error)).splitlines()[0], 1000)
-        raise InvalidDefinition(name, f"its {what} is not valid JSON Schema: {problem}") from error
+        hint = ", or is too large a one" if problem.endswith('"regex"') else ""
+        raise InvalidDefinition(name, f"its {what} is not valid JSON Schema: {problem}{hint}") from error
 
 
 def plain_json(name: str, value: Any, what: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import jsonschema_rs
 from attrs import frozen
 
-from .cost import Cost
+from .cost import Cost, patterns_in
 from .explain import Explainer, Faults
 from .limits import MAX_SCHEMA_VALUES, MAX_VISITS
 from .plain import TooLarge, table, walked
@@ -29,7 +29,7 @@ _LONE_REFERENCES = (jsonschema_rs.Draft4Validator, jsonschema_rs.Draft6Validator
 """The dialects in which nothing counts that stands beside a `$ref`."""
 
 _PATTERNS = 1 << 20
-_LARGE_PATTERNS = 20 << 20
+_LARGE_PATTERNS = 64 << 20
 """How many bytes the patterns of a schema may take when they are compiled: as a rule, and all the same."""
 
 _BACKTRACKS = 5_000
@@ -43,10 +43,6 @@ _STEPS = 5
 
 _INTRICATE = frozenset(("$ref", "$dynamicRef", "$recursiveRef", "unevaluatedProperties", "unevaluatedItems"))
 """The keywords without which a schema looks at a value no more often than it is long."""
-
-
-_LARGE = MAX_SCHEMA_VALUES // 10
-"""How many values a part of a schema counts for, to explain what is wrong, if its patterns are large."""
 
 
 @frozen
@@ -85,16 +81,17 @@ class Validator:
         self._values, containers = walked(schema, MAX_SCHEMA_VALUES)
         self._dialect = DIALECTS.get(str(schema.get("$schema", "")).rstrip("#"), jsonschema_rs.Draft202012Validator)
         objects = [one for one in map(table, containers) if one is not None]
-        patterns = sum(("pattern" in one) + len(table(one.get("patternProperties")) or ()) for one in objects)
+        self._patterns = patterns_in(objects)
         self._known: int | None = None
         if not all(map(_INTRICATE.isdisjoint, objects)):
             self._known = Cost(schema).visits()  # refuses what even to compile may take too long
-        for self._matching in _ways_of_matching(patterns):
+        for matching in _ways_of_matching(self._patterns):
+            self._matching = matching
             try:
                 self._native = self._compiled(schema)
                 break
             except jsonschema_rs.ValidationError:
-                if self._matching.backtracks:
+                if matching.backtracks:
                     raise
         if self._matching.backtracks:
             self._known = Cost(schema, pattern=_MATCH).visits()
@@ -128,8 +125,8 @@ class Validator:
         return Explainer(
             self._schema,
             self._compiled,
-            self._values,
-            least=_LARGE if self._matching.is_large else 1,
+            values=self._values,
+            patterns=self._patterns if self._matching.is_large else 0,
             quoting=self._mask is None,
             siblings=self._dialect not in _LONE_REFERENCES,
         )

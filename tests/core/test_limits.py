@@ -186,6 +186,18 @@ def test_a_schema_is_refused_that_is_too_large_or_costs_too_much(what: str, sche
 
 
 @pytest.mark.spec("SAF-1", "REG-6")
+async def test_the_patterns_of_a_schema_are_refused_that_are_too_large_together() -> None:
+    def patterns(count: int) -> dict[str, Any]:
+        return {**OPEN, "properties": {f"p{at}": {"pattern": rf"^\p{{L}}{{100}}$|{at}"} for at in range(count)}}
+
+    with pytest.raises(InvalidDefinition, match='is not a "regex", or is too large a one'):
+        await text_of(patterns(100), {})
+    assert await text_of(patterns(5), {"p0": "x" * 100, "p4": "4"}) == "done"
+    text = await text_of(patterns(5), {f"p{at}": "!" for at in range(5)})
+    assert r'arguments.p4: "!" does not match "^\p{L}{100}$|4"' in text
+
+
+@pytest.mark.spec("SAF-1", "REG-6")
 def test_a_field_specification_that_is_nested_too_deep_is_refused() -> None:
     fields: Any = "string"
     for _ in range(2000):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import mcp_types as types
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +22,7 @@ from toolfold_adapters.mcp.through import HANDLE_META
 
 ERAS = ("legacy", "2026-07-28")
 OBJECT = {"type": "object"}
+LONG = "x" * 1_000_000
 
 
 @pytest.mark.spec("DEL-9", "CALL-1")
@@ -33,6 +36,33 @@ async def test_unknown_and_unavailable_tools_get_the_same_answer(transport: str,
                 await client.call_tool(name, {})
             answers.append((refused.value.code, refused.value.message.replace(name, "NAME"), refused.value.data))
         assert answers[0] == answers[1] == (-32602, "Unknown tool: NAME", None)
+
+
+@pytest.mark.spec("SAF-1", "ERR-2")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda client: client.call_tool(LONG, {}),
+        lambda client: client.call_tool("call_tool", {"name": LONG}),
+        lambda client: client.get_prompt(LONG),
+        lambda client: client.read_resource(f"x:{LONG}"),
+        lambda client: client.list_tools(cursor=LONG),
+        lambda client: client.call_tool("load_tool_group", {"group_name": LONG}),
+        lambda client: client.call_tool("load_tool_group", {"group_name": "vault", LONG: LONG}),
+    ],
+    ids=["tool", "through", "prompt", "resource", "cursor", "group", "arguments"],
+)
+async def test_a_long_text_of_a_client_does_not_come_back_as_long(
+    act: Callable[[Client], Awaitable[types.CallToolResult]], era: str
+) -> None:
+    async with client_of(build_server(make_desk(control="load_tool_group")), era) as (client, _):
+        try:
+            answer = (await act(client)).model_dump_json()
+        except MCPError as error:
+            answer = error.error.model_dump_json()
+    assert "xxx" in answer or "cursor" in answer
+    assert len(answer) < 12_000
 
 
 @pytest.mark.spec("CALL-1")
