@@ -133,13 +133,17 @@ class Arguments:
         return self.validator.faults(arguments, "arguments")
 
     def check(self, name: str, arguments: Any) -> dict[str, Any]:
-        """Return the arguments as the handler takes them, or raise `InvalidArguments` (SPEC CALL-2)."""
-        if (faults := self.faults(arguments)) is not None:
+        """Return the arguments as the handler takes them, or raise `InvalidArguments` (SPEC CALL-2).
+
+        They are handed over as they are where there is nothing to fill in or to make of them.
+        """
+        if (faults := self.validator.faults(arguments, "arguments")) is not None:
             raise InvalidArguments(name, faults.problems, faults.more)
         if self.fields is not None:
             return self.fields.filled(arguments)
         if self.model is None:
-            return dict(arguments)
+            given: dict[str, Any] = arguments
+            return given
         if self._levels:
             self._check_depth(name, arguments)
         try:

@@ -106,19 +106,19 @@ class Validator:
             values, _ = walked(value)
         except TooLarge as error:
             return Faults({place: f"it {error}"})
-        if values * self._visits > MAX_VISITS:
+        if values > self._most:
             return Faults({place: f"it has {values:,} values, too many at once for a schema as intricate as its own"})
         try:
             if self._native.is_valid(value):
                 return None
-            return self._explainer.explain(value, place, max(_STEPS, MAX_VISITS // (values * self._visits)))
+            return self._explainer.explain(value, place, max(_STEPS, self._most // values))
         except UnicodeEncodeError:  # the validator reads UTF-8
             return Faults({place: "it has a name or a text with a lone surrogate, which is no character"})
 
     @cached_property
-    def _visits(self) -> int:
-        """How often the schema looks at one value, at most."""
-        return self._known or Cost(self._schema).visits()
+    def _most(self) -> int:
+        """How many values may be validated at a time, as often as the schema looks at each."""
+        return MAX_VISITS // (self._known or Cost(self._schema).visits())
 
     @cached_property
     def _explainer(self) -> Explainer:
