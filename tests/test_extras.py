@@ -14,7 +14,7 @@ import toolfold_adapters
 import toolfold_diagrams
 import toolfold_specs
 from toolfold import MissingExtra, ToolfoldError
-from toolfold.extras import EXTRAS, extras_named
+from toolfold._extras import EXTRAS, extras_named
 
 PACKAGES = (toolfold, toolfold_adapters, toolfold_diagrams, toolfold_specs)
 SECONDS = 60

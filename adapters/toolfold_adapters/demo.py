@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from toolfold import ToolError, ToolSet, WireNames
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 from .tokens import approximate_tokens, cost
 

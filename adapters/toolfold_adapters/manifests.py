@@ -21,9 +21,7 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from toolfold import GroupSpec, InvalidDefinition, ManifestError, Spec, ToolfoldError, ToolSet
-from toolfold.names import canonical_key, split_name
-from toolfold.plain import table
-from toolfold.schema import NO_ARGUMENTS, check_text
+from toolfold.spi import NO_ARGUMENTS, canonical_key, check_text, split_name, table
 
 Find = Callable[[str], Callable[..., Any] | None]
 Handlers = Mapping[str, Callable[..., Any]] | Find

@@ -13,10 +13,8 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold import Spec, View
-from toolfold.listing import listed
-from toolfold.names import Spelling
-from toolfold.visibility import never_listed
+from toolfold import Spec
+from toolfold.spi import RequestView, Spelling, listed, never_listed
 
 CHARACTERS_PER_TOKEN = 4
 ANSWER_TOKENS = 8_000
@@ -93,7 +91,7 @@ def saved_percent(before: int, after: int) -> float:
     return round(100 * (before - after) / before, 1) if before else 0.0
 
 
-def measure(view: View, extra: Iterable[Spec] = (), spell: Spelling = str) -> Costs:
+def measure(view: RequestView, extra: Iterable[Spec] = (), spell: Spelling = str) -> Costs:
     """Return what the tools cost that a session is given, beside what all tools of its catalog cost (SPEC GWY-5).
 
     Tools that no list ever has, because they are hidden, count nowhere. Control tools count on one side only: without

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from heapq import nlargest
 from itertools import islice, pairwise
 
-from .limits import MAX_NAME, MAX_PROBLEMS, MAX_QUOTE, enumerated, escaped, listed, quoted
+from ._limits import MAX_NAME, MAX_PROBLEMS, MAX_QUOTE, enumerated, escaped, listed, quoted
 
 __all__ = [
     "ConfigError",

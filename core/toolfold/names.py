@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from ._limits import MAX_NAME
 from .errors import ConfigError, InvalidName, ToolNotFound
-from .limits import MAX_NAME
 
 SEPARATOR = "."
 MAX_SEGMENT = 64

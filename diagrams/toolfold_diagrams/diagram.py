@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from toolfold import Catalog, ConfigError, Session, Snapshot, ToolSet
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 if TYPE_CHECKING:
     from os import PathLike

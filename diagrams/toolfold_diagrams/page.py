@@ -15,10 +15,9 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from toolfold import ParentInactive, QuotaExceeded, Snapshot, Spec
-from toolfold.catalog import Catalog
+from toolfold import Catalog, ParentInactive, QuotaExceeded, Snapshot, Spec, Visibility
 from toolfold.machine import TABLE, Row, bits
-from toolfold.visibility import Always, Both, Either, Group, Not, Visibility, is_settled, listing_rule, never_listed
+from toolfold.spi import Always, Both, Either, Group, Not, is_settled, listing_rule, never_listed
 
 from .diagram import Source, snapshot_of
 from .palette import EXCLUSION, INK, LOOKS, REFUSED

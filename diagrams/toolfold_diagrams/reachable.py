@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from toolfold import Catalog, ConfigError, RegionState, Snapshot, ToolfoldError, TransitionRequest, plan
-from toolfold.machine import Plan
+from toolfold import Catalog, ConfigError, Plan, RegionState, Snapshot, ToolfoldError, TransitionRequest, plan
 
 from .diagram import Diagram, Source, snapshot_of
 from .dot import Dot, Value, chip

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from attrs import define
 
-from toolfold import Session, ToolSet, observe
+from toolfold import Session, ToolSet
+from toolfold.spi import observers
 
 from . import story as told
 from .story import Entry, Story
@@ -67,42 +68,48 @@ class Recorder:
         """What happened so far."""
         return Story(self._name, tuple(self._entries))
 
-    def hear(self, event: observe.Event | observe.Trace) -> None:
+    def hear(self, event: observers.Event | observers.Trace) -> None:
         """Write down an event."""
         session = getattr(event, "session", None)
         if self._only is not None and session not in (None, self._only):
             return
         match event:
-            case observe.Requested():
+            case observers.Requested():
                 self._requested(event)
-            case observe.Planned() | observe.HookBegan() | observe.HookEnded() | observe.Answered() | observe.Ended():
+            case (
+                observers.Planned()
+                | observers.HookBegan()
+                | observers.HookEnded()
+                | observers.Answered()
+                | observers.Ended()
+            ):
                 request = self._under_way.get(event.number) if event.number is not None else None
                 if request is not None:
                     self._of_request(request, event)
-            case observe.Committed():
+            case observers.Committed():
                 self._committed(event)
-            case observe.ListChanged():
+            case observers.ListChanged():
                 kinds = tuple(sorted(event.kinds))
                 self._add(told.ListChanged(session=event.session, kinds=kinds, listeners=event.listeners))
-            case observe.SessionOpened():
+            case observers.SessionOpened():
                 self._add(told.SessionOpened(session=event.session))
-            case observe.SessionEnded():
+            case observers.SessionEnded():
                 self._add(told.SessionEnded(session=event.session))
-            case observe.NotificationFailed():
+            case observers.NotificationFailed():
                 self._add(told.Noted(text=f"a listener failed: {': '.join(_said(event.error))}", session=event.session))
-            case observe.PredicateFailed():
+            case observers.PredicateFailed():
                 mode = "" if event.mode is None else f"mode {event.mode} of "
                 what = f"a predicate or count of {mode}{event.kind} {event.name} failed"
                 self._add(told.Noted(text=f"{what}: {': '.join(_said(event.error))}"))
-            case observe.ListsAnnounced():
+            case observers.ListsAnnounced():
                 self._add(told.Noted(text=f"lists announced: {', '.join(sorted(event.kinds))}"))
-            case observe.RolledBack() | observe.HooksFailed() | observe.EventRefused():
+            case observers.RolledBack() | observers.HooksFailed() | observers.EventRefused():
                 pass  # told by what came before: the hooks and the end of their request
 
     def _add(self, entry: Entry) -> None:
         self._entries.append(entry)
 
-    def _requested(self, event: observe.Requested) -> None:
+    def _requested(self, event: observers.Requested) -> None:
         self._asked += 1
         by = self._under_way.get(event.by) if event.by is not None else None
         self._under_way[event.number] = self._asked
@@ -123,25 +130,25 @@ class Recorder:
     def _of_request(
         self,
         request: int,
-        event: observe.Planned | observe.HookBegan | observe.HookEnded | observe.Answered | observe.Ended,
+        event: observers.Planned | observers.HookBegan | observers.HookEnded | observers.Answered | observers.Ended,
     ) -> None:
         match event:
-            case observe.Planned():
+            case observers.Planned():
                 self._steps[request] = _Step()
                 self._add(told.Planned(request=request, entering=event.entering, leaving=event.leaving))
-            case observe.HookBegan():
+            case observers.HookBegan():
                 self._steps[request].hooks_ran = True
                 group, phase, undoes = event.group, event.phase, event.undoes
                 self._add(told.HookBegan(request=request, group=group, phase=phase, undoes=undoes))
-            case observe.HookEnded():
+            case observers.HookEnded():
                 error, problem = _said(event.error)
                 self._add(told.HookEnded(request=request, error=error, problem=problem))
-            case observe.Answered():
+            case observers.Answered():
                 self._add(told.Answered(request=request, is_error=event.is_error))
-            case observe.Ended():
+            case observers.Ended():
                 self._ended(request, event)
 
-    def _committed(self, event: observe.Committed) -> None:
+    def _committed(self, event: observers.Committed) -> None:
         number = self._observers.request  # not by the session's name, which requests at once may share
         request = self._under_way.get(number) if number is not None else None
         if request is not None:
@@ -150,7 +157,7 @@ class Recorder:
             failures = len(event.change.failures)
             self._add(told.Committed(request=request, activated=entered, deactivated=left, failures=failures))
 
-    def _ended(self, request: int, event: observe.Ended) -> None:
+    def _ended(self, request: int, event: observers.Ended) -> None:
         step = self._steps.pop(request, _Step())
         if step.hooks_ran and not step.committed:
             self._add(told.RolledBack(request=request))

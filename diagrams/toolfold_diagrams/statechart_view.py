@@ -15,7 +15,7 @@ from attrs import frozen
 
 from toolfold import Catalog, ConfigError, RegionState, Snapshot
 from toolfold.machine import Effect
-from toolfold.statechart import INITIAL, STATES, Region, Statechart, Transition, to_scxml, to_xstate
+from toolfold.machine.statechart import INITIAL, STATES, Region, Statechart, Transition, to_scxml, to_xstate
 
 from .diagram import Diagram, Source, snapshot_of
 from .dot import Dot, Value

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from attrs import frozen
 
 from toolfold import Catalog, GroupInfo, RegionState, Snapshot
-from toolfold.listing import group_infos
+from toolfold.spi import group_infos
 
 from .diagram import Diagram, Source, snapshot_of
 from .dot import Dot, Html

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from toolfold import RegionState
 from toolfold.machine import TABLE, Effect, Guard, RegionEvent, Row
-from toolfold.transaction import STATES, TRANSITIONS
+from toolfold.machine.transaction import STATES, TRANSITIONS, leaves
 
 from .diagram import Diagram
 from .dot import Dot, Html, chip
@@ -34,7 +34,7 @@ def region_chart() -> Diagram:
 
 
 def _final() -> frozenset[str]:
-    return frozenset(STATES) - {source for _, source, _ in TRANSITIONS}
+    return frozenset(STATES) - {leaf for _, source, _ in TRANSITIONS for leaf in leaves(source)}
 
 
 def _composites() -> Iterator[tuple[str, list[str]]]:
@@ -67,7 +67,10 @@ def _transaction_dot() -> str:
                 _transaction_state(dot, state)
     dot.edge("initial", identifier("state", STATES[0]))
     for trigger, source, target in TRANSITIONS:
-        dot.edge(identifier("state", source), identifier("state", target), label=chip([_event(trigger)]))
+        # Graphviz draws arrows between nodes: one from a composite state begins at a node in it, and is cut at its box.
+        tail = identifier("state", leaves(source)[0])
+        box = {"ltail": f"cluster_{identifier('state', source)}"} if source not in STATES else {}
+        dot.edge(tail, identifier("state", target), label=chip([_event(trigger)]), **box)
     return dot.text()
 
 
@@ -163,7 +166,16 @@ def _region_mermaid() -> str:
 
 def _chart(name: str, direction: str) -> Dot:
     """Return the beginning of a chart: how states and arrows look, and the dot that it begins at."""
-    dot = Dot(name, bgcolor="transparent", fontname=FONT, fontsize=11, rankdir=direction, nodesep=0.4, ranksep=0.5)
+    dot = Dot(
+        name,
+        bgcolor="transparent",
+        fontname=FONT,
+        fontsize=11,
+        rankdir=direction,
+        compound="true",
+        nodesep=0.4,
+        ranksep=0.5,
+    )
     dot.default("node", shape="box", style="rounded,filled", fillcolor=PAPER, color=LINE, fontcolor=INK)
     dot.default("node", fontname=FONT, fontsize=11, margin="0.14,0.06")
     dot.default("edge", color=LINE, fontcolor=INK, fontname=FONT, fontsize=10, arrowsize=0.7)

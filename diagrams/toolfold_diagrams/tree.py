@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolfold import Catalog, GroupInfo, RegionState
-from toolfold.listing import group_infos
 from toolfold.machine import bits
+from toolfold.spi import group_infos
 
 from .diagram import Source, snapshot_of
 from .palette import LOOKS

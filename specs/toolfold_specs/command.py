@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolfold import MissingExtra
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 if TYPE_CHECKING:
     from .kit import Factory

@@ -18,7 +18,7 @@ import anyio
 import anyio.lowlevel
 
 from toolfold import Context, HookContext, ToolError, ToolfoldError, ToolSet, Visibility
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 from toolfold_adapters.mcp import build_server
 
 from .driver import Setup, Tool

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 from .render.story import plain
 from .trial import Progress

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from toolfold import ToolSet, Visibility
-from toolfold.options import ToolOptions
+from toolfold._toolset.options import ToolOptions
 from toolfold_adapters.tokens import approximate_tokens, cost, measure, saved_percent
 
 OBJECT = {"type": "object", "properties": {}}

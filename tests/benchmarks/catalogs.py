@@ -7,7 +7,7 @@ from time import perf_counter
 import anyio
 
 from toolfold import Snapshot, ToolSet, TransitionRequest, plan
-from toolfold.listing import page_of
+from toolfold._view.listing import page_of
 from toolfold.machine import restore
 
 from .harness import GROUPS, Row, deep_forest, flat_forest, median, timed

@@ -12,9 +12,10 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from toolfold import GroupSpec, HookContext, Session, ToolSet
-from toolfold.catalog import KINDS, Catalog, canonical
+from toolfold._catalog.catalog import Catalog, canonical
+from toolfold._catalog.components import KINDS
+from toolfold._snapshot import NO_FACTS, Snapshot
 from toolfold.machine import Plan, TransitionRequest, plan, restore
-from toolfold.snapshot import NO_FACTS, Snapshot
 from toolfold_specs.reference import State as Active
 from toolfold_specs.reference import System
 from toolfold_specs.systems import systems, wide_systems

@@ -24,7 +24,7 @@ from toolfold import (
     Visibility,
     success_of,
 )
-from toolfold.control import ControlName
+from toolfold._view.control import ControlName
 
 
 def answer() -> str:

@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from tests.core.support import WAIT, Journal, opened, settle
 from toolfold import HookContext, HookFailed, Session
-from toolfold.observe import HooksFailed, RolledBack, SessionEnded
+from toolfold._session.observers import HooksFailed, RolledBack, SessionEnded
 
 SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
 """The hooks of the step that opens b and b.z while a, a.x and a.y are active, in order."""
@@ -215,7 +215,7 @@ async def test_a_session_whose_end_is_cancelled_closes_although_it_has_to_be_pla
         await park.arrived.wait()
         cancel()
         await settle()
-        session.tools._draft.remove_group("c")  # as if it had been closed in every session that is open
+        session.tools._builder.remove_group("c")  # as if it had been closed in every session that is open
         park.release.set()
 
     with anyio.fail_after(WAIT):

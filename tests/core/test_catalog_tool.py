@@ -56,7 +56,7 @@ async def test_an_entry_is_the_whole_definition_with_hidden_and_its_category() -
     plain = next(entry for entry in sections["tools"] if entry["name"] == "plain")
     assert plain == {**catalog.tools["plain"].definition, "hidden": False}
     assert sections["resources"][1] == {
-        **catalog.shelves["resource"].by_name["shop://ledger"].definition,
+        **catalog.components["resource"].by_name["shop://ledger"].definition,
         "hidden": True,
     }
     assert all("category" not in entry for section in SECTIONS[1:] for entry in sections[section])

@@ -26,8 +26,8 @@ from toolfold import (
     TransitionRequest,
     plan,
 )
-from toolfold.observe import Committed
-from toolfold.snapshot import Snapshot
+from toolfold._session.observers import Committed
+from toolfold._snapshot import Snapshot
 from toolfold_specs import reference as model
 from toolfold_specs.reference import State as Active
 from toolfold_specs.reference import System

@@ -15,7 +15,7 @@ from toolfold import (
     Visibility,
     success_of,
 )
-from toolfold.control import ERROR_META
+from toolfold._view.control import ERROR_META
 
 
 def answer() -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.core.support import WAIT
 from toolfold import ToolSet
-from toolfold.usercode import counted
+from toolfold._usercode import counted
 
 pytestmark = pytest.mark.spec("SAF-4", "INT-4")
 

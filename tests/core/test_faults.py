@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field
 
 from toolfold import InvalidArguments, ToolResult, ToolSet
-from toolfold.limits import MAX_PROBLEMS
+from toolfold._limits import MAX_PROBLEMS
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolfold import Context, InputRequired, InvalidDefinition, ToolError, ToolResult, ToolSet, tool
-from toolfold.fields import OPTIONS, TYPES, looks_like_json_schema
+from toolfold._schema.fields import OPTIONS, TYPES, looks_like_json_schema
 
 RAW: Mapping[str, Any] = {
     "type": "object",

@@ -30,9 +30,9 @@ from toolfold import (
     tool,
     toolkit,
 )
-from toolfold.catalog import KINDS
-from toolfold.observe import Event, PredicateFailed
-from toolfold.visibility import anchors
+from toolfold._catalog.components import KINDS
+from toolfold._catalog.rules import required_groups
+from toolfold._session.observers import Event, PredicateFailed
 
 LOCKED = ~Visibility.when(lambda view: bool(view.facts.get("unlocked")))
 
@@ -142,11 +142,11 @@ def test_without_its_anchors_no_rule_holds_and_what_one_group_decides_is_anchore
     rules = combined(leaves + negated(leaves))
     for rule, naive in rules + negated(rules):
         for active in ([], ["a"], ["b"], ["a", "b"]):
-            assert anchors(rule) <= set(active) or not naive(set(active)), rule
+            assert required_groups(rule) <= set(active) or not naive(set(active)), rule
     a, b = Visibility.group("a"), Visibility.group("b")
-    assert anchors(~(~a | ~b)) == anchors(~(~(a & b))) == {"a", "b"}
-    assert anchors(~(~a & ~b)) == anchors(~a) == frozenset()
-    assert anchors(~(~a & (~a | b))) == {"a"}
+    assert required_groups(~(~a | ~b)) == required_groups(~(~(a & b))) == {"a", "b"}
+    assert required_groups(~(~a & ~b)) == required_groups(~a) == frozenset()
+    assert required_groups(~(~a & (~a | b))) == {"a"}
 
 
 def contains(path: str, on: set[str]) -> bool:

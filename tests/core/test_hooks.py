@@ -14,7 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from tests.core.support import WAIT, Journal, opened, settle
 from toolfold import HookContext, HookFailed, HookTimeout, Session, ToolError, ToolSet, success_of
-from toolfold.observe import Committed, HooksFailed, RolledBack
+from toolfold._session.observers import Committed, HooksFailed, RolledBack
 
 SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
 """The hooks of the step that opens b and b.z while a, a.x and a.y are active, in order."""

@@ -19,7 +19,7 @@ from anyio.lowlevel import checkpoint
 
 from tests.core.support import FAMILIES, WAIT, Hooks, World, tool_set, world
 from toolfold import ExclusionConflict, HookContext, HookFailed, ParentInactive, Session, plan
-from toolfold.snapshot import Snapshot
+from toolfold._snapshot import Snapshot
 from toolfold_specs import reference as model
 from toolfold_specs.linearize import Operation, linearizable
 from toolfold_specs.reference import State as Active

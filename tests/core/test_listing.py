@@ -10,9 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolfold import InvalidCursor, Mode, Modes, Page, RegionState, Snapshot, Spec, ToolSet, View, Visibility
-from toolfold.catalog import Shelf
-from toolfold.listing import changes
+from toolfold import InvalidCursor, Mode, Modes, Page, RegionState, Snapshot, Spec, ToolSet, Visibility
+from toolfold._catalog.catalog import Components
+from toolfold._view.listing import changes
+from toolfold._view.visibility import RequestView
 
 NAMES = st.sets(st.text("abAB01_-", min_size=1, max_size=4), max_size=25)
 
@@ -292,8 +293,8 @@ def test_lists_differ_if_clients_are_offered_something_else_or_something_registe
     tools.register("p", answer, visibility=Visibility.when(lambda view: view.state < 3))
     tools.register("t", answer, input_schema=schema, modes=modes)
 
-    def view(state: int) -> View:
-        return View(Snapshot.of(tools.catalog), lambda: state)
+    def view(state: int) -> RequestView:
+        return RequestView(Snapshot.of(tools.catalog), lambda: state)
 
     before = view(1)
     assert changes(before, before) == changes(before, view(1)) == frozenset()
@@ -314,14 +315,14 @@ class Counted:
         self.seen = 0
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        candidates = Shelf.candidates
+        candidates = Components.candidates
 
-        def counting(shelf: Shelf, active: Iterable[int]) -> Iterable[Spec]:
-            for spec in candidates(shelf, active):
+        def counting(components: Components, active: Iterable[int]) -> Iterable[Spec]:
+            for spec in candidates(components, active):
                 self.seen += 1
                 yield spec
 
-        monkeypatch.setattr(Shelf, "candidates", counting)
+        monkeypatch.setattr(Components, "candidates", counting)
 
     def take(self) -> int:
         seen, self.seen = self.seen, 0

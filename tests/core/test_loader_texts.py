@@ -16,7 +16,7 @@ from toolfold import (
     success_of,
     system_prompt,
 )
-from toolfold.control import ControlName
+from toolfold._view.control import ControlName
 
 
 def answer() -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.core.modes import OBSERVE, WHAT, Buffers, answer, enum_of, mode, modes_of, number, observing, shown, there
 from toolfold import Context, Mode, ToolNotFound, ToolSet, View, Visibility, success_of
-from toolfold.observe import Event, PredicateFailed
+from toolfold._session.observers import Event, PredicateFailed
 
 # Failing predicates and counts
 

@@ -21,7 +21,7 @@ from toolfold import (
     Visibility,
     success_of,
 )
-from toolfold.observe import Committed, EventRefused, NotificationFailed
+from toolfold._session.observers import Committed, EventRefused, NotificationFailed
 
 Heard = list[frozenset[str]]
 

@@ -20,21 +20,8 @@ from toolfold import (
     TransitionRequest,
     success_of,
 )
-from toolfold.observe import (
-    Answered,
-    Change,
-    Committed,
-    Ended,
-    EventRefused,
-    HookBegan,
-    HookEnded,
-    ListChanged,
-    Planned,
-    Requested,
-    RolledBack,
-    SessionEnded,
-    SessionOpened,
-)
+from toolfold._session.observers import Answered, Committed, Ended, EventRefused, HookBegan, HookEnded, ListChanged, Planned, Requested, RolledBack, SessionEnded, SessionOpened
+from toolfold._snapshot import Change
 
 Told = list[Any]
 

@@ -102,7 +102,7 @@ def test_marks_are_made_bare_called_named_or_with_options() -> None:
     tools = ToolSet("t", control="none")
     tools.include(Bare())
     assert own(tools).keys() == {"bare.bare", "bare.called", "bare.positional", "bare.within.t", "bare.other.t"}
-    assert tools.catalog.shelves["prompt"].by_name.keys() == {"bare.asked", "bare.named"}
+    assert tools.catalog.components["prompt"].by_name.keys() == {"bare.asked", "bare.named"}
 
 
 @pytest.mark.spec("KIT-8", "ERR-2")

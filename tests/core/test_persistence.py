@@ -18,7 +18,7 @@ from toolfold import (
     ToolSet,
     TransitionRequest,
 )
-from toolfold.persist import Saved
+from toolfold._session.persistence import Saved
 
 
 def office(**options: Any) -> ToolSet:

@@ -15,8 +15,8 @@ from toolfold import (
     ToolSet,
     Visibility,
 )
-from toolfold.control import ControlName
-from toolfold.prompts import prompt_section
+from toolfold._toolset.prompts import prompt_section
+from toolfold._view.control import ControlName
 
 
 def answer() -> str:

@@ -21,7 +21,7 @@ from toolfold import (
     group,
     tool,
 )
-from toolfold.catalog import Catalog, Shelf
+from toolfold._catalog.catalog import Catalog, Components
 
 
 def answer() -> str:
@@ -316,13 +316,13 @@ def test_a_registration_makes_a_new_catalog_and_leaves_the_old_one_alone() -> No
 @pytest.mark.spec("REG-8")
 def test_registering_compiles_nothing_and_the_catalog_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    compiled = Shelf.of
+    compiled = Components.of
 
-    def counted(specs: Mapping[str, Spec], index: Mapping[str, int]) -> Shelf:
+    def counted(specs: Mapping[str, Spec], index: Mapping[str, int]) -> Components:
         looked_at.append(len(specs))
         return compiled(specs, index)
 
-    monkeypatch.setattr(Shelf, "of", counted)
+    monkeypatch.setattr(Components, "of", counted)
     tools = ToolSet("t")
     for number in range(100):
         tools.register_group(f"g{number}")

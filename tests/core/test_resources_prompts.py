@@ -22,7 +22,7 @@ from toolfold import (
     ToolSet,
     Visibility,
 )
-from toolfold.catalog import Kind
+from toolfold._catalog.components import Kind
 
 NOTES = "file:///notes.txt"
 TEMPLATE = "file:///logs/{day}.txt"

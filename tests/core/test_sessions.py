@@ -22,8 +22,8 @@ from toolfold import (
     SessionClosed,
     ToolSet,
 )
-from toolfold.observe import SessionEnded, SessionOpened
-from toolfold.pool import AT_ONCE
+from toolfold._session.observers import SessionEnded, SessionOpened
+from toolfold._session.pool import AT_ONCE
 
 FULL = ("a", "a.x", "a.y", "c")
 ENDING = ["-c", "-a.y", "-a.x", "-a"]

@@ -11,8 +11,8 @@ from attrs.exceptions import FrozenInstanceError
 
 from tests.core.support import FAMILIES, desk, snapshot_of, subsets, world
 from toolfold import Catalog, ToolSet
+from toolfold._snapshot import NO_FACTS, Snapshot
 from toolfold.machine import Configuration, restore
-from toolfold.snapshot import NO_FACTS, Snapshot
 from toolfold_specs import reference as model
 from toolfold_specs.reference import System
 

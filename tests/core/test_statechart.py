@@ -37,16 +37,8 @@ from tests.core.charts import (
 )
 from toolfold import Catalog, ConfigError, ToolSet
 from toolfold.machine import TABLE, Effect, RegionEvent, RegionState
+from toolfold.machine.statechart import INITIAL, STATES, Statechart, event_name, to_scxml, to_transitions, to_xstate
 from toolfold.names import ancestors
-from toolfold.statechart import (
-    INITIAL,
-    STATES,
-    Statechart,
-    event_name,
-    to_scxml,
-    to_transitions,
-    to_xstate,
-)
 
 each_export = pytest.mark.parametrize("run", RUNNERS.values(), ids=RUNNERS)
 

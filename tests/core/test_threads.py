@@ -27,7 +27,7 @@ from toolfold import (
     Visibility,
     tool,
 )
-from toolfold.observe import Committed, HooksFailed, PredicateFailed
+from toolfold._session.observers import Committed, HooksFailed, PredicateFailed
 
 ANYTHING = {"type": "object"}
 

@@ -38,7 +38,7 @@ async def test_a_toolkit_registers_tools_prompts_resources_and_templates_at_once
     assert (await session.get_prompt("ask", {"topic": "tea"}))["messages"][0]["content"]["text"].startswith("Ada, ")
     assert (await session.read("desk://owner"))["contents"][0]["text"] == "Ada"
     assert (await session.read("desk://drawers/2"))["contents"][0]["text"] == "drawer 2 of Ada"
-    shelves = tools.catalog.shelves
+    shelves = tools.catalog.components
     assert shelves["prompt"].by_name["ask"].description == "Ask about a topic."
     assert shelves["resource"].by_name["desk://owner"].definition["name"] == "owner_of"
     assert shelves["resource_template"].by_name["desk://drawers/{number}"].definition["name"] == "drawer"
@@ -68,7 +68,7 @@ def test_names_of_a_toolkit_can_stay_as_they_are_in_a_group() -> None:
     tools.register_group("desk")
     tools.include(Desk("Ada"), group="desk", flat=True)
     assert list(tools.catalog.tools) == ["who"]
-    assert sorted(tools.catalog.shelves["prompt"].by_name) == ["ask", "greet"]
+    assert sorted(tools.catalog.components["prompt"].by_name) == ["ask", "greet"]
 
 
 @pytest.mark.spec("KIT-4", "REG-1")

@@ -26,7 +26,7 @@ from tests.core.document_d import (
     weekly_report,
 )
 from toolfold import InvalidDefinition, Spec, ToolSet, group, prompt, resource, resource_template, tool, toolkit
-from toolfold.options import ToolOptions
+from toolfold._toolset.options import ToolOptions
 
 
 def declared_as(how: str, options: Mapping[str, Any]) -> Spec:

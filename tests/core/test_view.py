@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from toolfold import Mode, Modes, Snapshot, Spec, ToolSet, TransitionRequest, View, Visibility
-from toolfold.visibility import anchors, groups_of, holds, is_static
+from toolfold._catalog.rules import groups_of, is_static, required_groups
+from toolfold._view.visibility import holds
+from toolfold._view.visibility import RequestView
 
 A, B, C = (Visibility.group(path) for path in "abc")
 WHEN = Visibility.when(lambda view: True)
@@ -20,7 +22,7 @@ def desk() -> ToolSet:
 
 
 def test_without_a_supplier_there_is_no_application_state() -> None:
-    assert View(Snapshot.of(desk().catalog)).state is None
+    assert RequestView(Snapshot.of(desk().catalog)).state is None
 
 
 @pytest.mark.spec("VIS-3", "MOD-3")
@@ -31,7 +33,7 @@ def test_a_reading_that_fails_is_not_tried_again_and_raises_the_same_each_time()
         failures.append(OSError("no database"))
         raise failures[-1]
 
-    view = View(Snapshot.of(desk().catalog), read)
+    view = RequestView(Snapshot.of(desk().catalog), read)
     for one in (view, view, view.of(view.snapshot)):
         with pytest.raises(OSError, match="no database") as caught:
             _ = one.state
@@ -53,7 +55,7 @@ def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snaps
     def report(spec: Spec, error: BaseException, *_: object) -> None:
         told.append((spec, error))
 
-    before = View(Snapshot.of(tools.catalog), read, report)
+    before = RequestView(Snapshot.of(tools.catalog), read, report)
     after = before.of(Snapshot.of(tools.catalog).after(TransitionRequest("a")))
     assert (before.active, after.active) == ((), ("a",))
     assert after.state is before.state is readings[0]
@@ -74,7 +76,7 @@ def test_modes_are_decided_once_for_a_view_and_what_has_none_has_none_available(
     tools = desk()
     modes = Modes("what", {"on": Mode(available=there), "off": Mode(available=lambda view: False)})
     tools.register("observe", lambda arguments: "done", input_schema=WHAT, modes=modes)
-    view = View(Snapshot.of(tools.catalog))
+    view = RequestView(Snapshot.of(tools.catalog))
     spec = tools.catalog.tools["observe"]
     assert view.modes_of(spec) == view.modes_of(spec) == ("on",)
     assert asked == [view]
@@ -100,7 +102,7 @@ def test_modes_are_decided_once_for_a_view_and_what_has_none_has_none_available(
     ],
 )
 def test_a_rule_tells_which_groups_it_needs_and_mentions(rule: Visibility, needed: str, mentioned: str) -> None:
-    assert anchors(rule) == set(needed)
+    assert required_groups(rule) == set(needed)
     assert groups_of(rule) == set(mentioned)
 
 
@@ -115,5 +117,5 @@ def test_a_rule_with_a_predicate_anywhere_depends_on_more_than_the_groups(rule: 
 @pytest.mark.parametrize("rule", [5, None, Visibility()])
 def test_what_is_no_rule_has_no_truth(rule: Any) -> None:
     with pytest.raises(TypeError) as caught:
-        holds(rule, View(Snapshot.of(desk().catalog)))
+        holds(rule, RequestView(Snapshot.of(desk().catalog)))
     assert str(caught.value) == f"{rule!r} is not a visibility rule"

@@ -20,7 +20,7 @@ from toolfold import (
     View,
     Visibility,
 )
-from toolfold.observe import Event, PredicateFailed
+from toolfold._session.observers import Event, PredicateFailed
 
 
 def answer() -> str:

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from toolfold import Snapshot, ToolfoldError, ToolSet, TransitionRequest, Visibility
-from toolfold.control import ControlName
+from toolfold._view.control import ControlName
 
 HOSTILE = (
     '</script><script>alert("script")</script>',

@@ -11,7 +11,7 @@ import pytest
 from tests.core.support import Journal, desk, opened
 from tests.diagrams.stories import Theatre, crossing, gates, recorded, switching
 from toolfold import ConfigError, HookFailed, ToolSet, Visibility
-from toolfold.observe import Committed
+from toolfold._session.observers import Committed
 from toolfold_diagrams import Story, recording
 from toolfold_diagrams.interaction import Interaction, Note
 from toolfold_diagrams.recording import Recorder

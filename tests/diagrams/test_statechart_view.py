@@ -12,7 +12,7 @@ from statemachine.io import load
 from tests.core.charts import FOUR, desk, odd
 from tests.diagrams.support import Drawn, dot, forest, hostile, somewhere, states, texts_of
 from toolfold import Catalog, ConfigError, Snapshot, ToolSet
-from toolfold.statechart import Statechart, to_scxml, to_xstate
+from toolfold.machine.statechart import Statechart, to_scxml, to_xstate
 from toolfold_diagrams import statechart
 from toolfold_diagrams.text import identifier
 

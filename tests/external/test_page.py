@@ -14,8 +14,9 @@ from attrs import frozen
 from tests.diagrams.pages import HOSTILE, HOSTILE_PATHS, after, answer, hostile, large, scattered, wandered
 from tests.diagrams.support import hostile as broken_texts
 from tests.external.browser import Browser
-from toolfold import Snapshot, Spec, ToolfoldError, ToolSet, TransitionRequest, View, Visibility
-from toolfold.listing import listed
+from toolfold import Snapshot, Spec, ToolfoldError, ToolSet, TransitionRequest, Visibility
+from toolfold._view.listing import listed
+from toolfold._view.visibility import RequestView
 from toolfold_adapters.tokens import cost
 from toolfold_diagrams import page
 from toolfold_diagrams.diagram import Source
@@ -57,7 +58,7 @@ def pages(browser: Browser, tmp_path: Path) -> Pages:
 
 
 def tools_in(snapshot: Snapshot) -> tuple[Spec, ...]:
-    return listed(View(snapshot), "tool")
+    return listed(RequestView(snapshot), "tool")
 
 
 # Walks

@@ -26,7 +26,7 @@ from tests.core.charts import (
 )
 from tests.external.support import FOLDER, run
 from toolfold import Catalog
-from toolfold.statechart import XSTATE_MODULE, to_xstate
+from toolfold.machine.statechart import XSTATE_MODULE, to_xstate
 
 pytestmark = pytest.mark.usefixtures("node_packages")
 

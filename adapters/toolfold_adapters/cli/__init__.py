@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 
 from toolfold import MissingExtra
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 INTERRUPTED = 130
 

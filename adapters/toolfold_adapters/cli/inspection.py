@@ -9,9 +9,8 @@ from typing import Any
 import click
 from rich.text import Text
 
-from toolfold import GroupInfo, Snapshot, Spec, ToolSet, TransitionRequest, View, WireNames
-from toolfold.listing import group_infos, listed
-from toolfold.visibility import Always, never_listed
+from toolfold import GroupInfo, Snapshot, Spec, ToolSet, TransitionRequest, WireNames
+from toolfold.spi import Always, RequestView, group_infos, listed, never_listed
 
 from ..targets import GatewayOptions, Target, open_target
 from ..tokens import Costs, GroupCost, approximate_tokens, measure
@@ -88,7 +87,7 @@ def list_profiles(ctx: click.Context, /, targets: tuple[str, ...], as_json: bool
 
 def print_profiles(target: Target, options: GatewayOptions, *, as_json: bool) -> None:
     """Print the profiles of a target (SPEC PRO-2)."""
-    view: View = run(partial(_view, target, options, None, ()))
+    view: RequestView = run(partial(_view, target, options, None, ()))
     profiles = view.snapshot.catalog.profiles.values()
     if as_json:
         show_json(
@@ -115,7 +114,7 @@ def print_profiles(target: Target, options: GatewayOptions, *, as_json: bool) ->
     show(rows)
 
 
-def view_at_start(tools: ToolSet, profile: str | None = None, active: Iterable[str] = ()) -> View:
+def view_at_start(tools: ToolSet, profile: str | None = None, active: Iterable[str] = ()) -> RequestView:
     """Return a view of the state that a session begins in; no session is opened and no hook runs.
 
     Raises:
@@ -128,7 +127,7 @@ def view_at_start(tools: ToolSet, profile: str | None = None, active: Iterable[s
     return tools.view_of(start.after(TransitionRequest(activate=groups)))
 
 
-def costs_over_mcp(view: View) -> tuple[Costs, int | None]:
+def costs_over_mcp(view: RequestView) -> tuple[Costs, int | None]:
     """Return what a client with a session is given, and about how many tokens one without a session is.
 
     The list of the latter, of MCP 2026-07-28, has the same tools, but each control tool takes a handle there. Without
@@ -151,13 +150,13 @@ def costs_over_mcp(view: View) -> tuple[Costs, int | None]:
     return costs, sum(map(approximate_tokens, shown))
 
 
-async def _view(target: Target, options: GatewayOptions, profile: str | None, active: Iterable[str]) -> View:
+async def _view(target: Target, options: GatewayOptions, profile: str | None, active: Iterable[str]) -> RequestView:
     with output_reserved():
         async with open_target(target, options) as opened:
             return view_at_start(opened.tools, profile, active)
 
 
-def _print(view: View, with_tools: bool, target: Target) -> None:
+def _print(view: RequestView, with_tools: bool, target: Target) -> None:
     costs, without_session = costs_over_mcp(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
     shown = {spec.name for spec in listed(view, "tool")}
@@ -190,7 +189,7 @@ def _cells(cost: GroupCost, info: GroupInfo | None) -> tuple[str, ...]:
     return state, f"{cost.tools:,}", f"{cost.listed:,}", about(cost.before), about(cost.after)
 
 
-def _verdict(view: View, costs: Costs, target: Target) -> str:
+def _verdict(view: RequestView, costs: Costs, target: Target) -> str:
     when = f"with {', '.join(view.active)} open" if view.active else "at first"
     if costs.after <= costs.before:
         return f"\n{costs.saved:g}% of the tokens are saved {when}."
@@ -200,7 +199,7 @@ def _verdict(view: View, costs: Costs, target: Target) -> str:
     )
 
 
-def _cheaper(view: View, target: Target) -> list[str]:
+def _cheaper(view: RequestView, target: Target) -> list[str]:
     """Return what would make the list shorter, as it is said where the tools come from."""
     ways = ["larger groups"]
     of_groups = [spec for spec in view.snapshot.catalog.tools.values() if spec.control and spec.group is not None]
@@ -213,18 +212,18 @@ def _cheaper(view: View, target: Target) -> list[str]:
     return ways
 
 
-def _modes(view: View, spec: Spec) -> str:
+def _modes(view: RequestView, spec: Spec) -> str:
     """Return the modes of a composite tool that are available now."""
     return "" if spec.modes is None else f" ({spec.modes.parameter}: {', '.join(view.modes_of(spec)) or '-'})"
 
 
-def _tools_of(view: View, path: str | None) -> list[Spec]:
+def _tools_of(view: RequestView, path: str | None) -> list[Spec]:
     tools = view.snapshot.catalog.tools.values()
     own = [spec for spec in tools if spec.control is None and spec.group == path and not never_listed(spec)]
     return sorted(own, key=lambda spec: spec.name)
 
 
-def _report(view: View) -> dict[str, Any]:
+def _report(view: RequestView) -> dict[str, Any]:
     """Return what `inspect --json` prints; keys are only ever added to it."""
     costs, without_session = costs_over_mcp(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
@@ -245,7 +244,7 @@ def _report(view: View) -> dict[str, Any]:
     }
 
 
-def _group(view: View, cost: GroupCost, info: GroupInfo | None, shown: set[str]) -> dict[str, Any]:
+def _group(view: RequestView, cost: GroupCost, info: GroupInfo | None, shown: set[str]) -> dict[str, Any]:
     return {
         "path": cost.path,
         "parent": info.parent if info else None,

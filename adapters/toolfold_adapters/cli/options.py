@@ -17,7 +17,7 @@ import click
 from attrs import evolve, fields
 
 from toolfold import ConfigError, ToolfoldError
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 from ..logs import one_line
 from ..targets import GatewayOptions, Target, parse_target

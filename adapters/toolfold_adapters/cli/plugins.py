@@ -12,7 +12,7 @@ from typing import NoReturn
 import click
 
 from toolfold import MissingExtra
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 from .options import Failed, traceback_wanted
 

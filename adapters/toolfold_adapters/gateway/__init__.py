@@ -6,7 +6,7 @@ grouping.py  groups from names, or by patterns           naming.py    names that
 config.py    the TOML file
 """
 
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 with extras_named():
     from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig, load_config

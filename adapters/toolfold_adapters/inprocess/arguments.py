@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolfold import InvalidDefinition, ToolResult
-from toolfold.limits import quoted
-from toolfold.plain import table
-from toolfold.schema import plain_json
+from toolfold.spi import plain_json, quoted, table
 
 
 def read_arguments(arguments: Any) -> dict[str, Any] | None:

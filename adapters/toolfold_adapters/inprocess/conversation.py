@@ -22,14 +22,11 @@ from toolfold import (
     ToolResult,
     ToolSet,
     TransitionRequest,
-    View,
+    prompt_section,
+    system_prompt,
 )
-from toolfold.listing import listed
 from toolfold.machine import paths_of, restore
-from toolfold.persist import dumped, read
-from toolfold.plain import table
-from toolfold.prompts import prompt_section, system_prompt
-from toolfold.visibility import anchors, never_listed
+from toolfold.spi import RequestView, dumped, listed, never_listed, read, required_groups, table
 
 from ..tokens import approximate_tokens, measure
 from . import formats
@@ -325,7 +322,7 @@ class Conversation:
         session = self._session.snapshot
         return session if self._started else self._beginning.moved_to(session.catalog)
 
-    def _view(self) -> View:
+    def _view(self) -> RequestView:
         return self._tools.view_of(self._snapshot)
 
     def _spelled(self, spec: Spec) -> bool:
@@ -373,4 +370,4 @@ def _in_order(loaded: Iterable[str], snapshot: Snapshot) -> tuple[str, ...]:
 
 def _place(spec: Spec, loaded: tuple[str, ...]) -> int:
     """Return the place of the last loaded group that the tool needs; tools that need none come before all."""
-    return max((loaded.index(path) for path in anchors(spec.rule) if path in loaded), default=-1)
+    return max((loaded.index(path) for path in required_groups(spec.rule) if path in loaded), default=-1)

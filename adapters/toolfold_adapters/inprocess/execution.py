@@ -10,8 +10,7 @@ from typing import Any
 import anyio
 
 from toolfold import Session, ToolfoldError, ToolNotFound, ToolResult
-from toolfold.dispatch import internal_error
-from toolfold.usercode import is_failure
+from toolfold.spi import internal_error, is_failure
 
 from .arguments import read_arguments, unreadable
 from .spelling import Speller

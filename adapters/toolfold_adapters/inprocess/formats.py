@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from toolfold import ConfigError, Spec
-from toolfold.names import Spelling
+from toolfold.spi import Spelling
 
 Format = Literal["anthropic", "openai", "openai_responses"]
 Definition = dict[str, Any]

@@ -7,7 +7,8 @@ from itertools import chain
 
 from attrs import define
 
-from toolfold import Catalog, Snapshot, ToolfoldError, View
+from toolfold import Catalog, Snapshot, ToolfoldError
+from toolfold.spi import RequestView
 
 from .arguments import read_arguments
 from .messages import PastCall
@@ -31,7 +32,7 @@ class Replay:
     """
 
     snapshot: Snapshot
-    view_of: Callable[[Snapshot], View]
+    view_of: Callable[[Snapshot], RequestView]
     speller: Speller
     check: FailureCheck | None = None
 

@@ -21,8 +21,7 @@ from toolfold import (
     ReentrantTransition,
     ToolNotFound,
 )
-from toolfold.control import refused
-from toolfold.dispatch import internal_error, misfit
+from toolfold.spi import internal_error, misfit, refused
 
 from .arguments import unreadable
 from .messages import PastCall

@@ -19,9 +19,8 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold import Catalog, Snapshot, ToolfoldError, TransitionRequest, View, plan
-from toolfold.control import step_of
-from toolfold.visibility import available
+from toolfold import Catalog, Snapshot, ToolfoldError, TransitionRequest, plan
+from toolfold.spi import RequestView, available, step_of
 
 Batch = list[list[int]]
 """The numbers of calls that run at once; those of one list within run one after the other."""
@@ -51,13 +50,13 @@ class Call:
         step = None if self.arguments is None else step_of(spec, self.arguments, catalog)
         return () if step is None else (step,)
 
-    def is_available(self, view: View) -> bool:
+    def is_available(self, view: RequestView) -> bool:
         """Return whether its tool can be called now."""
         spec = view.snapshot.catalog.tools.get(self.name)
         return spec is not None and available(spec, view)
 
 
-def batches(calls: Sequence[Call], view: Callable[[], View]) -> Iterator[Batch]:
+def batches(calls: Sequence[Call], view: Callable[[], RequestView]) -> Iterator[Batch]:
     """Give the calls of a turn in the order in which they run.
 
     Args:
@@ -79,7 +78,7 @@ def batches(calls: Sequence[Call], view: Callable[[], View]) -> Iterator[Batch]:
         yield _lanes(waiting, calls, view().snapshot.catalog)
 
 
-def _due(waiting: list[int], calls: Sequence[Call], control: Call, now: View) -> list[int]:
+def _due(waiting: list[int], calls: Sequence[Call], control: Call, now: RequestView) -> list[int]:
     """Return which of the waiting calls run before a control call."""
     if not waiting:
         return []

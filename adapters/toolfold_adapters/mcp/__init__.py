@@ -12,7 +12,7 @@
 about, and asks the core.
 """
 
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 with extras_named():
     from .following import FollowingClient

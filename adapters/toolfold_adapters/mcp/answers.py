@@ -13,8 +13,7 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, frozen
 
 from toolfold import ConfigError, Page, Session, Spec, ToolResult, WireNames
-from toolfold.catalog import Kind
-from toolfold.control import ERROR_META
+from toolfold.spi import ERROR_META, Kind
 
 from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN
 from .describe import Described, describe, names

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold.control import line_of
+from toolfold.spi import line_of
 
 SHORTENED = "Not all input schemas fit in here: an answer that refuses wrong arguments gives the schema."
 

@@ -36,12 +36,8 @@ from toolfold import (
     TransitionRequest,
     WireNames,
 )
-from toolfold.catalog import KINDS, Kind
-from toolfold.limits import quoted
-from toolfold.listing import listed, page_of
 from toolfold.machine import bits
-from toolfold.names import ancestors
-from toolfold.resources import matching
+from toolfold.spi import KINDS, Kind, ancestors, listed, matching, page_of, quoted
 
 from .render import LISTS, Renderer
 from .selection import UNUSABLE, Selection, refusal, selected
@@ -155,13 +151,13 @@ class Disclosure:
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt, whichever group it is in."""
         start = self._start(ctx)
-        async with self._session(ctx, start, start.catalog.shelves["prompt"].by_name.get(name)) as session:
+        async with self._session(ctx, start, start.catalog.components["prompt"].by_name.get(name)) as session:
             return self._renderer.other(await session.get_prompt(name, arguments, ctx))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource, whichever group it is in."""
         start = self._start(ctx)
-        shelves = start.catalog.shelves
+        shelves = start.catalog.components
         spec = shelves["resource"].by_name.get(uri)
         if spec is None:
             found = next(matching(start.catalog, uri), None)

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolfold import ConfigError
-from toolfold.limits import quoted
+from toolfold.spi import quoted
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_REQUEST_BYTES = 4 * 1024 * 1024

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from mcp.server import Server, ServerRequestContext
 
 from toolfold import InvalidArguments, Session, ToolNotFound, ToolResult, ToolSet, WireNames
-from toolfold.catalog import Kind
+from toolfold.spi import Kind
 
 from ..sdk import connection_of
 from .answers import AnswerOptions, SessionAnswers

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 from attrs import field, frozen
 
 from toolfold import ConfigError, QuotaExceeded
-from toolfold.usercode import counted
+from toolfold.spi import counted
 
 from .callers import Caller
 

@@ -27,9 +27,7 @@ from toolfold import (
     ToolSet,
     WireNames,
 )
-from toolfold.catalog import Kind
-from toolfold.listing import listed, page_of
-from toolfold.visibility import is_hidden
+from toolfold.spi import Kind, is_hidden, listed, page_of
 
 from .answers import DISCARDED_META, AnswerOptions, Answers, with_discarded
 from .callers import caller_of, principal_of
@@ -105,7 +103,7 @@ class HandleDelivery:
         shown = self._renderer.page(page, kind)
         if reading.discarded:
             shown = {**shown, "_meta": {**shown.get("_meta", {}), DISCARDED_META: list(reading.discarded)}}
-        own = handle is not None or by_header(self._built, ctx.request) or snapshot.catalog.shelves[kind].changing
+        own = handle is not None or by_header(self._built, ctx.request) or snapshot.catalog.components[kind].changing
         return {**shown, "cacheScope": "private"} if own else shown
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
 from toolfold import Session, ToolSet, WireNames
-from toolfold.catalog import Kind
+from toolfold.spi import Kind
 
 from .answers import AnswerOptions, SessionAnswers
 from .callers import caller_of, principal_of

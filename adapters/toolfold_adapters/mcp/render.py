@@ -26,8 +26,7 @@ from toolfold import (
     ToolResult,
     WireNames,
 )
-from toolfold.catalog import Kind
-from toolfold.limits import MAX_URI, quoted
+from toolfold.spi import MAX_URI, Kind, quoted
 
 from .limits import Full
 from .selection import UNUSABLE, refusal

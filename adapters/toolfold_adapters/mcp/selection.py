@@ -27,9 +27,8 @@ from toolfold import (
     ToolSet,
     TransitionRequest,
 )
-from toolfold.limits import enumerated, quoted
 from toolfold.machine import bits, paths_of
-from toolfold.names import ancestors
+from toolfold.spi import ancestors, enumerated, quoted
 
 from .callers import Caller
 from .kept import KeptSessions, Turns, end

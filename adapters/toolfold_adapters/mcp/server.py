@@ -18,9 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 
 from toolfold import ConfigError, Profile, Session, ToolNotFound, ToolSet, WireNames, __version__
-from toolfold.catalog import Kind
-from toolfold.names import WIRE_LENGTH, WIRE_SEPARATOR
-from toolfold.observe import Event, ListsAnnounced
+from toolfold.spi import WIRE_LENGTH, WIRE_SEPARATOR, Event, Kind, ListsAnnounced
 
 from ..sdk import guard_http
 from ..tokens import ANSWER_TOKENS

@@ -7,10 +7,8 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold import Context, InvalidArguments, InvalidName, Spec, ToolSet, Visibility, WireNames
-from toolfold.errors import ConfigError
-from toolfold.names import check_segment
-from toolfold.schema import Arguments
+from toolfold import ConfigError, Context, InvalidArguments, InvalidName, Spec, ToolSet, Visibility, WireNames
+from toolfold.spi import Arguments, check_segment
 
 HANDLE = "handle"
 HANDLE_META = "dev.toolfold/handle"

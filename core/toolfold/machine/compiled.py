@@ -12,8 +12,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from toolfold.errors import IllegalEvent
-
+from ..errors import IllegalEvent
 from .configuration import Configuration
 from .forest import bits
 from .table import TABLE, Effect, Guard, RegionEvent, RegionState, Relation, Row, Table

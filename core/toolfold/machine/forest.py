@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from attrs import field, frozen
 
-from toolfold.errors import ExclusionConflict, GroupNotFound
-from toolfold.names import ancestors, canonical_key
-
-if TYPE_CHECKING:
-    from .configuration import Configuration
+from ..errors import ExclusionConflict, GroupNotFound
+from ..names import ancestors, canonical_key
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -50,9 +47,7 @@ class Forest:
     partners: tuple[int, ...]
     displaces: tuple[int, ...]
     roots: int
-    interned: WeakValueDictionary[Any, Configuration] = field(
-        init=False, factory=WeakValueDictionary[Any, Any], repr=False
-    )
+    interned: WeakValueDictionary[Any, Any] = field(init=False, factory=WeakValueDictionary[Any, Any], repr=False)
 
     @classmethod
     def of(

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from toolfold.errors import IllegalEvent
-
+from ..errors import IllegalEvent
 from .configuration import Configuration
 from .forest import Forest, bits
 from .table import TABLE, Effect, Guard, RegionEvent, RegionState, Relation, Row, Table, rows

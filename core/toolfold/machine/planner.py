@@ -11,8 +11,7 @@ from typing import Protocol
 
 from attrs import field, frozen
 
-from toolfold.errors import ExclusionConflict, ParentInactive, QuotaExceeded
-
+from ..errors import ExclusionConflict, ParentInactive, QuotaExceeded
 from .compiled import Run
 from .configuration import Configuration
 from .forest import Forest, bits

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from attrs import frozen
 
-from toolfold.errors import IllegalEvent
+from ..errors import IllegalEvent
 
 
 class RegionState(Enum):

@@ -21,7 +21,7 @@ import anyio.lowlevel
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import TypeAdapter, ValidationError
 
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 from toolfold_specs.driver import TargetFailed
 
 from .process import Child, Command

@@ -19,7 +19,7 @@ from anyio.abc import ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from attrs import field, frozen
 
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 with extras_named():
     import mcp_types as types

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 from ..checks import Check
 from ..driver import MAIN, PHASES, Group, Operation, Setup, Tool

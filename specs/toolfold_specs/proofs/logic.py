@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from attrs import frozen
 
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 with extras_named():
     z3: Any = import_module("z3")

@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from attrs import frozen
 
+from toolfold import RegionState as Region
 from toolfold.machine import TABLE, Effect, Guard, Row
 from toolfold.machine import RegionEvent as Event
-from toolfold.machine import RegionState as Region
 
 from .logic import And, Formula, If, Not, Or, State, Term, above, excludes, some
 from .rules import SPECIFIED, Rules, activate, deactivate, displaced, granted, within

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from toolfold import RegionState as Region
 from toolfold.machine import TABLE, Effect, Guard, Relation, Row
 from toolfold.machine import RegionEvent as Event
-from toolfold.machine import RegionState as Region
 
 from .logic import FALSE, And, Facts, Formula, If, Implies, Not, Or, State, Term, above, every, excludes, some
 

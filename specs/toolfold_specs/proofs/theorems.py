@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from attrs import evolve, frozen
 
+from toolfold import RegionState as Region
 from toolfold.machine import Effect
 from toolfold.machine import RegionEvent as Event
-from toolfold.machine import RegionState as Region
 
 from .logic import And, Formula, Implies, Not, Or, Scene, State, above, before, every, excludes, group, other
 from .rules import (

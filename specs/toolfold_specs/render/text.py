@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from io import StringIO
 
-from toolfold.extras import extras_named
+from toolfold.spi import extras_named
 
 from ..report import Report, Row, Verdict, Violation
 from .story import also_found_by, ended_badly, found_by, particulars, plain, steps, summary, title, violated, why

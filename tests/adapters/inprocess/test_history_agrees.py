@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.adapters.inprocess.support import SHAPES, as_objects, lived
 from toolfold import Loader, LoaderTexts, ToolError, ToolSet
-from toolfold.control import ControlVisibility
+from toolfold._view.control import ControlVisibility
 from toolfold_adapters.inprocess import Conversation
 
 PATHS = ("a", "a.b", "a.b.c", "e", "f")

@@ -16,7 +16,7 @@ from tests.adapters.mcp.support import RawLegacy, change_of, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through
 from tests.adapters.mcp.test_principals import principals
 from toolfold import ConfigError, Loader, LoaderTexts, ToolSet
-from toolfold.control import ERROR_META
+from toolfold._view.control import ERROR_META
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.answers import CHANGE_META
 from toolfold_adapters.mcp.through import HANDLE_META

@@ -14,7 +14,7 @@ from tests.adapters.manifests import BAD_ENTRIES, BAD_FILES, META, but_one, entr
 from tests.adapters.mcp.support import build_server, change_of, client_of, names_of, target_of, without_schemas
 from tests.examples.callers import connected
 from toolfold import ToolSet
-from toolfold.control import ERROR_META
+from toolfold._view.control import ERROR_META
 
 MODERN = "2026-07-28"
 

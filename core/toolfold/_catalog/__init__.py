@@ -1,0 +1,1 @@
+"""What is registered, as immutable values: components, visibility rules, and the catalog compiled from them."""

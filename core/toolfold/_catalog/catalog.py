@@ -1,0 +1,197 @@
+"""The catalog: groups, exclusion sets, and everything that is registered, as one immutable value (SPEC 1, 3).
+
+A catalog is compiled once, when it is made. What its groups are to each other is the machine's `Forest`.
+What is registered is put into buckets by a group that must be active for it to be available; a list then looks only
+into the buckets of active groups, however much is registered (SPEC LST-5).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any
+from weakref import WeakValueDictionary
+
+from attrs import evolve, field, frozen
+
+from ..machine import Forest
+from ..names import canonical_key
+from .components import KINDS, GroupSpec, Kind, Profile, Spec, is_settled, listing_rule, never_listed
+from .rules import required_groups
+
+
+@frozen
+class Components:
+    """What a catalog holds of one kind: all by name; what may be listed, in buckets by a group that must be active."""
+
+    by_name: Mapping[str, Spec]
+    loose: tuple[Spec, ...]
+    anchored: Mapping[int, tuple[Spec, ...]]
+    changing: frozenset[Spec]
+
+    @classmethod
+    def of(cls, specs: Mapping[str, Spec], index: Mapping[str, int]) -> Components:
+        """Return the components; `index` gives the number of each group."""
+        loose: list[Spec] = []
+        anchored: dict[int, list[Spec]] = {}
+        changing: list[Spec] = []
+        for spec in specs.values():
+            if never_listed(spec):
+                continue
+            needed = [index[path] for path in required_groups(listing_rule(spec)) if path in index]
+            (anchored.setdefault(max(needed), []) if needed else loose).append(spec)
+            if not is_settled(spec):
+                changing.append(spec)
+        return cls(
+            MappingProxyType(dict(specs)),
+            tuple(loose),
+            {number: tuple(bucket) for number, bucket in anchored.items()},
+            frozenset(changing),
+        )
+
+    def candidates(self, active: Iterable[int]) -> Iterator[Spec]:
+        """Yield everything that might be listed while exactly the groups `active` are."""
+        yield from self.loose
+        for number in active:
+            yield from self.anchored.get(number, ())
+
+
+@frozen(kw_only=True, eq=False)
+class Catalog:
+    """The immutable definition that everything else is a function of (SPEC 1).
+
+    `groups` is in canonical order, and a group's place in it is its number in `forest`. `memo` is for what others work
+    out once for a catalog.
+    """
+
+    name: str
+    groups: tuple[GroupSpec, ...]
+    exclusions: tuple[frozenset[str], ...]
+    specs: Mapping[Kind, Mapping[str, Spec]]
+    profiles: Mapping[str, Profile]
+    max_active: int | None = None
+    evict_oldest: bool = False
+    make_loader: Callable[[tuple[GroupSpec, ...]], Spec] | None = None
+
+    forest: Forest = field(init=False)
+    components: Mapping[Kind, Components] = field(init=False)
+    opened_by: Mapping[str, tuple[str, ...]] = field(init=False)
+    interned: WeakValueDictionary[Any, Any] = field(init=False, factory=WeakValueDictionary[Any, Any], repr=False)
+    memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        forest = Forest.of(
+            (group.path for group in self.groups),
+            self.exclusions,
+            max_active=self.max_active,
+            evict_oldest=self.evict_oldest,
+            pinned=(group.path for group in self.groups if group.pinned),
+        )
+        specs = dict(self.specs)
+        if self.make_loader is not None:
+            loader = self.make_loader(self.groups)
+            specs["tool"] = {**specs.get("tool", {}), loader.name: loader}
+        compiled: dict[str, Any] = {
+            "forest": forest,
+            "components": {kind: Components.of(specs.get(kind, {}), forest.index) for kind in KINDS},
+            "opened_by": _openers(self.groups),
+        }
+        for name, value in compiled.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def tools(self) -> Mapping[str, Spec]:
+        """All tools by full name, control tools included."""
+        return self.components["tool"].by_name
+
+    @cached_property
+    def loader(self) -> Spec | None:
+        """The tool that opens groups by name, if there is one (SPEC CTL-3)."""
+        return next((spec for spec in self.tools.values() if spec.control and spec.control[0] == "load"), None)
+
+    @property
+    def index(self) -> Mapping[str, int]:
+        """The number of each group by its path."""
+        return self.forest.index
+
+    def group(self, path: str) -> GroupSpec:
+        """Return a group by its path, or raise `GroupNotFound`."""
+        return self.groups[self.forest.number(path)]
+
+    @cached_property
+    def tool_counts(self) -> Mapping[str, int]:
+        """The number of user tools directly in each group that has any."""
+        counts: dict[str, int] = {}
+        for spec in self.tools.values():
+            if spec.group is not None and spec.control is None:
+                counts[spec.group] = counts.get(spec.group, 0) + 1
+        return counts
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hexadecimal digest of what the state of a session refers to: name, groups, exclusion sets, quota."""
+        told = {
+            "name": self.name,
+            "groups": [group.path for group in self.groups],
+            "exclusions": sorted(sorted(one) for one in self.exclusions),
+            "quota": [self.max_active, self.evict_oldest],
+        }
+        return sha256(json.dumps(told).encode()).hexdigest()
+
+    @cached_property
+    def has_hooks(self) -> bool:
+        """Whether any transition runs something outside of the machine."""
+        return any(group.has_hooks for group in self.groups)
+
+    @cached_property
+    def selectable(self) -> int:
+        """The groups that a request may begin with, as a bit set: selectable ones in selectable ones (SPEC SES-6)."""
+        mask = 0
+        for number, group in enumerate(self.groups):
+            if group.selectable and not self.forest.ancestors[number] & ~mask:
+                mask |= 1 << number
+        return mask
+
+    def under(self, profile: Profile) -> Catalog:
+        """Return the catalog as a session under `profile` knows it: other groups do not exist in it (SPEC PRO-1)."""
+        kept = {group.path for group in self.groups if profile.admits(group.path)}
+        specs = {
+            kind: {name: spec for name, spec in held.items() if _admitted(spec, kept, profile)}
+            for kind, held in self.specs.items()
+        }
+        return evolve(
+            self,
+            groups=tuple(group for group in self.groups if group.path in kept),
+            exclusions=tuple(kept_set for one in self.exclusions if len(kept_set := one & kept) > 1),
+            specs=specs,
+        )
+
+    @cached_property
+    def ungrouped(self) -> Catalog:
+        """This catalog without its groups: what is at root, and no control tools."""
+        return evolve(self.under(Profile(name="root")), make_loader=None)
+
+
+def canonical(groups: Iterable[GroupSpec]) -> tuple[GroupSpec, ...]:
+    """Return groups in canonical order (SPEC 1)."""
+    return tuple(sorted(groups, key=lambda group: canonical_key(group.path)))
+
+
+def _openers(groups: Iterable[GroupSpec]) -> Mapping[str, tuple[str, ...]]:
+    opened: dict[str, tuple[str, ...]] = {}
+    for group in groups:
+        if group.opens_on is not None:
+            opened[group.opens_on] = (*opened.get(group.opens_on, ()), group.path)
+    return opened
+
+
+def _admitted(spec: Spec, kept: set[str], profile: Profile) -> bool:
+    owner = spec.control[1] if spec.control else spec.group
+    if owner is not None and owner not in kept:
+        return False
+    if profile.read_only is None or spec.kind != "tool" or spec.control is not None:
+        return True
+    return bool(spec.definition.get("annotations", {}).get("readOnlyHint", False)) is profile.read_only

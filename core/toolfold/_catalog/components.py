@@ -1,0 +1,162 @@
+"""What is registered: tools, prompts, resources and their templates, groups, and profiles (SPEC 1, 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from typing import Any, Literal
+
+from attrs import evolve, field, frozen
+
+from .._schema.arguments import Arguments
+from ..errors import ConfigError
+from ..machine import paths_of
+from ..machine.transaction import Hook
+from ..names import split_name
+from .loader import Loader
+from .modes import Modes
+from .rules import Both, Not, Visibility, is_static
+
+Kind = Literal["tool", "prompt", "resource", "resource_template"]
+
+
+KINDS: tuple[Kind, ...] = ("tool", "prompt", "resource", "resource_template")
+
+
+Role = Literal["activate", "deactivate", "load"]
+
+
+Handler = Callable[[dict[str, Any], Any], Awaitable[Any]]
+"""Takes the arguments and the context of a call."""
+
+
+def kinds_of(kinds: Kind | Iterable[Kind]) -> frozenset[Kind]:
+    """Return kinds as a set; a single text is one kind. Raises `ConfigError` for what is none."""
+    given = frozenset((kinds,) if isinstance(kinds, str) else kinds)
+    if unknown := [kind for kind in given if kind not in KINDS]:
+        raise ConfigError(f"There is no kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}.")
+    return given
+
+
+@frozen(kw_only=True)
+class GroupSpec:
+    """A group as it was registered.
+
+    `on_rollback` is `None` to undo a hook by its opposite, a hook of its own, or `False` to opt out (SPEC HOOK-5).
+    `opens_on` is the tool whose success opens the group (SPEC SES-6). One that is not `selectable` is opened by no
+    request that names or fetches it, nor is what is in it; see `Catalog.selectable`. A `transient` group is not stored
+    (SPEC PER-4).
+    """
+
+    path: str
+    description: str = ""
+    title: str | None = None
+    on_activate: Hook | None = None
+    on_deactivate: Hook | None = None
+    on_rollback: Hook | Literal[False] | None = None
+    show_deactivator: bool = True
+    controls: bool = True
+    selectable: bool = True
+    pinned: bool = False
+    opens_on: str | None = None
+    transient: bool = False
+
+    @property
+    def parent(self) -> str | None:
+        """The path of the parent, or `None` for a group at root."""
+        return split_name(self.path)[0] or None
+
+    @property
+    def display_name(self) -> str:
+        """The title, or else the last segment of the path."""
+        return self.title or split_name(self.path)[1]
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether any transition of this group runs something."""
+        return self.on_activate is not None or self.on_deactivate is not None
+
+
+@frozen(kw_only=True, eq=False)
+class Spec:
+    """Something registered: a tool, prompt, resource or resource template (SPEC REG-9).
+
+    `name` is what it is called by: the full name, the URI, or the URI template. `definition` is what clients are shown,
+    in the shape of the MCP specification; treat it as read-only. `control` is set for what the library made itself, and
+    `loader` for a tool that opens groups by name. `hidden` says whether lists leave it out, or is the rule under which
+    they do (SPEC VIS-6); ask `visibility.is_hidden`. `modes` is set for a composite tool, and `origin` for one as it is
+    offered in one snapshot: what was registered.
+    """
+
+    kind: Kind
+    name: str
+    rule: Visibility
+    definition: Mapping[str, Any]
+    handler: Handler
+    arguments: Arguments | None = None
+    group: str | None = None
+    hidden: bool | Visibility = False
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    control: tuple[Role, str] | None = None
+    loader: Loader | None = None
+    modes: Modes | None = None
+    origin: Spec | None = None
+
+    @property
+    def description(self) -> str:
+        """What the model is told about it."""
+        return str(self.definition.get("description", ""))
+
+    @property
+    def title(self) -> str | None:
+        """The human-readable name, if there is one."""
+        return self.definition.get("title")
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of a tool's arguments; empty for other kinds."""
+        schema: Mapping[str, Any] = self.definition.get("inputSchema", {})
+        return schema
+
+
+@frozen(kw_only=True)
+class Profile:
+    """A named choice of groups (SPEC PRO-1): active from the start, and allowed to be activated.
+
+    `"*"` in `available` means all others. `read_only=True` keeps only the tools whose `readOnlyHint` is true (PRO-3).
+    """
+
+    name: str
+    description: str = ""
+    active: tuple[str, ...] = field(default=(), converter=paths_of)
+    available: tuple[str, ...] = field(default=(), converter=paths_of)
+    read_only: bool | None = None
+
+    def admits(self, path: str) -> bool:
+        """Return whether the group exists under this profile: named, or above a named one."""
+        if "*" in self.available:
+            return True
+        return any(name == path or name.startswith(f"{path}.") for name in (*self.active, *self.available))
+
+    def without(self, gone: Container[str]) -> Profile:
+        """Return the profile without some groups, which do not exist any more."""
+        active = tuple(path for path in self.active if path not in gone)
+        return evolve(self, active=active, available=tuple(path for path in self.available if path not in gone))
+
+
+def never_listed(spec: Spec) -> bool:
+    """Return whether lists leave `spec` out in every snapshot."""
+    return spec.hidden is True
+
+
+def listing_rule(spec: Spec) -> Visibility:
+    """Return the rule under which lists have `spec`, unless they never do: it is available, and its hiding rule fails.
+
+    That a composite tool needs a mode is not part of it.
+    """
+    return spec.rule if isinstance(spec.hidden, bool) else Both(spec.rule, Not(spec.hidden))
+
+
+def is_settled(spec: Spec) -> bool:
+    """Return whether what is shown of `spec`, and whether it is, depends on the active groups alone."""
+    return is_static(listing_rule(spec)) and (spec.modes is None or not spec.modes.changing)

@@ -1,0 +1,178 @@
+"""Visibility rules and their algebra: values that say when something is available (SPEC VIS-1, VIS-2).
+
+What a rule depends on is worked out here, once for each catalog, for lists to cost what they return (SPEC LST-5):
+`required_groups(rule)`, groups without which the rule can't hold, and `is_static(rule)`, whether it depends on the
+active groups alone. Whether a rule holds is for `_view.visibility` to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn, Protocol
+
+from attrs import frozen
+
+from .._usercode import is_async
+from ..errors import InvalidDefinition
+from ..names import is_text
+
+
+class View(Protocol):
+    """What predicates and counts see: one state, and one reading of the application state (SPEC VIS-3, MOD-3)."""
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The active groups, in canonical order."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The session's facts (SPEC SES-5)."""
+
+    @property
+    def state(self) -> Any:
+        """The application state, read at most once for this request; `None` without a supplier."""
+
+    @property
+    def snapshot(self) -> Any:
+        """The `Snapshot` that everything in this request is a function of."""
+
+    def is_group_active(self, name: str) -> bool:
+        """Return whether the group is active; an unknown one is not."""
+        ...
+
+
+Predicate = Callable[[View], bool]
+
+
+class Visibility:
+    """A rule that says when something is available; combine rules with `&`, `|` and `~` (SPEC VIS-1)."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def always() -> Visibility:
+        """Return the rule that always holds."""
+        return Always()
+
+    @staticmethod
+    def group(path: str) -> Visibility:
+        """Return the rule that holds while the group is active (SPEC VIS-2)."""
+        return Group(path)
+
+    @staticmethod
+    def when(predicate: Predicate) -> Visibility:
+        """Return the rule that holds while `predicate(view)` is true.
+
+        The predicate must be fast, free of side effects, and not async (`InvalidDefinition`, SPEC VIS-4).
+        """
+        return When(predicate)
+
+    def __and__(self, other: Visibility) -> Visibility:
+        return Both(self, other)
+
+    def __or__(self, other: Visibility) -> Visibility:
+        return Either(self, other)
+
+    def __invert__(self) -> Visibility:
+        return Not(self)
+
+    def __bool__(self) -> NoReturn:
+        """Raise `TypeError`: `rule and other` would be one of the two, and never both."""
+        raise TypeError("A visibility rule is neither true nor false: combine rules with &, | and ~, not and, or, not.")
+
+
+@frozen
+class Always(Visibility):
+    """Holds in every snapshot."""
+
+
+@frozen
+class Group(Visibility):
+    """Holds while the group is active."""
+
+    path: str
+
+
+@frozen
+class When(Visibility):
+    """Holds while the predicate is true of the view."""
+
+    predicate: Predicate
+
+
+@frozen
+class Both(Visibility):
+    """Holds if both rules do."""
+
+    left: Visibility
+    right: Visibility
+
+
+@frozen
+class Either(Visibility):
+    """Holds if one of the rules does."""
+
+    left: Visibility
+    right: Visibility
+
+
+@frozen
+class Not(Visibility):
+    """Holds if the rule does not."""
+
+    rule: Visibility
+
+
+def leaves(rule: Visibility) -> Iterator[Visibility]:
+    """Yield the `Always`, `Group` and `When` rules that `rule` is made of."""
+    match rule:
+        case Both(left, right) | Either(left, right):
+            yield from leaves(left)
+            yield from leaves(right)
+        case Not(inner):
+            yield from leaves(inner)
+        case _:
+            yield rule
+
+
+def groups_of(rule: Visibility) -> set[str]:
+    """Return the groups that `rule` mentions."""
+    return {leaf.path for leaf in leaves(rule) if isinstance(leaf, Group)}
+
+
+def is_static(rule: Visibility) -> bool:
+    """Return whether `rule` depends on the active groups alone."""
+    return not any(isinstance(leaf, When) for leaf in leaves(rule))
+
+
+def required_groups(rule: Visibility) -> frozenset[str]:
+    """Return groups each of which must be active for `rule` to hold; empty if none is necessary."""
+    match rule:
+        case Group(path):
+            return frozenset({path})
+        case Both(left, right):
+            return required_groups(left) | required_groups(right)
+        case Either(left, right):
+            return required_groups(left) & required_groups(right)
+        case Not(Not(inner)):
+            return required_groups(inner)
+        case Not(Both(left, right)):
+            return required_groups(Not(left)) & required_groups(Not(right))
+        case Not(Either(left, right)):
+            return required_groups(Not(left)) | required_groups(Not(right))
+        case _:
+            return frozenset()
+
+
+def check_rule(name: str, rule: Any) -> None:
+    """Raise `InvalidDefinition` if `rule` is no rule or has an async predicate (SPEC VIS-4)."""
+    for leaf in leaves(rule):
+        if isinstance(leaf, When):
+            if not callable(leaf.predicate):
+                raise InvalidDefinition(name, "its visibility predicate is not callable")
+            if is_async(leaf.predicate):
+                raise InvalidDefinition(name, "its visibility predicate is async; predicates must answer at once")
+        elif not isinstance(leaf, Always | Group):
+            raise InvalidDefinition(name, f"{leaf!r} is not a visibility rule; use Visibility.always, group or when")
+        elif isinstance(leaf, Group) and not is_text(leaf.path):
+            raise InvalidDefinition(name, f"its rule is of the group {leaf.path!r}, and a group is named by a text")

@@ -1,0 +1,122 @@
+"""Plain JSON values: what they are, and how large (SPEC SAF-1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from ._limits import MAX_DEPTH, MAX_VALUES, escaped
+
+_CONTAINERS = frozenset[type]((dict, list))
+
+
+class TooLarge(ValueError):
+    """A value is beyond a limit; the message says which, and follows the name of the value."""
+
+
+def table(value: object) -> dict[str, Any] | None:
+    """Return `value` if it is a JSON object, else `None`."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def array(value: object) -> list[Any] | None:
+    """Return `value` if it is a JSON array, else `None`."""
+    return cast("list[object]", value) if isinstance(value, list) else None
+
+
+def encodable(value: Any) -> Any:
+    """Return a value as JSON in UTF-8 can carry it: itself if it can, else a copy, escaped (see `limits.escaped`).
+
+    Models, dates and so on are put as JSON, by pydantic.
+
+    Raises:
+        TypeError: The value has no JSON form.
+    """
+    if value is None or _is_ascii_table(value):
+        return value
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        return _escaped(value)
+    except (TypeError, ValueError, RecursionError):
+        return as_json(value)[0]
+    return value
+
+
+def as_json(value: Any) -> tuple[Any, str]:
+    """Return a value as plain JSON and as a JSON text, both such that UTF-8 can carry them.
+
+    Raises:
+        TypeError: The value has no JSON form.
+    """
+    try:
+        try:
+            plain = to_jsonable_python(value, by_alias=True, fallback=_as_dict)
+        except UnicodeEncodeError:  # by the name of a value; texts are let through
+            plain = to_jsonable_python(_escaped(value), by_alias=True, fallback=_as_dict)
+        text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+        if escaped(text) is not text:
+            plain = _escaped(plain)
+            text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    except (PydanticSerializationError, TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"a {type(value).__name__} has no JSON form here: {error}") from error
+    return plain, text
+
+
+def _is_ascii_table(value: Any) -> bool:
+    """Return whether a value is an object of texts alone that need no escapes, as most content blocks are."""
+    given = table(value)
+    return given is not None and all(type(text) is str and text.isascii() for item in given.items() for text in item)
+
+
+def _as_dict(value: Any) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return {**value}
+    raise TypeError(f"a {type(value).__name__} is none of JSON's values")
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, Mapping):
+        given: dict[Any, Any] = {**value}
+        return {_escaped(key): _escaped(item) for key, item in given.items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def walked(value: Any, values: int = MAX_VALUES, depth: int = MAX_DEPTH) -> tuple[int, list[Any]]:
+    """Return how many values there are in a JSON value, itself included, and all arrays and objects among them.
+
+    The time is linear in the size, up to the limits, and depth needs no stack.
+
+    Raises:
+        TooLarge: There are more than `values`, or they are more than `depth` levels deep.
+    """
+    if type(value) not in _CONTAINERS:
+        return 1, []
+    found, containers = 1, [value]
+    for container in containers:
+        found += len(container)
+        if found > values:
+            raise TooLarge(f"has more than {values:,} values")
+        for item in container.values() if container.__class__ is dict else container:
+            if type(item) in _CONTAINERS:
+                containers.append(item)
+    if len(containers) > depth and len(levels(value)) > depth + 1:
+        raise TooLarge(f"is more than {depth} levels deep")
+    return found, containers
+
+
+def levels(value: Any) -> list[int]:
+    """Return how many values each level of a JSON value has: one, then those inside of it, and so on."""
+    level, found = [value], list[int]()
+    while level:
+        found.append(len(level))
+        inside: list[Any] = [one.values() if type(one) is dict else one for one in level if type(one) in _CONTAINERS]
+        level = [item for items in inside for item in items]
+    return found

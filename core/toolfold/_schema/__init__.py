@@ -1,0 +1,1 @@
+"""Arguments and results against JSON Schema, at a bounded cost."""

@@ -1,0 +1,247 @@
+"""Schemas of arguments: from signatures or given as JSON Schema; checked at registration, validated at each call.
+
+Whatever form a schema comes in, it ends as one JSON Schema 2020-12 whose root is an object (SPEC REG-6), compiled once.
+A typed Python function has a pydantic model beside it, which fills in defaults and makes the annotated types
+(SPEC KIT-2, CALL-2).
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
+from typing import Any, cast, get_type_hints
+
+import jsonschema_rs
+from attrs import field, frozen
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+
+from .._limits import MAX_DEFINITION, MAX_MODEL_VISITS, MAX_PROBLEMS, quoted
+from .._plain import TooLarge, levels, table
+from ..errors import InvalidArguments, InvalidDefinition
+from .cost import Cost
+from .defaults import Fields
+from .explain import Faults
+from .validator import Validator
+
+NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+
+_MOST_ERRORS = 1000
+"""How many errors of a model are looked at to name a few: each costs some 5 µs."""
+
+
+def compile_schema(name: str, schema: Any, what: str, *, mask: str | None = None) -> Validator:
+    """Return a validator of `schema`, or raise `InvalidDefinition` for `name` if it is not valid (SPEC REG-6).
+
+    The dialect is 2020-12 unless `$schema` names an older one, as the schemas of many existing servers do. With `mask`,
+    messages have it in place of what was validated.
+    """
+    if not isinstance(schema, Mapping):
+        raise InvalidDefinition(name, f"its {what} is {type(schema).__name__}, and must be a JSON object")
+    try:
+        return Validator(dict(cast("Mapping[str, Any]", schema)), mask=mask)
+    except TooLarge as error:
+        raise InvalidDefinition(name, f"its {what} {error}") from error
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        problem = quoted(getattr(error, "message", str(error)).splitlines()[0], 1000)
+        hint = ", or is too large a one" if problem.endswith('"regex"') else ""
+        raise InvalidDefinition(name, f"its {what} is not valid JSON Schema: {problem}{hint}") from error
+
+
+def plain_json(name: str, value: Any, what: str) -> Any:
+    """Return a deep copy of `value` as plain JSON data that UTF-8 can carry, or raise `InvalidDefinition`.
+
+    It is refused beyond the limits on the size and depth of definitions, too (SPEC SAF-1).
+    """
+    try:
+        encoded = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain_mapping).encode()
+        if len(encoded) > MAX_DEFINITION:
+            raise TooLarge(f"has {len(encoded):,} bytes, and may have {MAX_DEFINITION:,}")
+        return json.loads(encoded)
+    except TooLarge as error:
+        raise InvalidDefinition(name, f"its {what} {error}") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidDefinition(name, f"its {what} is not JSON: {error}") from error
+
+
+def check_text(name: str, what: str, value: Any) -> str | None:
+    """Return `value` if it is a text that UTF-8 can carry, or `None`; else raise `InvalidDefinition` for `name`."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidDefinition(name, f"its {what} is {type(value).__name__}, and must be a text")
+    return value if value is None else str(plain_json(name, value, what))
+
+
+def _plain_mapping(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[object, object]", value))
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+@frozen(eq=False)
+class Arguments:
+    """How the arguments of one tool are described and checked.
+
+    `model` is there for a typed function only: it turns checked JSON into the annotated Python values, under the names
+    in `parameters`, which maps a parameter to its field of the model. `fields` is there for a field specification only,
+    and fills in defaults; else the arguments stay as they are (SPEC KIT-3). `memo` is for what others work out once.
+    """
+
+    schema: Mapping[str, Any]
+    validator: Validator = field(repr=False)
+    model: type[BaseModel] | None = None
+    parameters: Mapping[str, str] = field(factory=dict[str, str])
+    fields: Fields | None = None
+    memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
+
+    @classmethod
+    def from_schema(cls, name: str, schema: Any) -> Arguments:
+        """Return the arguments described by a JSON Schema mapping; raises `InvalidDefinition` (SPEC REG-6)."""
+        plain = plain_json(name, schema, "input schema")
+        validator = compile_schema(name, plain, "input schema")
+        if plain.get("type") != "object":
+            raise InvalidDefinition(name, 'its input schema must have the root type "object"')
+        return cls(plain, validator)
+
+    @classmethod
+    def from_signature(cls, name: str, function: Callable[..., Any], skip: frozenset[str]) -> Arguments:
+        """Return the arguments described by a function's annotations; parameters in `skip` are left out."""
+        fields, parameters = _fields(name, function, skip)
+        try:
+            model = create_model("arguments", __config__=ConfigDict(extra="forbid"), **fields)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                schema = model.model_json_schema(by_alias=True)
+        except (PydanticUserError, TypeError, Warning) as error:
+            raise InvalidDefinition(
+                name, f"no schema follows from its signature: {str(error).splitlines()[0]}"
+            ) from error
+        arguments = cls.from_schema(name, _untitled(schema))
+        return cls(arguments.schema, arguments.validator, model, parameters)
+
+    @cached_property
+    def _levels(self) -> tuple[int, ...]:
+        """How often the model looks at one value so many levels deep, if that grows with the depth; else empty."""
+        return Cost(self.schema, tagged=True).levels() if self.model is not None else ()
+
+    def faults(self, arguments: Any) -> Faults | None:
+        """Return where arguments do not fit the schema: a place to what is expected there; or `None` if they do."""
+        return self.validator.faults(arguments, "arguments")
+
+    def check(self, name: str, arguments: Any) -> dict[str, Any]:
+        """Return the arguments as the handler takes them, or raise `InvalidArguments` (SPEC CALL-2).
+
+        They are handed over as they are where there is nothing to fill in or to make of them.
+        """
+        if (faults := self.validator.faults(arguments, "arguments")) is not None:
+            raise InvalidArguments(name, faults.problems, faults.more)
+        if self.fields is not None:
+            return self.fields.filled(arguments)
+        if self.model is None:
+            given: dict[str, Any] = arguments
+            return given
+        if self._levels:
+            self._check_depth(name, arguments)
+        try:
+            made = self.model.__pydantic_validator__.validate_python(arguments).__dict__
+        except ValidationError as error:
+            faults = _faults(error)
+            raise InvalidArguments(name, faults.problems, faults.more) from error
+        return {parameter: made[slot] for parameter, slot in self.parameters.items()}
+
+    def _check_depth(self, name: str, arguments: Any) -> None:
+        """Raise `InvalidArguments` for what would take a model too long that tries its alternatives at every level."""
+        found = levels(arguments)
+        visits = sum(count * times for count, times in zip(found, self._levels, strict=False))
+        if len(found) > len(self._levels) or visits > MAX_MODEL_VISITS:
+            problem = f"it is {len(found) - 1} levels deep, and has too many alternatives to try them all at each level"
+            raise InvalidArguments(name, {"arguments": problem})
+
+
+def _faults(error: ValidationError) -> Faults:
+    """Return where a value is refused by a model, whose errors are made all at once: not if there are too many."""
+    count = error.error_count()
+    if count > _MOST_ERRORS:
+        return Faults({"arguments": f"{count:,} values are not allowed"})
+    told = error.errors(include_url=False, include_context=False, include_input=False)
+    places = {_place(one["loc"]): one["msg"] for one in told[:MAX_PROBLEMS]}
+    return Faults(places, count - len(places))
+
+
+@frozen(eq=False)
+class Output:
+    """How the structured results of one tool are described and checked (SPEC KIT-6)."""
+
+    schema: Mapping[str, Any]
+    validator: Validator = field(repr=False)
+
+    @classmethod
+    def from_schema(cls, name: str, schema: Any) -> Output:
+        """Return the results described by a JSON Schema mapping; raises `InvalidDefinition` (SPEC REG-6)."""
+        plain = plain_json(name, schema, "output schema")
+        return cls(plain, compile_schema(name, plain, "output schema", mask="it"))
+
+    def faults(self, structured: Any) -> Faults | None:
+        """Return where a result does not fit, without what was found there; or `None` if it does."""
+        return self.validator.faults(structured, "result")
+
+
+def _fields(name: str, function: Callable[..., Any], skip: frozenset[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    fields: dict[str, Any] = {}
+    parameters: dict[str, str] = {}
+    hints = hints_of(name, function)
+    for position, parameter in enumerate(signature_of(name, function)):
+        if parameter.name in skip:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise InvalidDefinition(name, f"its parameter {parameter} can't be given by name, as arguments are")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        slot = f"p{position}"
+        fields[slot] = (hints.get(parameter.name, Any), Field(default, alias=parameter.name))
+        parameters[parameter.name] = slot
+    return fields, parameters
+
+
+def hints_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function, resolved, or raise `InvalidDefinition` for `name`."""
+    annotated: Any = function
+    while isinstance(annotated, partial):
+        annotated = annotated.func
+    if not (inspect.isroutine(annotated) or inspect.isclass(annotated)):
+        annotated = type(annotated).__call__
+    try:
+        return get_type_hints(annotated, include_extras=True)
+    except Exception as error:  # annotations may be any expression, evaluated here
+        raise InvalidDefinition(name, f"its annotations can't be resolved: {error}") from error
+
+
+def signature_of(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function, or raise `InvalidDefinition` for `name` if it does not tell them."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise InvalidDefinition(name, "its handler has no signature to read; wrap it in a function") from error
+
+
+def _untitled(schema: Any) -> Any:
+    """Return a schema without the titles that pydantic derives from names: they cost tokens and say nothing."""
+    if isinstance(schema, list):
+        return [_untitled(item) for item in cast("list[object]", schema)]
+    if (given := table(schema)) is None:
+        return schema
+    kept: dict[str, Any] = {}
+    for key, value in given.items():
+        if key in ("properties", "$defs"):
+            named = table(value) or {}
+            kept[key] = {name: _untitled(item) for name, item in named.items()}
+        elif key in ("default", "const", "enum", "examples"):
+            kept[key] = value
+        elif key != "title":
+            kept[key] = _untitled(value)
+    return kept
+
+
+def _place(path: Iterable[str | int]) -> str:
+    return "arguments" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)

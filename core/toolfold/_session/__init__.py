@@ -1,0 +1,1 @@
+"""The async shell: sessions, the executor of their transitions, observers, persistence."""

@@ -1,0 +1,304 @@
+"""What a tool set tells those who watch it: values, handed to plain functions.
+
+Observers hear of outcomes, after the fact. Tracers hear of these and of how each came about: who asked, what was
+planned, and every hook as it begins and ends. Neither can change the outcome: whatever they raise is logged and goes no
+further. Without tracers, nothing is made for them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from itertools import count
+from typing import Any, Literal
+
+from attrs import frozen
+
+from .._snapshot import Change
+from .._usercode import is_failure, on_loop
+from ..errors import HookFailed
+from ..machine import Plan, TransitionRequest
+
+log = logging.getLogger("toolfold")
+
+
+@frozen
+class Committed:
+    """A step of a session was committed."""
+
+    session: str
+    change: Change
+
+
+@frozen
+class RolledBack:
+    """A hook failed or was cancelled, so a step of a session was given up; its state is the one before.
+
+    The error's `__cause__` is what the hook raised; its `compensation`, what failed while earlier hooks were undone.
+    """
+
+    session: str
+    error: HookFailed
+
+
+@frozen
+class HooksFailed:
+    """Hooks failed in a step that went on all the same: forced, the end of a session, or undone to be planned again."""
+
+    session: str
+    failures: tuple[BaseException, ...]
+
+
+@frozen
+class PredicateFailed:
+    """A visibility predicate raised, so what it guards is unavailable; told once for each name (SPEC VIS-4).
+
+    For a predicate or count of one mode of a composite tool, `mode` is its name; it is told once for each mode.
+    """
+
+    kind: str
+    name: str
+    error: BaseException
+    mode: str | None = None
+
+
+@frozen
+class NotificationFailed:
+    """A committed step could not be told to a listener of its session (SPEC NTF-2)."""
+
+    session: str
+    error: BaseException
+
+
+@frozen
+class EventRefused:
+    """A group that an event should have opened could not be opened (SPEC SES-6)."""
+
+    session: str
+    event: str
+    error: Exception
+
+
+@frozen
+class SessionOpened:
+    """A session began."""
+
+    session: str
+
+
+@frozen
+class SessionEnded:
+    """A session ended."""
+
+    session: str
+
+
+@frozen
+class ListsAnnounced:
+    """The owner of the tool set said that lists changed, after registrations (SPEC NTF-3)."""
+
+    kinds: frozenset[str]
+
+
+Event = (
+    Committed
+    | RolledBack
+    | HooksFailed
+    | PredicateFailed
+    | NotificationFailed
+    | EventRefused
+    | SessionOpened
+    | SessionEnded
+    | ListsAnnounced
+)
+
+Asked = Literal[
+    "tool", "prompt", "resource", "resource_template", "start", "transition", "close", "set_fact", "success"
+]
+"""What can be asked of a session: something of a kind by its name, a step, a fact by its name, or, of itself, to open
+what opens on the success of a tool."""
+
+
+@frozen
+class Requested:
+    """A session was asked for something.
+
+    `number` tells the request from all others of the tool set. `by` is the request whose handler or hook asked, if it
+    was one. `name` is that of a tool, prompt, resource or fact; `step` and `force` are those of a transition.
+    """
+
+    session: str
+    number: int
+    by: int | None
+    what: Asked
+    name: str = ""
+    step: TransitionRequest | None = None
+    force: bool = False
+
+
+@frozen
+class Planned:
+    """The turn of a step came, and this is what it comes to: groups in canonical order. Told again if planned anew."""
+
+    session: str
+    number: int | None
+    entering: tuple[str, ...]
+    leaving: tuple[str, ...]
+
+
+@frozen
+class HookBegan:
+    """A hook runs for the step of the request `number`; `undoes` names the phase that a compensation undoes."""
+
+    session: str
+    number: int | None
+    group: str
+    phase: str
+    undoes: str | None
+
+
+@frozen
+class HookEnded:
+    """The hook that began last in this step ended; `error` is what it raised, cancellation included."""
+
+    session: str
+    number: int | None
+    error: BaseException | None
+
+
+@frozen
+class ListChanged:
+    """Lists of a session changed, of which its listeners are told now."""
+
+    session: str
+    kinds: frozenset[str]
+    listeners: int
+
+
+@frozen
+class Answered:
+    """A call came to a result; what opens on its success does so after this."""
+
+    session: str
+    number: int | None
+    is_error: bool
+
+
+@frozen
+class Ended:
+    """A request ended; `error` is what it raised, cancellation included."""
+
+    session: str
+    number: int
+    error: BaseException | None
+
+
+Trace = Requested | Planned | HookBegan | HookEnded | ListChanged | Answered | Ended
+Observer = Callable[[Event], None]
+Tracer = Callable[[Event | Trace], None]
+
+_within: ContextVar[tuple[Observers | None, int | None]] = ContextVar("toolfold_within", default=(None, None))
+_UNTRACED = nullcontext()
+
+
+class Observers:
+    """The observers and the tracers of one tool set, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._observers: list[Observer] = []
+        self._tracers: list[Tracer] = []
+        self._numbers = count(1)
+
+    def add(self, observer: Observer) -> Callable[[], None]:
+        """Add an observer and return a function that takes it away again."""
+        self._observers.append(observer)
+        return lambda: self._observers.remove(observer)
+
+    def add_tracer(self, tracer: Tracer) -> Callable[[], None]:
+        """Add a tracer and return a function that takes it away again."""
+        self._tracers.append(tracer)
+        return lambda: self._tracers.remove(tracer)
+
+    @property
+    def request(self) -> int | None:
+        """The number of the request in whose course this is asked, if tracers were told of it."""
+        told, number = _within.get()
+        return number if told is self else None
+
+    @on_loop
+    def tell(self, event: Event) -> None:
+        """Hand `event` to every observer and tracer."""
+        for observer in tuple(self._observers):
+            _hand(event, observer)
+        self.trace(event)
+
+    def trace(self, event: Event | Trace) -> None:
+        """Hand `event` to every tracer."""
+        for tracer in tuple(self._tracers):
+            _hand(event, tracer)
+
+    def requested(
+        self, session: str, what: Asked, name: str = "", step: TransitionRequest | None = None, force: bool = False
+    ) -> AbstractContextManager[None]:
+        """Return a context manager for the time of a request, of whose beginning and end tracers are told."""
+        return self._requested(session, what, name, step, force) if self._tracers else _UNTRACED
+
+    def hook(self, session: str, group: str, phase: str, undoes: str | None) -> AbstractContextManager[None]:
+        """Return a context manager for the time of a hook, of whose beginning and end tracers are told."""
+        return self._hook(session, group, phase, undoes) if self._tracers else _UNTRACED
+
+    def planned(self, session: str, plan: Plan) -> None:
+        """Tell tracers what a step comes to."""
+        if self._tracers:
+            self.trace(Planned(session, self.request, *plan.paths))
+
+    def answered(self, session: str, is_error: bool) -> None:
+        """Tell tracers that a call has come to a result."""
+        if self._tracers:
+            self.trace(Answered(session, self.request, is_error))
+
+    def list_changed(self, session: str, kinds: frozenset[str], listeners: int) -> None:
+        """Tell tracers which lists of a session have changed."""
+        if self._tracers:
+            self.trace(ListChanged(session, kinds, listeners))
+
+    @contextmanager
+    def _requested(
+        self, session: str, what: Asked, name: str, step: TransitionRequest | None, force: bool
+    ) -> Generator[None]:
+        number = next(self._numbers)
+        outer = _within.get()
+        self.trace(Requested(session, number, self.request, what, name, step, force))
+        _within.set((self, number))
+        try:
+            with self._ending(lambda error: Ended(session, number, error)):
+                yield
+        finally:
+            _within.set(outer)  # not by a token: a generator that is given up may be closed in another context
+
+    @contextmanager
+    def _hook(self, session: str, group: str, phase: str, undoes: str | None) -> Generator[None]:
+        number = self.request
+        self.trace(HookBegan(session, number, group, phase, undoes))
+        with self._ending(lambda error: HookEnded(session, number, error)):
+            yield
+
+    @contextmanager
+    def _ending(self, event: Callable[[BaseException | None], Trace]) -> Generator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.trace(event(error))
+            raise
+        self.trace(event(None))
+
+
+def _hand(event: Event | Trace, to: Callable[[Any], None]) -> None:
+    try:
+        to(event)
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        log.exception("an observer raised on %s", type(event).__name__)

@@ -1,0 +1,97 @@
+"""The snapshot: the immutable value `(catalog, configuration, facts)` (SPEC 1).
+
+Equal snapshots of one catalog are one object while any of them is in use, so what is worked out for a state, such as
+its list, is worked out once and shared by every session in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from attrs import field, frozen
+
+from ._catalog.catalog import Catalog
+from .machine import Configuration, TransitionRequest, plan, restore
+
+NO_FACTS: Mapping[str, Any] = MappingProxyType({})
+
+
+@frozen(eq=False, weakref_slot=True)
+class Snapshot:
+    """One state of one session; compare by identity. Make one with `Snapshot.of`.
+
+    `memo` is for what others work out once for a snapshot.
+    """
+
+    catalog: Catalog
+    configuration: Configuration
+    facts: Mapping[str, Any] = NO_FACTS
+    memo: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
+
+    @classmethod
+    def of(
+        cls, catalog: Catalog, configuration: Configuration | None = None, facts: Mapping[str, Any] = NO_FACTS
+    ) -> Snapshot:
+        """Return the one snapshot of these values; without a configuration, that in which no group is active."""
+        configuration = configuration or Configuration.initial(catalog.forest)
+        key: Hashable = (configuration, repr(sorted(facts.items()))) if facts else configuration
+        found = catalog.interned.get(key)
+        if found is None:
+            found = cls(catalog, configuration, MappingProxyType(dict(facts)) if facts else NO_FACTS)
+            catalog.interned[key] = found
+        return found
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The paths of the active groups, in canonical order."""
+        return self.configuration.paths
+
+    def is_active(self, path: str) -> bool:
+        """Return whether the group is active; an unknown one is not."""
+        return self.configuration.is_active(path)
+
+    def after(self, request: TransitionRequest) -> Snapshot:
+        """Return the snapshot that a request leads to; raises as `machine.plan`."""
+        return self.at(plan(self.configuration, request).after)
+
+    def at(self, configuration: Configuration) -> Snapshot:
+        """Return this snapshot in another configuration of its catalog's groups."""
+        return Snapshot.of(self.catalog, configuration, self.facts)
+
+    def with_facts(self, facts: Mapping[str, Any]) -> Snapshot:
+        """Return this snapshot with other facts."""
+        return Snapshot.of(self.catalog, self.configuration, facts)
+
+    def moved_to(self, catalog: Catalog) -> Snapshot:
+        """Return the same state as far as another catalog allows it (SPEC REG-7, PER-2)."""
+        if catalog is self.catalog:
+            return self
+        newest: Snapshot | None = self.memo.get(Snapshot)
+        if newest is None or newest.catalog is not catalog:
+            configuration = restore(catalog.forest, self.configuration.oldest_first).after
+            newest = self.memo[Snapshot] = Snapshot.of(catalog, configuration, self.facts)
+        return newest
+
+
+@frozen
+class Change:
+    """What one committed step did.
+
+    `activated` and `deactivated` name groups in canonical order. `lists` holds the kinds of lists that now differ
+    (`"tool"`, `"prompt"`, `"resource"`, `"resource_template"`). `failures` are the hooks that failed under `force`.
+    """
+
+    activated: tuple[str, ...] = ()
+    deactivated: tuple[str, ...] = ()
+    lists: frozenset[str] = frozenset()
+    failures: tuple[Exception, ...] = ()
+
+    @property
+    def list_changed(self) -> bool:
+        """Whether the list of tools that the session is given has changed."""
+        return "tool" in self.lists
+
+    def __bool__(self) -> bool:
+        return bool(self.activated or self.deactivated)

@@ -1,0 +1,284 @@
+"""A catalog in the making: what registration checks and collects (SPEC 3).
+
+A `Builder` is the only mutable definition, and private to a tool set. Every method checks first and changes last, so an
+error leaves it as it was (SPEC REG-1); each costs the same however much is registered (SPEC REG-8). `freeze` makes the
+immutable `Catalog`, once for any number of registrations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from .._catalog.catalog import Catalog, canonical
+from .._catalog.components import KINDS, GroupSpec, Kind, Profile, Spec
+from .._catalog.rules import Always, Group, Visibility, groups_of
+from .._schema.arguments import check_text
+from .._usercode import on_loop
+from .._view.control import RESERVED, ControlStyle, loader_spec
+from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition, InvalidName
+from ..names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
+
+NameGuard = Callable[[str], None]
+
+
+class Builder:
+    """The groups, exclusion sets, specs and profiles registered so far."""
+
+    def __init__(self, name: str, style: ControlStyle, max_active: int | None, evict_oldest: bool) -> None:
+        self.name = name
+        self.style = style
+        self.max_active = max_active
+        self.evict_oldest = evict_oldest
+        self._groups: dict[str, GroupSpec] = {}
+        self._exclusions: dict[frozenset[str], None] = {}
+        self._specs: dict[Kind, dict[str, Spec]] = {kind: {} for kind in KINDS}
+        self._profiles: dict[str, Profile] = {}
+        self._guards: list[tuple[NameGuard, NameGuard]] = []
+        self._frozen: Catalog | None = None
+
+    def freeze(self) -> Catalog:
+        """Return the catalog of all that is registered now; the same one until something is registered."""
+        return self._frozen or self._freeze()
+
+    @on_loop
+    def _freeze(self) -> Catalog:
+        if self._frozen is None:
+            self._frozen = Catalog(
+                name=self.name,
+                groups=canonical(self._groups.values()),
+                exclusions=tuple(self._exclusions),
+                specs={kind: dict(specs) for kind, specs in self._specs.items()},
+                profiles=dict(self._profiles),
+                max_active=self.max_active,
+                evict_oldest=self.evict_oldest,
+                make_loader=partial(loader_spec, self.style.loader) if self.style.loader else None,
+            )
+        return self._frozen
+
+    @contextmanager
+    def all_or_nothing(self) -> Generator[None]:
+        """Undo what was registered within if an error comes out (SPEC REG-1)."""
+        groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
+        specs: dict[Kind, dict[str, Spec]] = {kind: dict(held) for kind, held in self._specs.items()}
+        frozen = self._frozen
+        try:
+            yield
+        except BaseException:
+            added = self._specs["tool"]
+            self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, specs
+            self._frozen = frozen
+            self._release(added)
+            raise
+
+    @on_loop
+    def guard_names(self, guard: NameGuard, release: NameGuard) -> None:
+        """Have `guard(name)` called with every tool name, now and before each is registered; it may raise.
+
+        `release(name)` is called for each that is gone again.
+        """
+        for name in self._specs["tool"]:
+            guard(name)
+        if self.style.loader:
+            guard(self.style.loader.name)
+        self._guards.append((guard, release))
+
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    @on_loop
+    def add_group(self, name: str, parent: str | None, options: Mapping[str, Any]) -> GroupSpec:
+        """Add a group given by segment and parent, or by full path (SPEC REG-2)."""
+        path = self.path_of(name, parent)
+        if path in self._groups:
+            raise DuplicateName("group", path)
+        for above in ancestors(path):
+            self.known(above)
+        group = GroupSpec(path=path, **options)
+        for what, value in (("description", group.description), ("title", group.title), ("opens_on", group.opens_on)):
+            check_text(path, what, value)
+        controls = self.style.specs(group)
+        self._check_new("tool", controls)
+        self._groups[path] = group
+        self._specs["tool"].update(controls)
+        self._frozen = None
+        return group
+
+    def path_of(self, name: str, parent: str | None) -> str:
+        """Return the full path that a segment or path, with a parent or without, stands for."""
+        check_name(name)
+        above, segment = split_name(name)
+        if parent is None:
+            return name
+        if above and above != parent:
+            raise InvalidName(name, name, f"it is not directly in its parent {parent!r}")
+        return check_name(f"{check_name(parent)}.{segment}")
+
+    def known(self, path: str) -> GroupSpec:
+        """Return a registered group, or raise `GroupNotFound`."""
+        group = self._groups.get(path) if is_text(path) else None
+        if group is None:
+            raise GroupNotFound(path, tuple(self._groups))
+        return group
+
+    def exclusion(self, paths: Iterable[str]) -> frozenset[str]:
+        """Return the exclusion set of these groups, checked but not added (SPEC REG-3)."""
+        given = list(paths)
+        members = frozenset(given)
+        for path in given:
+            self.known(path)
+        if len(members) < 2 or len(members) != len(given):
+            named = ", ".join(map(repr, given)) or "none"
+            raise ExclusionConflict(
+                tuple(given), f"An exclusion set needs two or more different groups, and not: {named}."
+            )
+        for path in sorted(members):
+            for above in ancestors(path):
+                if above in members:
+                    raise ExclusionConflict(
+                        (above, path),
+                        f"{above!r} contains {path!r}, which needs it active, so they can't exclude one another.",
+                    )
+        return members
+
+    @on_loop
+    def add_exclusion(self, members: frozenset[str]) -> None:
+        """Add a checked exclusion set."""
+        self._exclusions[members] = None
+        self._frozen = None
+
+    @on_loop
+    def remove_group(self, path: str) -> GroupSpec:
+        """Remove a group, what is below it, and their tools, also from profiles that name it (SPEC REG-5, PRO-1)."""
+        group = self.known(path)
+        gone = {other for other in self._groups if other == path or other.startswith(f"{path}.")}
+        self._groups = {name: spec for name, spec in self._groups.items() if name not in gone}
+        before = self._specs["tool"]
+        for kind, held in self._specs.items():
+            self._specs[kind] = {name: spec for name, spec in held.items() if spec.group not in gone}
+        self._release(before)
+        remaining = (members - gone for members in self._exclusions)
+        self._exclusions = {members: None for members in remaining if len(members) > 1}
+        self._profiles = {name: profile.without(gone) for name, profile in self._profiles.items()}
+        self._frozen = None
+        return group
+
+    # -- tools and the rest -------------------------------------------------------------------------------------------
+
+    @on_loop
+    def add_spec(self, spec: Spec) -> Spec:
+        """Add a checked spec; a user's tool takes the place of a generated control tool (SPEC NAM-4, REG-4)."""
+        self._check_new(spec.kind, [spec.name])
+        self._specs[spec.kind][spec.name] = spec
+        self._frozen = None
+        return spec
+
+    @on_loop
+    def remove_spec(self, kind: Kind, name: str) -> Spec | None:
+        """Remove what a user registered and return it, or `None`; a generated control tool comes back in its place."""
+        spec = self._specs[kind].get(name)
+        if spec is None or spec.control is not None:
+            return None
+        del self._specs[kind][name]
+        if kind == "tool" and spec.group is not None:
+            control = self.style.specs(self._groups[spec.group]).get(name)
+            if control is not None:
+                self._specs[kind][name] = control
+        if kind == "tool":
+            self._release([name])
+        self._frozen = None
+        return spec
+
+    @on_loop
+    def add_profile(self, profile: Profile) -> None:
+        """Add a profile whose groups exist and whose starting groups can be active together (SPEC PRO-1)."""
+        check_segment(profile.name)
+        if profile.name in self._profiles:
+            raise DuplicateName("profile", profile.name)
+        for path in (*profile.active, *(path for path in profile.available if path != "*")):
+            self.known(path)
+        for path in profile.active:
+            if missing := [above for above in ancestors(path) if above not in profile.active]:
+                raise ConfigError(
+                    f"Profile {profile.name!r} starts with {path!r} active, but not {missing[0]!r} which contains it: "
+                    "name both."
+                )
+        for members in self._exclusions:
+            if len(both := sorted(members & set(profile.active))) > 1:
+                raise ExclusionConflict(
+                    both,
+                    f"Profile {profile.name!r} starts with {both[0]!r} and {both[1]!r} active, "
+                    "which exclude one another: leave one out.",
+                )
+        self._profiles[profile.name] = profile
+        self._frozen = None
+
+    def place(self, kind: Kind, name: str, given: Mapping[str, Any]) -> tuple[str, str | None, Visibility]:
+        """Return `(full name, group, rule)` of what is registered under a name, base or full, or under a URI.
+
+        `given` are its options (SPEC NAM-2, NAM-4, NAM-5, VIS-1). The groups that its rules mention must exist.
+        """
+        group, rule, flat = given.get("group"), given.get("visibility"), given.get("flat", False)
+        base = name
+        if kind in ("tool", "prompt"):
+            group, base = _split(name, group, flat)
+        else:
+            flat = True
+        for said in (rule, given.get("hidden")):
+            for mentioned in sorted(groups_of(said)) if isinstance(said, Visibility) else ():
+                self.known(mentioned)
+        if group is None and isinstance(rule, Group):
+            group, flat = rule.path, True
+        if group is None:
+            return base, None, Always() if rule is None else rule
+        self.known(group)
+        full = base if flat else qualified_name(group, base)
+        if kind == "tool" and base in RESERVED and not flat:
+            return full, group, _replacement_rule(full, rule)
+        return full, group, Group(group) if rule is None else rule
+
+    def _check_new(self, kind: Kind, names: Collection[str]) -> None:
+        for name in names:
+            held = self._specs[kind].get(name)
+            taken_by_loader = kind == "tool" and self.style.loader is not None and self.style.loader.name == name
+            if taken_by_loader or (held is not None and held.control is None):
+                raise DuplicateName(kind.replace("_", " "), name)
+        if kind == "tool":
+            try:
+                for name in names:
+                    for guard, _ in self._guards:
+                        guard(name)
+            except BaseException:
+                self._release(names)
+                raise
+
+    def _release(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self._specs["tool"]:
+                for _, release in self._guards:
+                    release(name)
+
+
+def _split(name: str, group: str | None, flat: bool) -> tuple[str | None, str]:
+    """Return the group and the base name of what is registered under a name, base or full."""
+    if not is_text(name):
+        raise InvalidName(str(name), str(name), "a name is a text")
+    above, base = split_name(name)
+    if base != name:
+        check_name(name)
+        if flat or (group is not None and group != above):
+            raise InvalidName(name, name, "a dotted name is a full name, and its group must agree with it")
+        group = above
+    check_segment(base, name)
+    return group, base
+
+
+def _replacement_rule(name: str, rule: Visibility | None) -> Visibility:
+    if rule is None:
+        return Always()
+    if groups_of(rule):
+        raise InvalidDefinition(
+            name, "it takes the place of a control tool, so it must not depend on a group being active"
+        )
+    return rule

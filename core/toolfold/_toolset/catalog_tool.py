@@ -1,0 +1,115 @@
+"""The catalog tool: what there is to call, listed or hidden, with full definitions (SPEC 16).
+
+It is a tool like any other, registered by `ToolSet.register_catalog_tool`. It decides nothing: what is available is
+`visibility.available`'s answer for the view that the call was checked against, and what is hidden `is_hidden`'s, so
+under a handle it answers for the state of that handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from .._catalog.components import Kind, Spec
+from .._view.context import CallContext
+from .._view.modes import shown
+from .._view.visibility import RequestView, available, is_hidden
+from .options import ToolOptions
+
+SECTIONS: Mapping[str, Kind] = {
+    "tools": "tool",
+    "prompts": "prompt",
+    "resources": "resource",
+    "resource_templates": "resource_template",
+}
+"""The sections of an answer, in order, and what each holds."""
+
+ARGUMENTS: Mapping[str, Any] = {
+    "type": {
+        "type": "enum",
+        "values": [*SECTIONS, "all"],
+        "default": "all",
+        "description": "Which section to show.",
+    },
+    "query": {"type": "string", "description": "Show only what has this text in its name, description or URI."},
+    "category": {"type": "string", "description": "Show only tools of this category."},
+    "include_hidden": {"type": "boolean", "default": True, "description": "Also show what lists leave out."},
+}
+"""The arguments, as a field specification (SPEC CAT-1)."""
+
+DESCRIPTION = "Find what can be used now, with full definitions: tools, prompts and resources, listed or not."
+
+OPTIONS: ToolOptions = {
+    "description": DESCRIPTION,
+    "input": ARGUMENTS,
+    "annotations": {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False},
+    "run_in_thread": False,
+}
+"""How it is registered unless its author says otherwise."""
+
+
+@frozen
+class CatalogTool:
+    """The handler of a catalog tool.
+
+    Everything that is available is shown: what users registered, the catalog tool itself, and the tools that open and
+    close groups, for they too can be called. So without hidden entries it shows what the lists show.
+
+    Args:
+        everything: Whether what is not available now is shown too, such as the tools of inactive groups.
+    """
+
+    everything: bool = False
+
+    def __call__(self, arguments: dict[str, Any], context: CallContext) -> dict[str, list[dict[str, Any]]]:
+        """Return the requested sections, each in ascending order of name (SPEC CAT-1)."""
+        asked = arguments["type"]
+        return {
+            section: self._entries(kind, arguments, context)
+            for section, kind in SECTIONS.items()
+            if asked in (section, "all")
+        }
+
+    def _entries(self, kind: Kind, arguments: Mapping[str, Any], context: CallContext) -> list[dict[str, Any]]:
+        view = context.view
+        held = view.snapshot.catalog.components[kind].by_name
+        entries: list[dict[str, Any]] = []
+        for name in sorted(held):
+            spec = self._offered(held[name], view)
+            if spec is None or not _matches(spec, arguments, context):
+                continue
+            hidden = is_hidden(held[name], view)
+            if arguments["include_hidden"] or not hidden:
+                entries.append(_entry(spec, hidden, context))
+        return entries
+
+    def _offered(self, spec: Spec, view: RequestView) -> Spec | None:
+        """Return `spec` as it is offered now, or as it was registered if it is shown all the same, else `None`."""
+        if available(spec, view):
+            return shown(spec, view)
+        return spec if self.everything else None
+
+
+def _matches(spec: Spec, arguments: Mapping[str, Any], context: CallContext) -> bool:
+    if spec.kind == "tool" and "category" in arguments and not _is_of(spec, arguments["category"]):
+        return False
+    query = arguments.get("query", "").casefold()
+    return any(query in text.casefold() for text in _texts(spec, context))
+
+
+def _is_of(spec: Spec, category: str) -> bool:
+    return spec.category is not None and spec.category.casefold() == category.casefold()
+
+
+def _texts(spec: Spec, context: CallContext) -> tuple[str, ...]:
+    """Return what a query is looked for in: the name as the caller knows it, the description, and the URI."""
+    name = context.spell(spec.name) if spec.kind == "tool" else str(spec.definition["name"])
+    return name, spec.description, spec.name if spec.kind in ("resource", "resource_template") else ""
+
+
+def _entry(spec: Spec, hidden: bool, context: CallContext) -> dict[str, Any]:
+    named = {"name": context.spell(spec.name)} if spec.kind == "tool" else {}
+    category = {"category": spec.category} if spec.category is not None and spec.kind == "tool" else {}
+    return {**spec.definition, **named, "hidden": hidden, **category}

@@ -1,0 +1,232 @@
+"""The options of registrations: which there are, for type checkers and at run time, and how they go over one another.
+
+Each `TypedDict` is the only list of the options that it names: signatures take it by `Unpack`, and `said` refuses
+whatever is not in it (SPEC KIT-8). An option that is `None` is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Literal, TypedDict
+
+from .._catalog.components import Kind
+from .._catalog.modes import Modes
+from .._catalog.rules import Always, Not, Visibility, check_rule
+from ..errors import InvalidDefinition
+from ..machine.transaction import Hook
+
+
+class ComponentOptions(TypedDict, total=False):
+    """What can be said of tools, prompts, resources and resource templates (SPEC REG-9).
+
+    Attributes:
+        group: The group that it belongs to; root otherwise.
+        visibility: A rule in place of the group's (SPEC VIS-2).
+        always: `True` is short for the rule that always holds (SPEC KIT-7).
+        hidden: Leave it out of lists, or a rule: leave it out while the rule holds. It can be called while it is
+            available, hidden or not (SPEC VIS-6).
+        visible: The opposite of `hidden`, which goes over it.
+        title: The name that people see.
+        description: What the model is told; the handler's docstring otherwise (SPEC KIT-1).
+        icons: Icons in the form of the MCP specification.
+        meta: More for `_meta`.
+        run_in_thread: Whether a handler that is a plain function runs in a worker thread, where it holds up nobody and
+            other calls may run at the same time; by default as the tool set has it. Async handlers run on the event
+            loop.
+    """
+
+    group: str | None
+    visibility: Visibility | None
+    always: bool | None
+    hidden: bool | Visibility | None
+    visible: bool | Visibility | None
+    title: str | None
+    description: str | None
+    icons: Iterable[Any] | None
+    meta: Mapping[str, Any] | None
+    run_in_thread: bool | None
+
+
+class ToolOptions(ComponentOptions, total=False):
+    """What can be said of a tool beside its name.
+
+    Attributes:
+        flat: Keep the name unqualified although the tool is in a group (SPEC NAM-5).
+        input: The arguments: a field specification (see `toolfold.fields`), a JSON Schema mapping whose root is an
+            object, or one as a JSON text (SPEC KIT-3).
+        output: The structured result, in the same forms.
+        input_schema: The arguments as JSON Schema, mapping or text; never taken for a field specification.
+        output_schema: The structured result as JSON Schema.
+        check_output: Whether a result that does not fit the output schema becomes an error, as it does unless this is
+            `False` (SPEC KIT-6): turn it off for a handler that passes on what others answer.
+        category: A label, shown as `_meta.category` (SPEC KIT-5).
+        tags: Labels for programs, or one; not shown to clients.
+        annotations: Hints such as `{"readOnlyHint": True}`.
+        modes: The modes of a composite tool, of which clients are shown the available ones (SPEC MOD-1).
+    """
+
+    flat: bool | None
+    input: Any
+    output: Any
+    input_schema: Any
+    output_schema: Any
+    check_output: bool | None
+    category: str | None
+    tags: Iterable[str] | None
+    annotations: Mapping[str, Any] | None
+    modes: Modes | None
+
+
+class PromptOptions(ComponentOptions, total=False):
+    """What can be said of a prompt beside its name.
+
+    Attributes:
+        flat: Keep the name unqualified although the prompt is in a group (SPEC NAM-5).
+        arguments: Names, or mappings with `name`, `description` and `required`; or one of them.
+    """
+
+    flat: bool | None
+    arguments: Iterable[Any] | None
+
+
+class ResourceOptions(ComponentOptions, total=False):
+    """What can be said of a resource or a resource template beside its URI.
+
+    Attributes:
+        name: What it is called; the URI otherwise.
+        mime_type: The type of its contents.
+    """
+
+    name: str | None
+    mime_type: str | None
+
+
+class ToolkitOptions(TypedDict, total=False):
+    """What a toolkit can say of all that it declares (SPEC KIT-4); see `ToolOptions`."""
+
+    category: str | None
+    hidden: bool | Visibility | None
+    visible: bool | Visibility | None
+
+
+class GroupTraits(TypedDict, total=False):
+    """What can be said of a group beside its name, its description and its hooks.
+
+    Attributes:
+        title: The name that people see; the segment otherwise.
+        show_deactivator: Whether there is a tool that closes the group: there is unless this is `False` (SPEC CTL-1).
+        controls: Whether clients can open and close it; by default, unless it `opens_on` an event.
+        selectable: Whether a request that begins may have it open, by naming it or by fetching it; by default, where
+            clients can open it by control tools (SPEC SES-6). What is in a group that is not selectable is not either.
+        pinned: Whether a quota spares it (SPEC ACT-10).
+        opens_on: A tool whose success opens the group: `success_of("observe")` (SPEC SES-6).
+        transient: Whether its state is left out when a session is stored (SPEC PER-4).
+        run_in_thread: Whether hooks that are plain functions run in worker threads; by default as the tool set has it.
+            One that takes longer than `hook_timeout` can't be stopped: it has failed, but goes on in its thread, and
+            whatever it still does is not undone. A hook that may hang should be async, or bound itself (SPEC HOOK-6).
+    """
+
+    title: str | None
+    show_deactivator: bool | None
+    controls: bool | None
+    selectable: bool | None
+    pinned: bool | None
+    opens_on: str | None
+    transient: bool | None
+    run_in_thread: bool | None
+
+
+class GroupOptions(GroupTraits, total=False):
+    """What can be said of a group in `ToolSet.register_group`.
+
+    Attributes:
+        on_activate: Runs before the group is activated; sync or async, with no argument or a `HookContext`.
+        on_deactivate: Runs before it is deactivated.
+        on_rollback: Undoes one of the two in place of the other; `False` for nothing to undo (SPEC HOOK-5).
+    """
+
+    on_activate: Hook | None
+    on_deactivate: Hook | None
+    on_rollback: Hook | Literal[False] | None
+
+
+class GroupMarkOptions(GroupTraits, total=False):
+    """What can be said of a group by the decorator `group`: as `GroupOptions`, and hooks by names of methods too."""
+
+    description: str | None
+    on_activate: Hook | str | None
+    on_deactivate: Hook | str | None
+    on_rollback: Hook | str | Literal[False] | None
+
+
+OF_KIND: Mapping[Kind, frozenset[str]] = {
+    "tool": ToolOptions.__optional_keys__,
+    "prompt": PromptOptions.__optional_keys__,
+    "resource": ResourceOptions.__optional_keys__,
+    "resource_template": ResourceOptions.__optional_keys__,
+}
+"""The options of each kind."""
+
+HOOKS = ("on_activate", "on_deactivate", "on_rollback")
+OF_GROUPS = GroupOptions.__optional_keys__
+OF_GROUP_MARKS = GroupMarkOptions.__optional_keys__
+OF_TOOLKITS = ToolkitOptions.__optional_keys__
+
+_FLAGS = (
+    *("flat", "check_output", "always", "run_in_thread"),
+    *("show_deactivator", "controls", "selectable", "pinned", "transient"),
+)
+_SLOTS = (("input", "input_schema"), ("output", "output_schema"))
+"""Options that say the same thing in different forms: the later one goes over the other."""
+
+
+def said(name: str, options: Mapping[str, Any], known: Collection[str], where: str = "it") -> dict[str, Any]:
+    """Return what options say, checked, with `always` and `visible` put as `visibility` and `hidden`.
+
+    Args:
+        name: What is declared or registered.
+        options: The options; those that are `None` say nothing.
+        known: The options that there are.
+        where: Where they are written, for a message.
+
+    Raises:
+        InvalidDefinition: An option is unknown or can't have its value; it names `name`, the option, and near matches.
+    """
+    made = {option: value for option, value in options.items() if value is not None}
+    for option, value in made.items():
+        if option not in known:
+            raise InvalidDefinition(name, f"{where} has the unknown option {option!r} ({_instead(option, known)})")
+        _check_value(name, option, value)
+    if (always := made.pop("always", None)) is not None:
+        if always and "visibility" in made:
+            raise InvalidDefinition(name, "it has both always and visibility: leave one of them out")
+        made["visibility"] = Always() if always else made.get("visibility")
+    if (visible := made.pop("visible", None)) is not None:
+        made.setdefault("hidden", Not(visible) if isinstance(visible, Visibility) else not visible)
+    return made
+
+
+def over(under: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two layers of what `said` returned as one, in which the upper one wins (SPEC KIT-4)."""
+    replaced = {option for slot in _SLOTS for option in slot if not upper.keys().isdisjoint(slot)}
+    return {**{option: value for option, value in under.items() if option not in replaced}, **upper}
+
+
+def _check_value(name: str, option: str, value: Any) -> None:
+    if option in _FLAGS and not isinstance(value, bool):
+        raise InvalidDefinition(name, f"its {option} is {value!r}, and must be true or false")
+    if option in ("hidden", "visible") and not isinstance(value, bool):
+        if not isinstance(value, Visibility):
+            raise InvalidDefinition(name, f"its {option} is {value!r}, and must be true, false or a visibility rule")
+        check_rule(name, value)
+    if option == "visibility":
+        check_rule(name, value)
+
+
+def _instead(option: str, known: Collection[str]) -> str:
+    """Return what may have been meant by an unknown option."""
+    near = get_close_matches(option, sorted(known), n=3, cutoff=0.6)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"the options are {', '.join(sorted(known))}"

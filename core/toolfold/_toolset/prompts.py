@@ -1,0 +1,45 @@
+"""The groups in a system prompt, for an agent whose model is told there what it can open (SPEC GRP-5).
+
+The section says nothing about which groups are open, so it stays the same for the whole conversation.
+"""
+
+from __future__ import annotations
+
+from .._session.session import Session
+from .._view.control import line_of
+from ..names import SEPARATOR, Spelling
+from .toolset import ToolSet
+
+HEADING = "## Available Tool Groups"
+_RULE = "\n\n---\n\n"
+
+
+def prompt_section(of: ToolSet | Session, *, spell: Spelling = str) -> str:
+    """Return the section of a system prompt that lists the groups, or `""` if the model can open none (SPEC GRP-5).
+
+    Args:
+        of: A tool set, or a session, which under a profile has fewer groups.
+        spell: Gives tools' names as the model knows them.
+    """
+    catalog = of.catalog
+    loader = catalog.loader.name if catalog.loader else None
+    openers = {group.path: loader or f"{group.path}{SEPARATOR}activate" for group in catalog.groups if group.controls}
+    usable = [path for path, opener in openers.items() if opener in catalog.tools]
+    if not usable:
+        return ""
+    if loader is not None:
+        guide = f"Use `{spell(loader)}` to load tools from a group before using them."
+    else:
+        guide = f"Open a group by its own tool, such as `{spell(openers[usable[0]])}`, before you call the tools in it."
+    return "\n".join([HEADING, "", guide, "", *(line_of(path, catalog.group(path).description) for path in usable)])
+
+
+def system_prompt(base: str, of: ToolSet | Session, *, spell: Spelling = str) -> str:
+    """Return a system prompt with the section of `prompt_section` at its end (SPEC GRP-5).
+
+    A base prompt comes back as it is if there is no section, and a blank one is replaced by the section.
+    """
+    section = prompt_section(of, spell=spell)
+    if not section:
+        return base
+    return f"{base}{_RULE}{section}" if base.strip() else section

@@ -1,0 +1,237 @@
+"""Registration: what a tool set is made of, and what it has been told (SPEC 3).
+
+Each of these methods either does all that it says or raises and leaves the catalog as it was (SPEC REG-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any, TypeVar, Unpack, overload
+
+from .._catalog.catalog import Catalog
+from .._catalog.components import GroupSpec, Kind, Profile, Spec
+from .._session.pool import SessionPool
+from .._usercode import on_loop
+from ..errors import ExclusionConflict, SessionClosed
+from ..names import qualified_name
+from . import decorators
+from .builder import Builder
+from .catalog_tool import OPTIONS as CATALOG_OPTIONS
+from .catalog_tool import CatalogTool
+from .definitions import prompt_spec, resource_spec, tool_spec
+from .options import OF_GROUPS, GroupOptions, PromptOptions, ResourceOptions, ToolOptions, said
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Registration:
+    """The half of a `ToolSet` that is told what there is.
+
+    Args:
+        builder: The catalog in the making.
+        pool: The open sessions, which may stand against what is to be registered or removed.
+        run_in_thread: Whether plain functions run in worker threads unless a registration says otherwise.
+    """
+
+    qualified_name = staticmethod(qualified_name)
+
+    def __init__(self, builder: Builder, pool: SessionPool, run_in_thread: bool) -> None:
+        self.pool = pool
+        self._builder = builder
+        self._unsaid: dict[str, Any] = {"run_in_thread": run_in_thread}
+
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    def register_group(
+        self, name: str, description: str = "", *, parent: str | None = None, **options: Unpack[GroupOptions]
+    ) -> GroupSpec:
+        """Register a group and return it (SPEC REG-2).
+
+        Args:
+            name: A segment, with `parent` as its place, or a full path.
+            description: What the model is told about the group.
+            parent: The path of an existing group.
+            options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `show_deactivator`, `controls`,
+                `selectable`, `pinned`, `opens_on`, `transient` and `run_in_thread`; see
+                `toolfold.options.GroupOptions`.
+
+        Raises:
+            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
+        """
+        given = self._unsaid | said(str(name), options, OF_GROUPS)
+        given.setdefault("controls", "opens_on" not in given)
+        given.setdefault("selectable", given["controls"] and self._builder.style.has_tools)
+        hooks = decorators.hooks(str(name), given, in_thread=given.pop("run_in_thread"))
+        return self._builder.add_group(name, parent, {"description": description, **given, **hooks})
+
+    @on_loop
+    def register_exclusion(self, *groups: str) -> None:
+        """Register groups of which at most one may be active (SPEC REG-3).
+
+        Raises:
+            GroupNotFound: A group does not exist.
+            ExclusionConflict: Fewer than two groups, one contains another, or an open session has two of them active.
+        """
+        members = self._builder.exclusion(groups)
+        for session in self.pool.live:
+            active = [path for path in session.active if path in members]
+            if len(active) > 1:
+                raise ExclusionConflict(
+                    active,
+                    f"Session {session.id!r} has {active[0]!r} and {active[1]!r} active; deactivate one of them first.",
+                    session.id,
+                )
+        self._builder.add_exclusion(members)
+
+    def register_profile(self, profile: Profile) -> Profile:
+        """Register a profile for sessions to be opened under (SPEC PRO-1)."""
+        self._builder.add_profile(profile)
+        return profile
+
+    async def unregister_group(self, path: str) -> GroupSpec:
+        """Close a group in every session, then remove it with everything below it; return it (SPEC REG-5).
+
+        Sessions of requests under way are among them.
+
+        Raises:
+            GroupNotFound: There is no such group.
+            HookFailed: A session could not close the group; nothing was removed.
+        """
+        self._builder.known(path)
+        while holders := [session for session in self.pool.live if session.snapshot.is_active(path)]:
+            for session in holders:
+                with suppress(SessionClosed):  # it ended meanwhile, hooks included
+                    await session.deactivate(path)
+        return self._builder.remove_group(path)
+
+    # -- tools and the rest -------------------------------------------------------------------------------------------
+
+    def register(self, name: str, handler: Callable[..., Any], **options: Unpack[ToolOptions]) -> Spec:
+        """Register a tool and return its spec (SPEC NAM-2, REG-6).
+
+        If the handler is marked with `@tool`, all that its mark says holds here too, but for its name and for what the
+        options say otherwise (SPEC KIT-8).
+
+        Args:
+            name: The base name, or the full name of a tool in a group.
+            handler: With `input` or `input_schema`, a function of nothing, the arguments, or arguments and `Context`;
+                without, a function whose annotated parameters describe the arguments. Sync or async.
+            options: `description`, `group`, `flat`, `visibility`, `always`, `hidden`, `visible`, `title`, `input`,
+                `output`, `input_schema`, `output_schema`, `check_output`, `category`, `tags`, `annotations`, `icons`,
+                `meta`, `modes` and `run_in_thread`; see `toolfold.options.ToolOptions`.
+
+        Raises:
+            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
+        """
+        given = self._unsaid | decorators.options_of("tool", str(name), handler, options)
+        return self._builder.add_spec(tool_spec(self._builder.place("tool", name, given), handler, given))
+
+    @overload
+    def tool(self, function: F, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> F: ...
+    @overload
+    def tool(self, name: str, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+    @overload
+    def tool(self, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+    def tool(self, target: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """Register a function as a tool and return it as it is: `@tools.tool`, or with options (SPEC KIT-1, KIT-8).
+
+        Its name is the option `name`, else that of its mark, else the function's. The other options, what a mark means,
+        and what is raised are as in `register`.
+        """
+
+        def registered(function: Any, options: Any) -> Any:
+            given = dict(options)
+            self.register(decorators.name_of(function, given.pop("name")), function, **given)
+            return function
+
+        return decorators.decorator(target, {"name": name, **options}, registered)
+
+    def register_catalog_tool(
+        self, name: str = "catalog", *, everything: bool = False, **options: Unpack[ToolOptions]
+    ) -> Spec:
+        """Register a tool that shows what can be used, listed or hidden, with full definitions; return its spec.
+
+        It takes `type`, `query`, `category` and `include_hidden`, and answers with one key for each requested section:
+        `tools` (those that open and close groups, and itself, among them), `prompts`, `resources`,
+        `resource_templates`. Only what is available in the caller's snapshot is shown (SPEC CAT-1, CAT-2).
+
+        Args:
+            name: What it is called.
+            everything: Also show what is not available, such as tools of inactive groups and of predicates that do not
+                hold. Whoever can call the catalog tool then knows of them; calling them is as before.
+            options: Options of `register`, such as `hidden=True` to keep it out of lists, `group` or `description`.
+
+        Raises:
+            InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
+        """
+        return self.register(name, CatalogTool(everything), **(CATALOG_OPTIONS | options))
+
+    def register_prompt(self, name: str, handler: Callable[..., Any], **options: Unpack[PromptOptions]) -> Spec:
+        """Register a prompt and return its spec (SPEC REG-9).
+
+        The handler takes nothing, the arguments, or arguments and `Context`, and answers with a text or a list of
+        messages. The options are in `toolfold.options.PromptOptions`: `arguments` are names, or mappings with `name`,
+        `description` and `required`. The rest, and what is raised, is as in `register`.
+        """
+        given = self._unsaid | decorators.options_of("prompt", str(name), handler, options)
+        return self._builder.add_spec(prompt_spec(self._builder.place("prompt", name, given), handler, given))
+
+    def register_resource(self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]) -> Spec:
+        """Register a resource and return its spec (SPEC REG-9).
+
+        The handler takes nothing, and answers with a text, bytes, or contents in the form of the MCP specification. The
+        options are in `toolfold.options.ResourceOptions`. The rest, and what is raised, is as in `register`.
+        """
+        return self._register_resource("resource", uri, handler, options)
+
+    def register_resource_template(
+        self, uri_template: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]
+    ) -> Spec:
+        """Register a resource template such as `file:///{path}` and return its spec; see `register_resource`.
+
+        The handler is given the variables of the template as its arguments.
+        """
+        return self._register_resource("resource_template", uri_template, handler, options)
+
+    def _register_resource(self, kind: Kind, uri: str, handler: Callable[..., Any], options: ResourceOptions) -> Spec:
+        given = self._unsaid | decorators.options_of(kind, str(uri), handler, options)
+        return self._builder.add_spec(resource_spec(kind, self._builder.place(kind, uri, given), handler, given))
+
+    def unregister(self, name: str, kind: Kind = "tool") -> Spec | None:
+        """Remove a tool, or something of another kind, and return its spec; `None` if there was none (SPEC REG-5)."""
+        return self._builder.remove_spec(kind, name)
+
+    def all_or_nothing(self) -> AbstractContextManager[None]:
+        """Return a context manager that takes back what was registered within it if an error comes out (SPEC REG-1)."""
+        return self._builder.all_or_nothing()
+
+    def guard_names(self, guard: Callable[[str], None], release: Callable[[str], None] = lambda _: None) -> None:
+        """Have `guard(name)` called with the name of every tool, now and before each registration (SPEC NAM-6).
+
+        What it raises refuses the registration. `release(name)` is called when a name is free again.
+        """
+        self._builder.guard_names(guard, release)
+
+    # -- the catalog --------------------------------------------------------------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog as it is now."""
+        return self._builder.freeze()
+
+    def groups(self) -> tuple[GroupSpec, ...]:
+        """Return all groups as they were registered, in canonical order (SPEC GRP-4); see also `list_groups`."""
+        return self.catalog.groups
+
+    def core_tools(self) -> tuple[Spec, ...]:
+        """Return the tools of no group, hidden ones and a loader among them, in order of name (SPEC GRP-4)."""
+        return tuple(spec for _, spec in sorted(self.catalog.tools.items()) if spec.group is None)
+
+    def group_tools(self, path: str) -> tuple[Spec, ...]:
+        """Return the tools directly in a group, hidden ones among them, in order of name (SPEC GRP-4).
+
+        Control tools are left out. It is empty if there is no such group.
+        """
+        tools = sorted(self.catalog.tools.items())
+        return tuple(spec for _, spec in tools if spec.group == path and spec.control is None)

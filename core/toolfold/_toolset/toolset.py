@@ -1,0 +1,346 @@
+"""`ToolSet`: registration and sessions, the face that most users see (SPEC 3, 11).
+
+It owns the catalog, which `Registration` tells of, and the live sessions, and decides nothing about state or
+availability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any, Literal, Unpack
+from weakref import WeakKeyDictionary, ref
+
+from .._catalog.catalog import Catalog
+from .._catalog.components import Kind, Profile, Spec, kinds_of
+from .._catalog.loader import Loader
+from .._session.observers import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
+from .._session.persistence import read
+from .._session.pool import SessionPool
+from .._session.session import Session
+from .._snapshot import Snapshot
+from .._usercode import on_loop
+from .._view.control import ControlName, ControlStyle, ControlVisibility
+from .._view.listing import GroupInfo, Page
+from .._view.opening import needed, topmost_inactive
+from .._view.results import ToolResult
+from .._view.visibility import RequestView, StateReader
+from ..errors import ConfigError
+from ..machine import paths_of
+from ..names import Spelling
+from . import settings, toolkits
+from .builder import Builder
+from .options import ToolOptions
+from .registration import Registration
+
+
+class ToolSet(Registration):
+    """The tools, groups and sessions of one server.
+
+    Args:
+        name: What it is called; cursors of another tool set are told apart by it.
+        control: How groups are opened: `"per_group"`, `"none"`, `"load_tool_group"`, `"expand_tools"`, or a `Loader`.
+        control_visibility: `"always"`, or `"relevant"` to list a control tool only while it can do something.
+        page_size: The greatest number of items in a page of a list; `None` for one page.
+        on_hidden: `"opaque"`, or `"hint"` to name the group to open first, and what opens it, when something of an
+            inactive group is asked for (SPEC CALL-1).
+        state: Supplies `view.state` to predicates and counts; called at most once for each request (SPEC MOD-3).
+        max_active: The greatest number of active groups in a session (SPEC ACT-10).
+        evict: `"oldest"` to make room for a new group by closing the longest-active one; `None` to refuse.
+        run_in_thread: Whether handlers and hooks that are plain functions run in worker threads, so that none of them
+            holds up other requests. They may then run at the same time as others: guard what they share. Otherwise
+            they run on the event loop, and must be quick. Each registration may say otherwise for itself.
+        hook_timeout: Seconds that a hook may take (SPEC HOOK-6, SAF-5), 30 by default; `None` for ever.
+        max_sessions: The greatest number of open sessions (SPEC SES-4).
+        when_full: `"refuse"` a new session, or `"end_idlest"` to end the one that was used least recently, of those of
+            the same caller where callers are known.
+        idle_timeout: Seconds without a request after which `end_idle_sessions` ends a session (SPEC SES-3).
+        clock: Tells the time in seconds, such as `time.monotonic`; needed for `idle_timeout`.
+
+    Raises:
+        ConfigError: A setting is wrong.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        control: ControlName | Loader = "per_group",
+        control_visibility: ControlVisibility = "always",
+        page_size: int | None = None,
+        on_hidden: Literal["opaque", "hint"] = "opaque",
+        state: StateReader | None = None,
+        max_active: int | None = None,
+        evict: Literal["oldest"] | None = None,
+        run_in_thread: bool = True,
+        hook_timeout: float | None = 30.0,
+        max_sessions: int | None = None,
+        when_full: Literal["refuse", "end_idlest"] = "refuse",
+        idle_timeout: float | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        settings.check_text(name=name)
+        settings.check_choice(("opaque", "hint"), on_hidden=on_hidden)
+        settings.check_choice(("refuse", "end_idlest"), when_full=when_full)
+        settings.check_choice((None, "oldest"), evict=evict)
+        settings.check_choice((True, False), run_in_thread=run_in_thread)
+        settings.check_counts(page_size=page_size, max_active=max_active, max_sessions=max_sessions)
+        settings.check_seconds(hook_timeout=hook_timeout, idle_timeout=idle_timeout)
+        settings.check_functions(state=state, clock=clock)
+        self.observers = Observers()
+        super().__init__(
+            Builder(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest"),
+            SessionPool(max_sessions, when_full == "end_idlest", idle_timeout, clock, self.observers),
+            run_in_thread,
+        )
+        self.name = name
+        self.page_size = page_size
+        self.hook_timeout = hook_timeout
+        self._on_hidden = on_hidden
+        self._state = state
+        self._restricted: WeakKeyDictionary[Profile, tuple[Catalog, Catalog]] = WeakKeyDictionary()
+        self._profiles: WeakKeyDictionary[Profile, ref[Profile]] = WeakKeyDictionary()
+        self._identities = count(1)
+        self._default: Session | None = None
+        self._reported: WeakKeyDictionary[Spec, set[str | None]] = WeakKeyDictionary()
+
+    # -- toolkits -----------------------------------------------------------------------------------------------------
+
+    @on_loop
+    def include(self, declared: Any, *, name: str | None = None, **options: Unpack[ToolOptions]) -> None:
+        """Register all that a toolkit declares, or nothing of it (SPEC KIT-4, KIT-7, REG-1).
+
+        Args:
+            declared: An instance of a class, or a module, whose functions are marked with `@tool`, `@prompt`,
+                `@resource`, `@resource_template` and `@group`; see `toolfold.toolkits`. An instance of a class that is
+                itself marked with `@group` becomes a group; what anything else declares is registered at root. A single
+                marked function will do as well.
+            name: The name of the tool, if one tool is all that is declared.
+            options: Options of `register` for all tools, such as `category`, `hidden` or `visible`; they go over what
+                the marks and the toolkit say. `group` is the group to put everything below. What fits one tool alone,
+                such as `description`, is refused unless one is all that is declared (SPEC KIT-8).
+
+        Raises:
+            InvalidDefinition: Two functions would be the same tool, or an option or definition is wrong.
+            InvalidName, DuplicateName, GroupNotFound: As in `register`.
+        """
+        with self._builder.all_or_nothing():
+            toolkits.include(self, declared, {"name": name, **options})
+
+    # -- catalogs and views -------------------------------------------------------------------------------------------
+
+    def catalog_under(self, profile: Profile | None) -> Catalog:
+        """Return the catalog as a session under `profile` knows it (SPEC PRO-1)."""
+        catalog = self._builder.freeze()
+        if profile is None:
+            return catalog
+        source, restricted = self._restricted.get(profile, (None, None))
+        if source is not catalog or restricted is None:
+            restricted = catalog.under(profile)
+            self._restricted[profile] = (catalog, restricted)
+        return restricted
+
+    def view_of(self, snapshot: Snapshot) -> RequestView:
+        """Return a view of a snapshot for one request (SPEC VIS-3)."""
+        return RequestView(snapshot, self._state, self._report)
+
+    def hint(self, spec: Spec | None, view: RequestView, spell: Spelling) -> str | None:
+        """Return which group to open first for what is not available, and how, where hints are on (SPEC CALL-1)."""
+        if self._on_hidden != "hint" or spec is None:
+            return None
+        path = topmost_inactive(spec, view)
+        return None if path is None else needed(path, view, spell)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""
+        return self.observers.add(observer)
+
+    def trace(self, tracer: Tracer) -> Callable[[], None]:
+        """Have `tracer(event)` called with each event, and with each request, plan and hook as it happens.
+
+        Returns a function that ends that. See `toolfold.observe` for what is told.
+        """
+        return self.observers.add_tracer(tracer)
+
+    def _report(self, spec: Spec, error: BaseException, mode: str | None) -> None:
+        reported = self._reported.setdefault(spec, set())
+        if mode not in reported:
+            reported.add(mode)
+            of = "" if mode is None else f"mode {mode!r} of "
+            log.error("a predicate or count of %s%s %r failed", of, spec.kind, spec.name, exc_info=error)
+            self.observers.tell(PredicateFailed(spec.kind, spec.name, error, mode))
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def open_session(
+        self,
+        profile: str | Profile | None = None,
+        active: Iterable[str] = (),
+        *,
+        identity: str | None = None,
+        caller: str | None = None,
+    ) -> Session:
+        """Return a new session, to be opened by `async with` or by `await session.start()`.
+
+        Args:
+            profile: A registered profile's name, or a profile; its active groups are opened first (SPEC PRO-1).
+            active: More groups, or one, to open at the start, in one step with the profile's.
+            identity: What the session is called in logs and events; numbered otherwise.
+            caller: Whose it is, where that is known: it ends no other caller's session to make room (SPEC SES-4).
+
+        Raises:
+            ConfigError: There is no such profile.
+        """
+        chosen = self.profile(profile)
+        start = (*(chosen.active if chosen else ()), *paths_of(active))
+        name = identity or f"{self.name}-{next(self._identities)}"
+        return Session(self, name, chosen, dict.fromkeys(start), caller)
+
+    def restore_session(
+        self, data: Any, profile: str | Profile | None = None, *, identity: str | None = None
+    ) -> Session:
+        """Return a new session in a state that `Session.dump` gave, to be opened as one of `open_session` is.
+
+        Against the same catalog the state is equal (SPEC PER-1). Against another it is normalised, and `dropped` of the
+        session tells what is no longer active: unknown groups, then groups without active parents, then of an exclusion
+        set all but the first (SPEC PER-2), and groups that are transient by now (SPEC PER-4).
+
+        Opening it sets the groups up anew: their `on_activate` hooks run as those of one step (SPEC HOOK-1), and can
+        read the facts. If one fails, what had succeeded is undone, and the session is closed.
+
+        Args:
+            data: What `dump` gave, perhaps by way of JSON.
+            profile: A profile in place of the one that the dumped session was opened under.
+            identity: What the session is called in logs and events; numbered otherwise.
+
+        Raises:
+            HandleInvalid: The data is damaged, or of another tool set; nothing was opened.
+            ConfigError: There is no such profile.
+        """
+        saved = read(self.name, data)
+        chosen = self.profile(saved.profile if profile is None else profile)
+        return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, saved)
+
+    @asynccontextmanager
+    async def request_session(
+        self,
+        snapshot: Snapshot,
+        profile: Profile | None = None,
+        owner: Session | None = None,
+        caller: str | None = None,
+    ) -> AsyncGenerator[Session]:
+        """Open a session in the state `snapshot` for the duration of one request of a protocol without sessions.
+
+        While it lasts, changes of the catalog reach it (SPEC REG-3, REG-5), but it is not counted, and observers are
+        not told of it. The groups that are active in `snapshot` are inherited: the `owner` has run their hooks, if they
+        have any, and closes them. What the request opened beside them is closed at its end, unless
+        `pool.admit(session)` has made it a session that outlives the request.
+        """
+        session = Session(self, f"{self.name}-request-{next(self._identities)}", profile, (), caller)
+        session.begin(snapshot, owner)
+        self.pool.begin_request(session)
+        try:
+            yield session
+        finally:
+            await self.pool.end_request(session)
+
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """The open sessions, the least recently used first where sessions are bounded or time out."""
+        return self.pool.sessions
+
+    @on_loop
+    def notify_list_changed(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
+        """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3).
+
+        Call it also after a change of the application state that predicates and modes look at: nobody is notified of it
+        otherwise, although the next list shows it. A change of counts alone is none of the list (SPEC MOD-2): clients
+        see it when they list again, for whatever reason; call this to make them do so.
+
+        Args:
+            kinds: Which lists: one of `"tool"`, `"prompt"`, `"resource"` and `"resource_template"`, or several.
+
+        Raises:
+            ConfigError: There is no such kind.
+        """
+        changed = kinds_of(kinds)
+        for session in self.sessions:
+            session.notify(changed)
+        self.observers.tell(ListsAnnounced(changed))
+
+    async def end_idle_sessions(self) -> int:
+        """End the sessions without a request for `idle_timeout` seconds; return how many (SPEC SES-3)."""
+        return await self.pool.end_idle()
+
+    def profile(self, profile: str | Profile | None) -> Profile | None:
+        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` comes back as it is.
+
+        One that was registered comes back without the groups that were unregistered since (SPEC REG-5).
+        """
+        profiles = self.catalog.profiles
+        if isinstance(profile, Profile):
+            now = profiles.get(profile.name)
+            gone = {*profile.active, *profile.available} - self.catalog.index.keys() - {"*"}
+            return now if now is not None and now == profile.without(gone) else self._one_of(profile)
+        if profile is None:
+            return None
+        if profile not in profiles:
+            known = ", ".join(sorted(profiles)) or "none"
+            raise ConfigError(f"There is no profile {profile!r}; the profiles are: {known}.")
+        return profiles[profile]
+
+    def _one_of(self, profile: Profile) -> Profile:
+        """Return the one profile that stands for all equal ones, so that they share a catalog while one is in use."""
+        known = self._profiles.get(profile)
+        found = known() if known is not None else None
+        if found is None:
+            found = profile
+            self._profiles[profile] = ref(profile)
+        return found
+
+    # -- the default session ------------------------------------------------------------------------------------------
+
+    @property
+    def default_session(self) -> Session:
+        """The session that the methods below work on, opened when it is first needed."""
+        default = self._default
+        return default if default is not None and default.is_open else self._open_default()
+
+    @on_loop
+    def _open_default(self) -> Session:
+        default = self._default
+        if default is None or not default.is_open:
+            default = self._default = Session(self, f"{self.name}-default", None, ())
+            default.begin()
+            self.pool.add(default, lasting=True)
+        return default
+
+    async def activate_group(self, path: str) -> bool:
+        """Activate a group of the default session; see `Session.activate`."""
+        return await self.default_session.activate(path)
+
+    async def deactivate_group(self, path: str, *, force: bool = False) -> bool:
+        """Deactivate a group of the default session; see `Session.deactivate`."""
+        return await self.default_session.deactivate(path, force=force)
+
+    def is_group_active(self, path: str) -> bool:
+        """Return whether a group is active in the default session."""
+        return self.default_session.is_active(path)
+
+    def list_groups(self) -> tuple[GroupInfo, ...]:
+        """Return the groups of the default session; see `Session.list_groups`."""
+        return self.default_session.list_groups()
+
+    def list_tools(self, cursor: str | None = None) -> Page:
+        """Return a page of the default session's tools; see `Session.list_tools`."""
+        return self.default_session.list_tools(cursor)
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
+        """Call a tool in the default session; see `Session.call`."""
+        return await self.default_session.call(name, arguments)
+
+
+def success_of(tool: str) -> str:
+    """Return the event that a group can open on: a call of `tool` that was no error (SPEC SES-6)."""
+    return tool

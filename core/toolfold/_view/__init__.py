@@ -1,0 +1,1 @@
+"""What one snapshot shows and lets be called: availability, lists, control tools, calls."""

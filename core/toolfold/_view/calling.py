@@ -1,0 +1,106 @@
+"""Calling: what a handler is given, what it may answer, and how its answer becomes a result (SPEC 9).
+
+Content blocks are plain mappings in the shape of the MCP specification, so the core needs no protocol package.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._catalog.components import Spec
+from .._plain import encodable
+from .._usercode import is_failure
+from ..errors import InvalidArguments, ProtocolError, ToolError
+from .context import CallContext
+from .results import ToolResult, arguments_refused, internal_error, to_result
+
+log = logging.getLogger("toolfold")
+
+INTERNAL_ERROR = -32603
+"""The code of JSON-RPC for a failure of which the caller is told nothing."""
+
+
+def as_object(name: str, arguments: Any) -> dict[str, Any]:
+    """Return the arguments of a call by name, none for `None`, or raise `InvalidArguments` (SPEC CALL-2)."""
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, Mapping):
+        problem = f"they are a {type(arguments).__name__}, and must be a mapping of names to values"
+        raise InvalidArguments(name, {"arguments": problem})
+    given: dict[Any, Any] = {**arguments}
+    if unnamed := [key for key in given if not isinstance(key, str)]:
+        raise InvalidArguments(name, {"arguments": f"the name {unnamed[0]!r} is no text"})
+    return given
+
+
+async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: CallContext) -> ToolResult:
+    """Return what comes of calling an available tool, whatever its handler raises (SPEC CALL-2, CALL-3, SAF-2).
+
+    Raises:
+        ProtocolError: The handler asked for an error of the protocol.
+    """
+    name = context.spell(spec.name)
+    try:
+        try:
+            values = as_object(name, arguments)
+            if spec.arguments is not None:
+                values = spec.arguments.check(name, values)
+        except InvalidArguments as error:
+            return arguments_refused(spec, error)
+        return to_result(await spec.handler(values, context))
+    except ProtocolError as error:
+        raise _carried(error) from error.__cause__
+    except ToolError as error:
+        return ToolResult.of_text(str(error), is_error=True)
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        log.exception("the handler of %r failed", spec.name)
+        return internal_error(name)
+
+
+async def fetch(
+    spec: Spec, arguments: Mapping[str, Any] | None, context: CallContext, to_answer: Callable[[Any], Any]
+) -> Any:
+    """Return what comes of asking an available prompt, resource or resource template (SPEC REG-9, SAF-3).
+
+    Args:
+        spec: What is asked.
+        arguments: What it is asked with.
+        context: What the handler is given.
+        to_answer: Makes the answer of what the handler returned.
+
+    Raises:
+        InvalidArguments: The arguments do not fit.
+        ToolError: The handler told the caller what went wrong.
+        ProtocolError: The handler asked for that error of the protocol; or it failed in a way that its caller is told
+            nothing of, and that is logged in full.
+    """
+    values = as_object(spec.name, arguments)
+    if spec.arguments is not None:
+        values = spec.arguments.check(spec.name, values)
+    try:
+        return to_answer(await spec.handler(values, context))
+    except ProtocolError as error:
+        raise _carried(error) from error.__cause__
+    except ToolError:
+        raise
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        kind = spec.kind.replace("_", " ")
+        log.exception("the handler of the %s %r failed", kind, spec.name)
+        text = f"The {kind} {spec.name} failed with an internal error; its operator can find it in the log."
+        raise ProtocolError(INTERNAL_ERROR, text) from error
+
+
+def _carried(error: ProtocolError) -> ProtocolError:
+    """Return an error of the protocol as JSON can carry it; its data is whatever a handler gave."""
+    try:
+        data = encodable(error.data)
+    except TypeError:
+        log.exception("the data of an error of the protocol has no JSON form")
+        data = None
+    return error if data is error.data else ProtocolError(error.code, error.message, data)

@@ -1,0 +1,91 @@
+"""What a handler is given beside its arguments (SPEC CALL-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from attrs import frozen
+
+from .._limits import escaped
+from .._snapshot import Change, Snapshot
+from ..names import Spelling
+from .visibility import RequestView
+
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+async def no_progress(progress: float, total: float | None, message: str | None) -> None:
+    """Report to nobody."""
+
+
+class CallSession(Protocol):
+    """The session of a call, as far as it is used through the context."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The present state."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The facts, read-only."""
+
+    def is_active(self, path: str) -> bool:
+        """Return whether the group is active, or raise `GroupNotFound`."""
+        ...
+
+    def set_fact(self, name: str, value: Any, *, view: RequestView | None = None) -> None:
+        """Set a fact."""
+
+    async def transition(
+        self,
+        activate: Iterable[str] = (),
+        deactivate: Iterable[str] = (),
+        *,
+        force: bool = False,
+        view: RequestView | None = None,
+    ) -> Change:
+        """Deactivate and activate groups as one atomic step; return what changed."""
+        ...
+
+
+@frozen(eq=False)
+class CallContext:
+    """A call as the library's own tools see it; see `Context`."""
+
+    session: CallSession
+    name: str
+    view: RequestView
+    request: Any = None
+    spell: Spelling = str
+    _progress: Progress = no_progress
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot that the call was checked against."""
+        return self.view.snapshot
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The session's facts, as of now."""
+        return self.session.facts
+
+    def set_fact(self, name: str, value: Any) -> None:
+        """Set a fact of the session (SPEC SES-5)."""
+        self.session.set_fact(name, value, view=self.view)
+
+    def is_group_active(self, path: str) -> bool:
+        """Return whether the group is active now."""
+        return self.session.is_active(path)
+
+    async def activate(self, path: str) -> bool:
+        """Activate a group of the session; see `Session.activate`."""
+        return bool(await self.session.transition(activate=(path,), view=self.view))
+
+    async def deactivate(self, path: str) -> bool:
+        """Deactivate a group of the session; see `Session.deactivate`."""
+        return bool(await self.session.transition(deactivate=(path,), view=self.view))
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the caller how far the call has come; goes nowhere if the caller did not ask."""
+        await self._progress(progress, total, message if message is None else escaped(message))

@@ -1,0 +1,311 @@
+"""Control tools: the activators, deactivators and loaders that the library makes itself (SPEC 8).
+
+They are ordinary specs with visibility rules and handlers of their own. What a handler does to the state goes through
+`Session.transition` like any other request; here it is only put into words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from attrs import evolve, field, frozen
+
+from .._catalog.catalog import Catalog
+from .._catalog.components import GroupSpec, Role, Spec
+from .._catalog.loader import PRESETS, Loader, LoaderTexts, filled
+from .._catalog.rules import Always, Group, Not, Visibility, groups_of
+from .._limits import quoted
+from .._schema.arguments import NO_ARGUMENTS, Arguments
+from .._snapshot import Change
+from ..errors import (
+    ConfigError,
+    ExclusionConflict,
+    GroupNotFound,
+    HookFailed,
+    InvalidArguments,
+    ParentInactive,
+    QuotaExceeded,
+    ReentrantTransition,
+    ToolfoldError,
+)
+from ..machine import TransitionRequest
+from ..names import check_segment, is_text, qualified_name
+from .context import CallContext
+from .listing import listed
+from .opening import opener
+from .results import AboutTools, ToolResult, arguments_refused
+
+ControlName = Literal["per_group", "none", "load_tool_group", "expand_tools"]
+ControlVisibility = Literal["always", "relevant"]
+RESERVED: tuple[Role, ...] = ("activate", "deactivate")
+REFUSALS = (GroupNotFound, ParentInactive, ExclusionConflict, QuotaExceeded, HookFailed, ReentrantTransition)
+
+ERROR_META = "dev.toolfold/error"
+"""In the `_meta` of a refusal's result: the name of the error, and what it names."""
+
+_ANNOTATIONS = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+
+
+@frozen(kw_only=True)
+class ControlStyle:
+    """How groups are opened: by tools of each group, by one loader, or by code and events alone (SPEC CTL-1, CTL-3)."""
+
+    per_group: bool
+    relevant_only: bool = False
+    loader: Loader | None = field(default=None)
+
+    @classmethod
+    def of(cls, control: str | Loader, visibility: str) -> ControlStyle:
+        """Return the style for the arguments of `ToolSet`, or raise `ConfigError`."""
+        if visibility not in ("always", "relevant"):
+            raise ConfigError(f'control_visibility is "always" or "relevant", not {visibility!r}.')
+        if isinstance(control, Loader):
+            check_segment(control.name)
+            loader_spec(control, ())  # so that a text that is none is refused here, and not when tools are listed
+            return cls(per_group=False, loader=control)
+        if is_text(control) and control in PRESETS:
+            return cls(per_group=False, loader=PRESETS[control])
+        if control in ("per_group", "none"):
+            return cls(per_group=control == "per_group", relevant_only=visibility == "relevant")
+        known = ", ".join(repr(name) for name in ("per_group", "none", *PRESETS))
+        raise ConfigError(f"There is no control style {control!r}; use {known} or a Loader.")
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether clients can open groups at all, or only code and events can (SPEC CTL-3)."""
+        return self.per_group or self.loader is not None
+
+    def specs(self, group: GroupSpec) -> dict[str, Spec]:
+        """Return the control tools of one group by name (SPEC CTL-1, CTL-2)."""
+        if not self.per_group or not group.controls:
+            return {}
+        made = [_activator(group, self.relevant_only)]
+        if group.show_deactivator:
+            made.append(_deactivator(group, self.relevant_only))
+        return {spec.name: spec for spec in made}
+
+
+def loader_spec(loader: Loader, groups: Iterable[GroupSpec]) -> Spec:
+    """Return the tool of a loader in a catalog that has `groups` (SPEC CTL-3)."""
+
+    async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+        refused = refuse_loading(loader, context.spell(loader.name), arguments, context.snapshot.catalog)
+        return refused or await open_group(context, arguments[loader.argument], loader.texts)
+
+    lines = [line_of(group.path, group.description) for group in groups if group.controls]
+    description = "\n".join([loader.description, *(["Groups:", *lines] if lines else ["There are no groups."])])
+    control = _control(("load", ""), loader.name, description, loader.accepted.schema, handle, Always(), None)
+    # The loader checks its arguments itself: a missing one is answered in words of its own (SPEC GRP-3).
+    return evolve(control, arguments=None, loader=loader)
+
+
+def refuse_loading(loader: Loader, name: str, arguments: Mapping[str, Any], catalog: Catalog) -> ToolResult | None:
+    """Return the answer to a call that names no group to open in `catalog`, or `None` if it names one (SPEC GRP-3).
+
+    `name` is the loader's name as the caller knows it.
+    """
+    path = arguments.get(loader.argument)
+    if path is None and loader.texts is not None and loader.texts.missing is not None:
+        text = filled(loader.texts.missing, argument=loader.argument)
+        return _error("missing_parameter", text, parameter=loader.argument)
+    try:
+        loader.accepted.check(name, arguments)
+    except InvalidArguments as error:
+        kind = "missing_parameter" if path is None else "invalid_parameter"
+        return evolve(arguments_refused(catalog.tools[loader.name], error), structured={"error_type": kind})
+    return _unusable(loader.texts, str(path), catalog)
+
+
+def _unusable(texts: LoaderTexts | None, path: str, catalog: Catalog) -> ToolResult | None:
+    """Return why there is nothing to open under this name, or `None` (SPEC GRP-3)."""
+    known = [group.path for group in catalog.groups if group.controls]
+    if path not in known:
+        text = str(GroupNotFound(path, known))
+        if texts is not None and texts.not_found is not None:
+            text = filled(texts.not_found, group=quoted(path), groups=", ".join(known) or "none")
+        return _error("not_found", text, group=quoted(path), groups=known)
+    if texts is not None and texts.empty is not None and _is_empty(catalog, path):
+        text = filled(texts.empty, group=path, title=catalog.group(path).display_name)
+        return _error("empty_group", text, group=path)
+    return None
+
+
+def step_of(spec: Spec, arguments: Mapping[str, Any], catalog: Catalog) -> TransitionRequest | None:
+    """Return the step that a call of a control tool asks for in `catalog`, or `None` if it refuses the arguments."""
+    if spec.control is None or (spec.arguments is not None and spec.arguments.faults(arguments)):
+        return None
+    role, path = spec.control
+    if spec.loader is not None:
+        if refuse_loading(spec.loader, spec.name, arguments, catalog) is not None:
+            return None
+        path = arguments[spec.loader.argument]
+    return TransitionRequest(deactivate=path) if role == "deactivate" else TransitionRequest(activate=path)
+
+
+async def open_group(context: CallContext, path: str, texts: LoaderTexts | None = None) -> ToolResult:
+    """Activate a group and return what the model is told about it, in `texts` if given (SPEC CTL-4, CTL-5)."""
+    session = context.session
+    before = {spec.name for spec in listed(context.view.of(session.snapshot), "tool")}
+    try:
+        change = await session.transition(activate=[path], view=context.view)
+    except REFUSALS as error:
+        return refusal(error, context)
+    after = listed(context.view.of(session.snapshot), "tool")
+    if change:
+        new = [spec for spec in after if spec.name not in before]
+    else:
+        new = [spec for spec in after if spec.group == path and not spec.control]
+    text: Callable[[str], str] = partial(_opened, path, change)
+    if texts is not None:
+        text = partial(_loaded, texts, context.snapshot.catalog.group(path), change, len(new))
+    return _answer(context, path, change, text, new)
+
+
+def _opened(path: str, change: Change, tools: str) -> str:
+    parts = [f"Group {path} is open." if change else f"Group {path} was open already."]
+    if change.deactivated:
+        parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
+    parts.append(f"You can now call:\n{tools}" if tools else "It adds no tools to the list.")
+    return " ".join(parts)
+
+
+def _loaded(texts: LoaderTexts, group: GroupSpec, change: Change, count: int, tools: str) -> str:
+    template = texts.again if not change else texts.loaded if tools else texts.nothing
+    text = filled(template, group=group.path, title=group.display_name, count=count, tools=tools).strip()
+    return f"{text}\nClosed to make room: {', '.join(change.deactivated)}." if change.deactivated else text
+
+
+async def close_group(context: CallContext, path: str) -> ToolResult:
+    """Deactivate a group and return what the model is told about it (SPEC CTL-4, CTL-5)."""
+    try:
+        change = await context.session.transition(deactivate=[path], view=context.view)
+    except REFUSALS as error:
+        return refusal(error, context)
+    also = [name for name in change.deactivated if name != path]
+    text = f"Group {path} is closed." if change else f"Group {path} was closed already."
+    if also:
+        text += f" Closed with it: {', '.join(also)}."
+    return _answer(context, path, change, lambda _: text, ())
+
+
+def refusal(error: ToolfoldError, context: CallContext) -> ToolResult:
+    """Return the tool result that tells the model why a group stays as it is, and what to do (SPEC CTL-5).
+
+    Programs find the error's name, and what it names, in `meta`.
+    """
+    how = None
+    about: dict[str, str] = {"error": type(error).__name__}
+    if isinstance(error, ParentInactive):
+        about["missing"] = error.parent
+        view = context.view.of(context.session.snapshot)
+        how = opener(error.parent, view, context.spell) or f"it needs the group {error.parent}, which is not open"
+    if isinstance(error, HookFailed):
+        about |= {"group": error.group, "phase": error.phase}
+    return evolve(ToolResult.of_text(refused(error, how), is_error=True), meta={ERROR_META: about})
+
+
+def refused(error: ToolfoldError, how: str | None = None) -> str:
+    """Return in words why a group stays as it is, and what to do (SPEC CTL-5).
+
+    `how` says what opens the ancestor that is inactive.
+    """
+    if isinstance(error, ParentInactive) and how is not None:
+        return f"Group {error.group!r} can't be activated yet: {how}."
+    if not isinstance(error, HookFailed):
+        return str(error)
+    reason = "" if error.reason is None else f" Reason: {error.reason}"
+    doing = "opening" if error.phase == "on_activate" else "closing"
+    return f"Nothing was changed: {doing} group {error.group} failed.{reason} Try again later, or go on without it."
+
+
+def _error(kind: str, text: str, **about: Any) -> ToolResult:
+    return ToolResult.of_text(text, {"error_type": kind, **about}, is_error=True)
+
+
+def _is_empty(catalog: Catalog, path: str) -> bool:
+    """Return whether opening a group can make nothing available: no group in it, and nothing that depends on it."""
+    if catalog.tool_counts.get(path) or any(group.parent == path for group in catalog.groups):
+        return False
+    everything = (spec for held in catalog.components.values() for spec in held.by_name.values())
+    return not any(spec.control is None and (spec.group == path or path in groups_of(spec.rule)) for spec in everything)
+
+
+def line_of(name: str, description: str) -> str:
+    """Return one line, whatever line breaks a description has (SPEC CTL-4)."""
+    return f"- {name}: {' '.join(description.split())}" if description else f"- {name}"
+
+
+def _answer(
+    context: CallContext, path: str, change: Change, text: Callable[[str], str], tools: Sequence[Spec]
+) -> ToolResult:
+    structured = {
+        "group": path,
+        "changed": bool(change),
+        "active": list(context.session.snapshot.active),
+        "displaced": [name for name in change.deactivated if name != path],
+        "tools": [context.spell(spec.name) for spec in tools],
+    }
+    lines = "\n".join(line_of(context.spell(spec.name), spec.description) for spec in tools)
+    return evolve(ToolResult.of_text(text(lines), structured), about=AboutTools(tuple(tools), text))
+
+
+def _activator(group: GroupSpec, relevant_only: bool) -> Spec:
+    rule: Visibility = Always()
+    if relevant_only:
+        rule = Not(Group(group.path))
+        if group.parent is not None:
+            rule = Group(group.parent) & rule
+
+    async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+        return await open_group(context, group.path)
+
+    description = f"Open the group {group.path}" + (f": {group.description}" if group.description else "")
+    name = qualified_name(group.path, "activate")
+    title = f"Open {group.title}" if group.title else None
+    return _control(("activate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
+
+
+def _deactivator(group: GroupSpec, relevant_only: bool) -> Spec:
+    rule: Visibility = Group(group.path) if relevant_only else Always()
+
+    async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+        return await close_group(context, group.path)
+
+    description = f"Close the group {group.path} and the groups in it."
+    name = qualified_name(group.path, "deactivate")
+    title = f"Close {group.title}" if group.title else None
+    return _control(("deactivate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
+
+
+_NO_ARGUMENTS = Arguments.from_schema("control tool", NO_ARGUMENTS)
+
+
+def _control(
+    role: tuple[Role, str],
+    name: str,
+    description: str,
+    schema: Mapping[str, Any],
+    handle: Any,
+    rule: Visibility,
+    title: str | None,
+) -> Spec:
+    arguments = _NO_ARGUMENTS if schema is NO_ARGUMENTS else Arguments.from_schema(name, schema)
+    definition = {
+        "name": name,
+        **({"title": title} if title else {}),
+        "description": description,
+        "inputSchema": arguments.schema,
+        "annotations": dict(_ANNOTATIONS),
+    }
+    return Spec(
+        kind="tool",
+        name=name,
+        rule=rule,
+        definition=definition,
+        handler=handle,
+        arguments=arguments,
+        group=role[1] or None,
+        control=role,
+    )

@@ -1,0 +1,218 @@
+"""Lists: pages of what is available, cursors, and the groups with their states (SPEC 7).
+
+What depends on the active groups alone is worked out once for each snapshot and shared by all who are in it; only
+what has a predicate is evaluated for each request.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import cached_property
+
+from attrs import frozen
+
+from .._catalog.components import KINDS, Kind, Spec
+from .._limits import MAX_CURSOR
+from .._snapshot import Snapshot
+from ..errors import InvalidCursor
+from ..machine import RegionState, bits
+from ..names import Spelling, is_text
+from .modes import narrowed, shown
+from .visibility import RequestView, is_listed
+
+
+@frozen
+class Page:
+    """One page of a list, and the cursor of the next one, or `None` at the end (SPEC LST-2)."""
+
+    items: tuple[Spec, ...]
+    next_cursor: str | None = None
+
+    @property
+    def tools(self) -> tuple[Spec, ...]:
+        """The items, in ascending order of name."""
+        return self.items
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the items."""
+        return tuple(spec.name for spec in self.items)
+
+
+@frozen
+class GroupInfo:
+    """A group as a session sees it (SPEC LST-4). `tool_count` counts user tools directly in the group."""
+
+    name: str
+    description: str
+    display_name: str
+    state: RegionState
+    active: bool
+    parent: str | None
+    tool_count: int
+
+
+@frozen(eq=False)
+class Outlook:
+    """What one snapshot offers of one kind: what is certainly listed, and what its predicates have a say in."""
+
+    certain: tuple[Spec, ...]
+    undecided: tuple[Spec, ...]
+
+    @cached_property
+    def page(self) -> Page:
+        """The certain items as the only page."""
+        return Page(self.certain)
+
+
+def outlook(view: RequestView, kind: Kind) -> Outlook:
+    """Return what the view's snapshot offers, worked out once for each snapshot."""
+    snapshot = view.snapshot
+    found: Outlook | None = snapshot.memo.get(kind)
+    if found is None:
+        found = snapshot.memo[kind] = _outlook(view, kind)
+    return found
+
+
+def listed(view: RequestView, kind: Kind) -> tuple[Spec, ...]:
+    """Return all that is listed: available and not hidden, in ascending order of name (SPEC LST-1, VIS-6).
+
+    Composite tools are as the view shows them; each one's `origin` is what was registered (SPEC MOD-1).
+    """
+    return _listed(view, kind, shown)
+
+
+def changes(before: RequestView, after: RequestView) -> frozenset[Kind]:
+    """Return the kinds whose lists are not the same in two views (SPEC NTF-1).
+
+    Counts are not looked at: a list in which nothing but counts differs is the same list (SPEC MOD-2).
+    """
+    return frozenset(kind for kind in KINDS if not _same(*(_listed(view, kind, narrowed) for view in (before, after))))
+
+
+def page_of(
+    view: RequestView,
+    kind: Kind,
+    cursor: str | None = None,
+    size: int | None = None,
+    extra: tuple[Spec, ...] = (),
+    spell: Spelling = str,
+) -> Page:
+    """Return one page of the list (SPEC LST-1, LST-2).
+
+    Args:
+        view: The snapshot to list.
+        kind: What to list.
+        cursor: Where the page before ended, or `None` for the first page.
+        size: The greatest number of items in a page, or `None` for all.
+        extra: What an adapter lists beside the catalog's own.
+        spell: Gives a tool's name as the client knows it: the name that the list is in order of.
+
+    Raises:
+        InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
+    """
+    if kind != "tool":
+        spell = str
+    if cursor is None and size is None and not extra and spell is str and not outlook(view, kind).undecided:
+        return outlook(view, kind).page
+    items = _in_order(view, kind, extra, spell)
+    issuer = f"{view.snapshot.catalog.name}/{kind}"
+    start = 0
+    if cursor is not None:
+        start = bisect_right(items, _decode(cursor, issuer), key=lambda spec: spell(spec.name))
+    if size is None or start + size >= len(items):
+        return Page(items[start:])
+    return Page(items[start : start + size], _encode(spell(items[start + size - 1].name), issuer))
+
+
+def group_infos(snapshot: Snapshot) -> tuple[GroupInfo, ...]:
+    """Return all groups with their states, in canonical order, without root (SPEC LST-4)."""
+    catalog = snapshot.catalog
+    infos: list[GroupInfo] = []
+    for number, group in enumerate(catalog.groups):
+        state = snapshot.configuration.state(number)
+        infos.append(
+            GroupInfo(
+                name=group.path,
+                description=group.description,
+                display_name=group.display_name,
+                state=state,
+                active=state is RegionState.ACTIVE,
+                parent=group.parent,
+                tool_count=catalog.tool_counts.get(group.path, 0),
+            )
+        )
+    return tuple(infos)
+
+
+def _outlook(view: RequestView, kind: Kind) -> Outlook:
+    components = view.snapshot.catalog.components[kind]
+    certain: list[Spec] = []
+    undecided: list[Spec] = []
+    for spec in components.candidates(bits(view.snapshot.configuration.active)):
+        if spec in components.changing:
+            undecided.append(spec)
+        elif is_listed(spec, view):
+            certain.append(spec)
+    return Outlook(_sorted(certain), tuple(undecided))
+
+
+def _listed(view: RequestView, kind: Kind, offered: Callable[[Spec, RequestView], Spec]) -> tuple[Spec, ...]:
+    """Return all that is listed, each composite tool as `offered` gives it for the view."""
+    offer = outlook(view, kind)
+    if not offer.undecided:
+        return offer.certain
+    decided = [offered(spec, view) for spec in offer.undecided if is_listed(spec, view)]
+    return _sorted([*offer.certain, *decided]) if decided else offer.certain
+
+
+def _same(before: tuple[Spec, ...], after: tuple[Spec, ...]) -> bool:
+    return before is after or (
+        len(before) == len(after) and all(_alike(one, other) for one, other in zip(before, after, strict=True))
+    )
+
+
+def _alike(one: Spec, other: Spec) -> bool:
+    """Return whether two items are one registered thing, with the same modes."""
+    return one is other or (
+        one.origin is not None and one.origin is other.origin and one.input_schema == other.input_schema
+    )
+
+
+def _in_order(view: RequestView, kind: Kind, extra: tuple[Spec, ...], spell: Spelling) -> tuple[Spec, ...]:
+    """Return all that is listed, and `extra`, in order of spelled name; worked out once per snapshot if it can be."""
+    items = listed(view, kind)
+    if not extra and spell is str:
+        return items
+    if outlook(view, kind).undecided:
+        return _sorted([*items, *extra], spell)
+    memo, key = view.snapshot.memo, (kind, extra, spell)
+    if key not in memo:
+        memo[key] = _sorted([*items, *extra], spell)
+    ordered: tuple[Spec, ...] = memo[key]
+    return ordered
+
+
+def _sorted(specs: list[Spec], spell: Spelling = str) -> tuple[Spec, ...]:
+    return tuple(sorted(specs, key=lambda spec: spell(spec.name)))
+
+
+def _encode(name: str, issuer: str) -> str:
+    return base64.urlsafe_b64encode(f"{issuer}\n{name}".encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str, issuer: str) -> str:
+    if not is_text(cursor) or len(cursor) > MAX_CURSOR:
+        raise InvalidCursor(str(cursor))
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        text = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
+    except (UnicodeError, binascii.Error):
+        raise InvalidCursor(cursor) from None
+    origin, _, name = text.rpartition("\n")
+    if origin != issuer:
+        raise InvalidCursor(cursor)
+    return name

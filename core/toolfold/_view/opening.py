@@ -1,0 +1,51 @@
+"""How the caller of a request opens a group: by which tool, or on which event (SPEC CALL-1, CTL-5).
+
+Hints and refusals say it in the caller's own names, and only what the caller can do now: a model that is told of a tool
+which it does not have can only guess.
+"""
+
+from __future__ import annotations
+
+import json
+
+from .._catalog.components import Spec
+from .._catalog.rules import required_groups
+from ..machine import bits
+from ..names import SEPARATOR, Spelling, canonical_key
+from .visibility import RequestView, available, is_hidden
+
+
+def topmost_inactive(spec: Spec, view: RequestView) -> str | None:
+    """Return the group to open first for `spec` to be available; `None` if opening groups would not help."""
+    catalog, forest = view.snapshot.catalog, view.snapshot.catalog.forest
+    missing = sorted((path for path in required_groups(spec.rule) if not view.is_group_active(path)), key=canonical_key)
+    if not missing or not catalog.index.keys() >= set(missing):
+        return None  # none is missing, or one that does not exist here (SPEC PRO-1)
+    number = forest.index[missing[0]]
+    return forest.paths[next(bits((forest.ancestors[number] | 1 << number) & ~view.snapshot.configuration.active))]
+
+
+def needed(path: str, view: RequestView, spell: Spelling) -> str:
+    """Return in words that a group is needed, and what opens it, where anything does that the caller has."""
+    how = opener(path, view, spell)
+    return f"it needs the group {path}, which is not open" + (f": {how}" if how else "")
+
+
+def opener(path: str, view: RequestView, spell: Spelling) -> str | None:
+    """Return in words what opens a group now, with tools as the caller knows them; `None` if nothing does."""
+    catalog = view.snapshot.catalog
+    group, loader = catalog.group(path), catalog.loader
+    if activator := _offered(f"{path}{SEPARATOR}activate", view):
+        return f"call {spell(activator.name)} first"
+    if group.controls and loader is not None:
+        argument = next(iter(loader.input_schema["properties"]))
+        return f"call {spell(loader.name)} {json.dumps({argument: path})} first"
+    if group.opens_on is not None and (event := _offered(group.opens_on, view)):
+        return f"it opens when {spell(event.name)} succeeds"
+    return None
+
+
+def _offered(name: str, view: RequestView) -> Spec | None:
+    """Return a tool that the caller can call and is shown; a hint must not give away a hidden one (SPEC VIS-6)."""
+    spec = view.snapshot.catalog.tools.get(name)
+    return spec if spec is not None and not is_hidden(spec, view) and available(spec, view) else None

@@ -1,0 +1,156 @@
+"""What a handler may answer, and how its answer becomes a result (SPEC 9).
+
+Content blocks are plain mappings in the shape of the MCP specification, so the core needs no protocol package.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+from attrs import evolve, field, frozen
+
+from .._catalog.components import Spec
+from .._limits import escaped
+from .._plain import as_json, encodable
+from ..errors import InvalidArguments
+
+
+def _blocks(blocks: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(blocks)
+
+
+@frozen
+class InputRequired:
+    """What a handler answers that needs something of the caller first, who then calls again with the responses.
+
+    `requests` are what is asked for, by name, in the shape of the MCP specification; `state` comes back with the
+    responses. A handler of a tool, a prompt or a resource may answer so, if the protocol of its caller has it.
+    """
+
+    requests: Mapping[str, Mapping[str, Any]] = {}
+    state: str | None = None
+
+    @property
+    def wire(self) -> dict[str, Any]:
+        """The whole result, in the shape of the MCP specification."""
+        asked = {"inputRequests": dict(self.requests)} if self.requests else {}
+        state = {} if self.state is None else {"requestState": self.state}
+        return {"resultType": "input_required", **asked, **state}
+
+
+@frozen(eq=False)
+class AboutTools:
+    """What the text of a result says about tools, for adapters that describe tools in their own form.
+
+    Attributes:
+        tools: The tools: those that can be called now (SPEC CTL-4), or the one whose arguments were refused (CALL-2).
+        text: Returns the text with a given description of the tools in it; `""` stands for none.
+    """
+
+    tools: tuple[Spec, ...]
+    text: Callable[[str], str]
+
+
+@frozen
+class ToolResult:
+    """The answer to a call: content blocks for the model, structured content for programs, whether it is an error.
+
+    With `needs` it is no answer yet: the caller has to supply something and to call again. `about` is set where the
+    library itself speaks of tools: when a group was opened or closed, and when arguments were refused.
+    """
+
+    content: tuple[Mapping[str, Any], ...] = field(default=(), converter=_blocks)
+    structured: Any = None
+    is_error: bool = False
+    meta: Mapping[str, Any] | None = None
+    needs: InputRequired | None = None
+    about: AboutTools | None = field(default=None, eq=False, repr=False)
+
+    @classmethod
+    def of_text(cls, text: str, structured: Any = None, *, is_error: bool = False) -> ToolResult:
+        """Return a result of one text block, escaped where UTF-8 can't carry it (SPEC SAF-2)."""
+        return cls(({"type": "text", "text": escaped(text)},), structured, is_error)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined by line breaks."""
+        return "\n".join(str(block["text"]) for block in self.content if block.get("type") == "text")
+
+
+def misfit(name: str, problems: str) -> ToolResult:
+    """Return the answer to a call whose result is not one that the tool may give (SPEC KIT-6)."""
+    text = f"{name} failed: its result does not fit its output schema: {problems}. Its operator can find it in the log."
+    return ToolResult.of_text(text, is_error=True)
+
+
+def internal_error(name: str) -> ToolResult:
+    """Return the answer to a call that failed in a way that its caller is told nothing of (SPEC CALL-3)."""
+    return ToolResult.of_text(
+        f"{name} failed with an internal error; its operator can find it in the log.", is_error=True
+    )
+
+
+def arguments_refused(spec: Spec, error: InvalidArguments) -> ToolResult:
+    """Return the result that names the places of wrong arguments, and what is expected there (SPEC CALL-2)."""
+
+    def text(schema: str) -> str:
+        return f"{error}\n{schema}" if schema else str(error)
+
+    return evolve(ToolResult.of_text(text(""), is_error=True), about=AboutTools((spec,), text))
+
+
+def to_result(value: Any, *, structured: bool = False) -> ToolResult:
+    """Return a handler's answer as a result: texts as they are, mappings also as structured content.
+
+    Args:
+        value: What the handler answered.
+        structured: Whether texts, numbers and lists are structured content too.
+
+    Raises:
+        TypeError: The value has no JSON form.
+    """
+    if isinstance(value, ToolResult):
+        return _encodable(value)
+    if isinstance(value, InputRequired):
+        return _encodable(ToolResult(needs=value))
+    if value is None:
+        return ToolResult()
+    if isinstance(value, str):
+        return ToolResult.of_text(value, escaped(value) if structured else None)
+    plain, text = as_json(value)
+    return ToolResult.of_text(text, plain if structured or isinstance(plain, dict) else None)
+
+
+def _encodable(result: ToolResult) -> ToolResult:
+    """Return a result that its author made, with all that is in it as JSON can carry it."""
+    content = tuple(encodable(block) for block in result.content)
+    structured, meta, needs = encodable(result.structured), encodable(result.meta), result.needs
+    if needs is not None:
+        needs = InputRequired(encodable(needs.requests), encodable(needs.state))
+    same = structured is result.structured and meta is result.meta and needs == result.needs
+    if same and all(made is given for made, given in zip(content, result.content, strict=True)):
+        return result
+    return evolve(result, content=content, structured=structured, meta=meta, needs=needs)
+
+
+def to_prompt(value: Any) -> Any:
+    """Return what a prompt's handler answered as a prompt result: a text is one message of the user."""
+    if isinstance(value, InputRequired):
+        return encodable(value.wire)
+    if isinstance(value, str):
+        value = [{"role": "user", "content": {"type": "text", "text": value}}]
+    return encodable(dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {"messages": value})
+
+
+def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
+    """Return what a resource's handler answered as a resource result: texts and bytes become its one content."""
+    if isinstance(value, InputRequired):
+        return encodable(value.wire)
+    kind = {"mimeType": mime_type} if mime_type else {}
+    if isinstance(value, bytes):
+        value = [{"uri": uri, **kind, "blob": base64.b64encode(value).decode()}]
+    elif isinstance(value, str):
+        value = [{"uri": uri, **kind, "text": value}]
+    return encodable(dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {"contents": value})
