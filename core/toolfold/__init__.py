@@ -17,8 +17,7 @@ from ._catalog.components import GroupSpec, Profile, Spec
 from ._catalog.loader import Loader, LoaderTexts
 from ._catalog.modes import Mode, Modes
 from ._catalog.rules import View, Visibility
-from ._session.context import Context, HookContext
-from ._session.session import Session
+from ._session.session import Context, HookContext, Session
 from ._snapshot import Change, Snapshot
 from ._toolset.decorators import group, prompt, resource, resource_template, tool, toolkit
 from ._toolset.prompts import prompt_section, system_prompt

@@ -23,7 +23,15 @@ from toolfold import (
     ToolNotFound,
     ToolSet,
 )
-from toolfold._limits import MAX_CURSOR, MAX_DEFINITION, MAX_DEPTH, MAX_SCHEMA_VALUES, MAX_URI, MAX_VALUES, MAX_VARIABLES
+from toolfold._limits import (
+    MAX_CURSOR,
+    MAX_DEFINITION,
+    MAX_DEPTH,
+    MAX_SCHEMA_VALUES,
+    MAX_URI,
+    MAX_VALUES,
+    MAX_VARIABLES,
+)
 
 OPEN: dict[str, Any] = {"type": "object"}
 LONG = "x" * 1_000_000

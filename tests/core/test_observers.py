@@ -20,7 +20,20 @@ from toolfold import (
     TransitionRequest,
     success_of,
 )
-from toolfold._session.observers import Answered, Committed, Ended, EventRefused, HookBegan, HookEnded, ListChanged, Planned, Requested, RolledBack, SessionEnded, SessionOpened
+from toolfold._session.observers import (
+    Answered,
+    Committed,
+    Ended,
+    EventRefused,
+    HookBegan,
+    HookEnded,
+    ListChanged,
+    Planned,
+    Requested,
+    RolledBack,
+    SessionEnded,
+    SessionOpened,
+)
 from toolfold._snapshot import Change
 
 Told = list[Any]

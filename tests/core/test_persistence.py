@@ -58,7 +58,7 @@ async def test_a_restored_session_is_in_the_very_same_state(groups: tuple[str, .
         data = through_json(session.dump())
         async with tools.restore_session(data) as restored:
             assert restored.snapshot is session.snapshot
-            assert restored.dropped == ()
+            assert restored.discarded == ()
             assert restored.dump() == data
 
 
@@ -131,11 +131,11 @@ async def test_what_the_catalog_does_not_allow_any_more_is_dropped_and_reported(
     changed.register_group("calendar")
     changed.register_group("drafts")
     session = changed.restore_session(data)
-    assert session.dropped == ("mail", "mail.drafts")
+    assert session.discarded == ("mail", "mail.drafts")
     async with session:
         assert session.active == ("calendar",)
         assert session.facts == {"seen": 1}
-        assert session.dropped == ("mail", "mail.drafts")
+        assert session.discarded == ("mail", "mail.drafts")
 
 
 @pytest.mark.spec("PER-2")
@@ -145,7 +145,7 @@ async def test_of_an_exclusion_set_the_first_in_canonical_order_is_restored() ->
     changed.register_exclusion("mail", "calendar")
     async with changed.restore_session(data) as session:
         assert session.active == ("calendar",)
-        assert session.dropped == ("mail", "mail.drafts")
+        assert session.discarded == ("mail", "mail.drafts")
 
 
 @pytest.mark.spec("PER-2")
@@ -153,7 +153,7 @@ async def test_a_group_without_its_parent_is_dropped() -> None:
     data = {**await dump_of(office()), "active": ["mail.drafts", "calendar"]}
     async with office().restore_session(data) as session:
         assert session.active == ("calendar",)
-        assert session.dropped == ("mail.drafts",)
+        assert session.discarded == ("mail.drafts",)
 
 
 @pytest.mark.spec("PER-2", "ACT-10")
@@ -170,11 +170,11 @@ async def test_a_smaller_quota_holds_from_the_next_activation_on() -> None:
 async def test_a_group_that_goes_before_the_session_is_opened_is_dropped_then() -> None:
     tools = office()
     session = tools.restore_session(await dump_of(tools, "mail", "calendar"))
-    assert not session.dropped
+    assert not session.discarded
     await tools.unregister_group("calendar")
     async with session:
         assert session.active == ("mail",)
-        assert session.dropped == ("calendar",)
+        assert session.discarded == ("calendar",)
 
 
 # -- transient groups -------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ async def test_a_transient_group_is_not_dumped_and_neither_is_what_is_in_it() ->
     assert data["active"] == ["calendar"]
     async with tools.restore_session(data) as session:
         assert session.active == ("calendar",)
-        assert session.dropped == ()
+        assert session.discarded == ()
 
 
 @pytest.mark.spec("PER-4", "PER-2")
@@ -206,7 +206,7 @@ async def test_a_group_that_became_transient_is_dropped_and_displaces_nobody() -
     data = {**await dump_of(gated()), "active": ["gate", "gate.inner", "mail"]}
     async with gated().restore_session(data) as session:
         assert session.active == ("mail",)
-        assert session.dropped == ("gate", "gate.inner")
+        assert session.discarded == ("gate", "gate.inner")
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------------
@@ -285,5 +285,5 @@ async def test_data_that_is_no_dump_is_refused_and_nothing_is_opened(data: Any, 
 def test_a_group_named_twice_is_restored_and_reported_once() -> None:
     saved = Saved(("mail", "gone", "mail", "gone"), {})
     catalog = office().catalog
-    assert saved.dropped(catalog) == ("gone",)
+    assert saved.discarded(catalog) == ("gone",)
     assert saved.snapshot(catalog) is Snapshot.of(catalog).after(TransitionRequest("mail"))

@@ -296,7 +296,7 @@ async def test_a_session_restored_under_a_profile_has_no_more_than_the_profile()
     async with tools.open_session(active=["a", "a.x", "c"]) as free:
         wide = free.dump()
     async with tools.restore_session(wide, "narrow") as session:
-        assert (session.active, session.dropped) == (("a",), ("a.x", "c"))
+        assert (session.active, session.discarded) == (("a",), ("a.x", "c"))
         with pytest.raises(GroupNotFound):
             await session.activate("c")
         assert session.dump()["profile"] == "narrow"

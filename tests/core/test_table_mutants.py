@@ -16,7 +16,23 @@ import pytest
 from attrs import evolve, frozen
 
 from tests.core.support import FAMILIES, World, subsets, world
-from toolfold.machine import TABLE, Configuration, Effect, Emission, Guard, Interpreter, Plan, RegionEvent, RegionState, Relation, Row, Run, close, plan, restore
+from toolfold.machine import (
+    TABLE,
+    Configuration,
+    Effect,
+    Emission,
+    Guard,
+    Interpreter,
+    Plan,
+    RegionEvent,
+    RegionState,
+    Relation,
+    Row,
+    Run,
+    close,
+    plan,
+    restore,
+)
 from toolfold.machine.compiled import compile_table
 from toolfold.machine.planner import Runner
 from toolfold.machine.table import Table

@@ -11,7 +11,19 @@ import pytest
 from transitions import Machine, MachineError
 
 from toolfold import GroupSpec
-from toolfold.machine.transaction import ABORTED, COMMITTED, PLANNED, ROLLING_BACK, SETTING_UP, STATES, TEARING_DOWN, TRANSITIONS, HookCall, Transaction, flat
+from toolfold.machine.transaction import (
+    ABORTED,
+    COMMITTED,
+    PLANNED,
+    ROLLING_BACK,
+    SETTING_UP,
+    STATES,
+    TEARING_DOWN,
+    TRANSITIONS,
+    HookCall,
+    Transaction,
+    flat,
+)
 
 TRIGGERS = ("begin", "torn_down", "commit", "fail", "abort")
 LIFE = {

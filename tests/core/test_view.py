@@ -6,8 +6,7 @@ import pytest
 
 from toolfold import Mode, Modes, Snapshot, Spec, ToolSet, TransitionRequest, View, Visibility
 from toolfold._catalog.rules import groups_of, is_static, required_groups
-from toolfold._view.visibility import holds
-from toolfold._view.visibility import RequestView
+from toolfold._view.visibility import RequestView, holds
 
 A, B, C = (Visibility.group(path) for path in "abc")
 WHEN = Visibility.when(lambda view: True)

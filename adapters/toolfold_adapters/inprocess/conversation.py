@@ -242,9 +242,9 @@ class Conversation:
         return self._loaded
 
     @property
-    def dropped(self) -> tuple[str, ...]:
+    def discarded(self) -> tuple[str, ...]:
         """The groups that it was restored without (SPEC PER-2)."""
-        return self._session.dropped
+        return self._session.discarded
 
     def tools(self, format: Format | None = None, *, deferred: bool = False) -> list[Definition]:
         """Return the definitions of the tools for the next turn of the model (SPEC AGT-1, AGT-3).

@@ -1,201 +1,195 @@
-"""The steps of one session: one at a time, in order of arrival, each over hooks to a commit (SPEC 5, SES-2).
+"""The executor of one session: plan, hooks, commit (SPEC 5).
 
-A step is planned, its hooks are run as its `Transaction` asks for them, and it is committed. This is the only place
-where hooks are awaited.
+`Executor.execute` is the way of every change of groups, and reads from top to bottom. It is the only place where hooks
+are awaited, and `Executor._commit` the only one that makes a plan's result the state of the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Container, Iterable
-from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from threading import get_ident
-from typing import TYPE_CHECKING
+from inspect import isawaitable
+from typing import Any, Protocol
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 from attrs import evolve, frozen
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import GroupSpec
-from .._snapshot import Change
-from .._usercode import InThread, is_failure, settled, uninterrupted
-from ..errors import HookTimeout, ReentrantTransition, ToolfoldError
-from ..machine import Configuration, Plan, TransitionRequest, bits
+from .._catalog.components import GroupSpec, Profile
+from .._snapshot import Change, Snapshot
+from .._usercode import InThread, is_failure, on_loop, uninterrupted
+from .._view.listing import changes
+from .._view.visibility import RequestView
+from ..errors import HookTimeout, ToolfoldError
+from ..machine import Configuration, Plan, bits
 from ..machine.transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
-from .context import HookContext
-from .observers import Asked, HooksFailed, Observers, RolledBack, log
+from .observers import Committed, HooksFailed, NotificationFailed, Observers, RolledBack, log
+from .queue import Queue
 
-if TYPE_CHECKING:
-    from .session import Session
-
-MakePlan = Callable[[Configuration], Plan]
-Commit = Callable[[Plan, Transaction], Change]
-
-_CROSSED = (
-    "A hook asked session {!r} for a change, and a hook of that session waits for this one's: neither could ever end. "
-    "Do one of the two after its transition."
-)
-_ELSEWHERE = (
-    "Session {!r} was asked for a change from another event loop while one of its hooks runs, perhaps by that hook. "
-    "Ask in the event loop of the session, after its transition."
-)
+Planner = Callable[[Configuration], Plan]
+ContextOf = Callable[[str, str, str | None], Any]
+Listener = Callable[[frozenset[str]], None]
 
 
-class _Run:
-    """The hooks of one step while they run: in which thread, and whose turns are waited for within them."""
+class Catalogs(Protocol):
+    """Where the newest catalog is."""
 
-    __slots__ = ("thread", "waits")
+    newest: Catalog | None
+    """The catalog of all that is registered; `None` once something was registered since."""
 
-    def __init__(self) -> None:
-        self.thread = get_ident()
-        self.waits: list[Steps] = []
-
-
-_under_way: ContextVar[tuple[_Run, ...]] = ContextVar("toolfold_under_way", default=())
+    def under(self, profile: Profile | None) -> Catalog:
+        """Return the newest catalog as a session under `profile` knows it."""
+        ...
 
 
-class Steps:
-    """Takes the steps of one session."""
+class Surroundings(Protocol):
+    """What the sessions of one tool set have in common."""
 
-    __slots__ = ("_lock", "_observers", "_running")
+    @property
+    def catalogs(self) -> Catalogs:
+        """Where the newest catalog is."""
 
-    def __init__(self, observers: Observers) -> None:
-        self._lock: anyio.Semaphore | None = None
-        self._observers = observers
-        self._running: _Run | None = None
+    @property
+    def observers(self) -> Observers:
+        """Whom to notify of what happens."""
 
-    @asynccontextmanager
-    async def turn(
-        self, session: str, what: Asked, step: TransitionRequest | None = None, force: bool = False
-    ) -> AsyncGenerator[None]:
-        """Wait for the steps that came before, and keep later ones waiting until the end.
+    @property
+    def hook_timeout(self) -> float | None:
+        """Seconds that a hook may take; `None` for ever (SPEC HOOK-6)."""
 
-        Tracers are told who asks for what: `what`, `step` and `force` are for them alone. The end of a session is not
-        given up because whoever ends it is cancelled: the cancellation is raised after it (SPEC HOOK-9).
+    def view_of(self, snapshot: Snapshot) -> RequestView:
+        """Return a view of a snapshot for one request."""
+        ...
 
-        Raises:
-            ReentrantTransition: The turn would never come: see `_refuse_deadlock` (SPEC HOOK-7).
-        """
-        with self._observers.requested(session, what, "", step, force):
-            if self._lock is None:
-                self._lock = anyio.Semaphore(1, fast_acquire=True)
-            lock, interrupted = self._lock, None
-            if lock.value == 0:
-                self._refuse_deadlock(session)
-                interrupted = await self._wait(lock, patient=what == "close")
-            elif what == "close":
-                lock.acquire_nowait()
-            else:
-                await lock.acquire()  # which does not wait, but notices a cancellation
-            try:
-                yield
-            finally:
-                if lock.statistics().tasks_waiting == 0:
-                    self._lock = None
-                lock.release()
-            if interrupted is not None:
-                raise interrupted
 
-    def refuse_reentry(self, session: str) -> None:
-        """Raise `ReentrantTransition` if the caller runs within a hook of this session's step."""
-        if self._running is not None and self._running in _under_way.get():
-            raise ReentrantTransition(session)
+class Executor(Queue):
+    """Executes the transitions of one session, and holds its state.
 
-    def _refuse_deadlock(self, session: str) -> None:
-        """Raise `ReentrantTransition` if what asks would wait for itself, or in a place where no turn can come.
+    Attributes:
+        inherited: The active groups that another session has set up and closes: their hooks don't run here.
+    """
 
-        It would wait for itself within a hook of this session, and within a hook of another one for which a hook of
-        this one waits, perhaps by way of more sessions. A hook is recognised by its context, which tasks inherit, and
-        threads started by `anyio.to_thread`, `asyncio.to_thread` and `anyio.from_thread`; not plain threads, which
-        wait until `hook_timeout` ends the hook. A turn can't be handed from one event loop to another.
-        """
-        self.refuse_reentry(session)
-        if self._running is not None and self._running.thread != get_ident():
-            raise ReentrantTransition(session, _ELSEWHERE.format(session))
-        asking = _under_way.get()
-        met: set[_Run] = set()
-        ahead = [self] if asking else []
-        while ahead:
-            run = ahead.pop()._running
-            if run in asking:
-                raise ReentrantTransition(session, _CROSSED.format(session))
-            if run is not None and run not in met:
-                met.add(run)
-                ahead += run.waits
+    __slots__ = ("_around", "_listeners", "_profile", "_state", "inherited")
 
-    async def _wait(self, lock: anyio.Semaphore, *, patient: bool) -> BaseException | None:
-        """Wait for a turn; a `patient` caller does so to the end, and is given the cancellation that came meanwhile."""
-        runs = _under_way.get()
-        for run in runs:
-            run.waits.append(self)
-        try:
-            if patient:
-                return (await uninterrupted(lock.acquire))[1]
-            await lock.acquire()
-        finally:
-            for run in runs:
-                run.waits.remove(self)
-        return None
+    def __init__(self, identity: str, around: Surroundings, profile: Profile | None) -> None:
+        super().__init__(identity, around.observers)
+        self._around = around
+        self._profile = profile
+        self._state = Snapshot.of(around.catalogs.under(profile))
+        self._listeners: tuple[Listener, ...] = ()
+        self.inherited: tuple[str, ...] = ()
 
-    async def carry_out(
+    # -- the state ----------------------------------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The present state, in the newest catalog (SPEC REG-7)."""
+        if self._profile is None and self._state.catalog is self._around.catalogs.newest:
+            return self._state
+        return self._in_newest_catalog()
+
+    @on_loop
+    def _in_newest_catalog(self) -> Snapshot:
+        return self._state.moved_to(self._around.catalogs.under(self._profile))
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Begin in a state whose active groups are all inherited."""
+        self._state = snapshot.moved_to(self.snapshot.catalog)
+        self.inherited = self._state.active
+
+    def change_facts(self, facts: Mapping[str, Any], view: RequestView | None = None) -> None:
+        """Replace the facts; notify of the lists that differ from those of `view`, if anybody has had one."""
+        self._state = self.snapshot.with_facts(facts)
+        if view is not None:
+            self.notify(changes(view, view.of(self._state)))
+
+    # -- transitions --------------------------------------------------------------------------------------------------
+
+    async def execute(
         self,
-        session: Session,
-        make_plan: MakePlan,
-        commit: Commit,
+        planner: Planner,
+        context_of: ContextOf,
         *,
-        timeout: float | None,
-        force: bool,
+        force: bool = False,
+        view: RequestView | None = None,
+        compare: bool = True,
         shielded: bool = False,
     ) -> Change:
-        """Return what a step changed, once it is committed; call it within a turn.
+        """Plan a transition, run its hooks, commit it, and return what changed; call it within `queued`.
 
-        If the catalog changes while hooks run, so that the step no longer means the same, the hooks are undone and the
-        step is planned again.
+        If the catalog changes while hooks run, so that the plan no longer means the same, the hooks are undone and the
+        transition is planned again.
 
         Args:
-            session: Whose step it is; plans are made for its present configuration.
-            make_plan: Plans the step for a configuration.
-            commit: Makes a plan's outcome the session's state.
-            timeout: Seconds that each hook may take; `None` for ever (SPEC HOOK-6).
+            planner: Plans the transition for a configuration.
+            context_of: Makes what a hook is given, of its group, its phase, and the phase that it undoes.
             force: Pass over failing `on_deactivate` hooks (SPEC HOOK-8).
+            view: The view of the request that this is part of, if there is one (SPEC MOD-3).
+            compare: Whether anybody has had a list that may differ afterwards.
             shielded: Let every hook come to its end before a cancellation is raised (SPEC HOOK-9).
 
         Raises:
             HookFailed: A hook failed, and what had succeeded was undone (SPEC HOOK-4, HOOK-5).
-            ToolfoldError: The step is refused.
+            ToolfoldError: The transition is refused.
         """
         interrupted: BaseException | None = None
         while True:
-            before = session.snapshot
-            planned = make_plan(before.configuration)
-            self._observers.planned(session.id, planned)
-            if not planned.changes:
+            before = self.snapshot
+            plan = planner(before.configuration)
+            self.observers.planned(self.id, plan)
+            if plan.after is plan.before:
                 return _unless(interrupted, Change())
-            transaction = _transaction(before.catalog, planned, session.inherited, force)
-            interrupted = await self._run_hooks(session, transaction, timeout, interrupted, shielded)
+
+            transaction = self._transaction(before.catalog, plan, force)
+            interrupted = await self._run_hooks(transaction, context_of, interrupted, shielded)
             if transaction.state == ABORTED:
                 error = transaction.error()
-                self._observers.tell(RolledBack(session.id, error))
+                self.observers.notify(RolledBack(self.id, error))
                 raise error if interrupted is None else _noted(interrupted, error.compensation)
-            again, refused = _again(make_plan, planned, session.snapshot.configuration)
-            if again is not None and _groups(session.catalog, again) == _groups(before.catalog, planned):
-                return _unless(interrupted, commit(again, transaction))
-            transaction.give_up(refused or RuntimeError("the catalog changed while hooks ran"))
-            interrupted = await self._run_hooks(session, transaction, timeout, interrupted, shielded)
+
+            now, refused = self.snapshot, None
+            if now.catalog is not before.catalog:
+                plan, refused = _again(planner, plan, before.catalog, now)
+            if refused is None:
+                return _unless(interrupted, self._commit(plan, transaction, view, compare))
+
+            transaction.give_up(refused)
+            interrupted = await self._run_hooks(transaction, context_of, interrupted, shielded)
             if transaction.compensation_failures:
-                self._observers.tell(HooksFailed(session.id, tuple(transaction.compensation_failures)))
-            if (stop := refused if shielded else interrupted or refused) is not None:
+                self.observers.notify(HooksFailed(self.id, tuple(transaction.compensation_failures)))
+            refusal = refused if isinstance(refused, ToolfoldError) else None
+            if (stop := refusal if shielded else interrupted or refusal) is not None:
                 raise _noted(stop, transaction.compensation_failures)
 
+    def _transaction(self, catalog: Catalog, plan: Plan, force: bool) -> Transaction:
+        """Return the transaction of a plan: deactivations from below, then activations from above (SPEC HOOK-3).
+
+        The hooks of inherited groups belong to the session that they are inherited from.
+        """
+        deactivated, activated = (
+            [group for group in groups if group.path not in self.inherited] for groups in _groups(catalog, plan)
+        )
+        return Transaction(reversed(deactivated), activated, force=force)
+
+    def _commit(self, plan: Plan, transaction: Transaction, view: RequestView | None, compare: bool) -> Change:
+        """Make a plan's result the state, and notify of it."""
+        now = self.snapshot
+        before = self._around.view_of(now) if view is None else view.of(now)
+        transaction.commit()
+        self._state = now.at(plan.after)
+        if self.inherited:
+            self.inherited = tuple(filter(self._state.is_active, self.inherited))
+        lists = changes(before, before.of(self._state)) if compare else frozenset[str]()
+        change = Change(*plan.paths, lists, tuple(transaction.failures))
+        self.observers.notify(Committed(self.id, change))
+        if change.failures:
+            self.observers.notify(HooksFailed(self.id, change.failures))
+        self.notify(change.lists)
+        return change
+
     async def _run_hooks(
-        self,
-        session: Session,
-        transaction: Transaction,
-        timeout: float | None,
-        interrupted: BaseException | None,
-        shielded: bool,
+        self, transaction: Transaction, context_of: ContextOf, interrupted: BaseException | None, shielded: bool
     ) -> BaseException | None:
         """Run the hooks that the transaction asks for; return the cancellation that met it, to be raised at its end.
 
@@ -203,11 +197,9 @@ class Steps:
         """
         if (call := transaction.next()) is None:
             return interrupted
-        self._running = _Run()
-        token = _under_way.set((*_under_way.get(), self._running))
-        try:
+        with self.running_hooks():
             while call is not None:
-                attempt = partial(self._attempt, session, call, timeout)
+                attempt = partial(self._attempt, call, context_of)
                 if shielded or interrupted is not None or transaction.state == ROLLING_BACK:
                     ended, cancelled = await uninterrupted(attempt)
                 elif isinstance(call.hook, InThread):  # which can't be stopped, so that only its end says how it went
@@ -223,32 +215,79 @@ class Steps:
                 else:
                     transaction.succeeded(call)
                 call = transaction.next()
-        finally:
-            self._running = None
-            _under_way.reset(token)
         return interrupted
 
-    async def _attempt(self, session: Session, call: HookCall, timeout: float | None) -> _Ended:
+    async def _attempt(self, call: HookCall, context_of: ContextOf) -> _Ended:
         """Run a hook and return how it ended; this is the one place that logs failures of hooks (SPEC SAF-3)."""
         try:
-            with self._observers.hook(session.id, call.group.path, call.phase, call.undoes):
-                await _run_hook(session, call, timeout)
+            with self.observers.hook(self.id, call.group.path, call.phase, call.undoes):
+                await _run_hook(call, context_of, self._around.hook_timeout)
         except BaseException as error:
             if is_failure(error):
-                log.error("session %s: %s failed", session.id, call, exc_info=error)
+                log.error("session %s: %s failed", self.id, call, exc_info=error)
                 return _Ended(error)
             if isinstance(error, GeneratorExit):  # nothing can be awaited any more
                 raise
             return _Ended(error, error)
         return _Ended()
 
+    # -- listeners ----------------------------------------------------------------------------------------------------
+
+    @on_loop
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Add a listener and return a function that removes it."""
+        self._listeners = (*self._listeners, listener)
+
+        @on_loop
+        def remove() -> None:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
+
+        return remove
+
+    def silence(self) -> None:
+        """Remove all listeners."""
+        self._listeners = ()
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether anybody is notified of changes: a connection may go on with another session."""
+        return bool(self._listeners)
+
+    def notify(self, kinds: frozenset[str]) -> None:
+        """Notify the listeners that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
+        if not kinds:
+            return
+        self.observers.list_changed(self.id, kinds, len(self._listeners))
+        for listener in self._listeners:
+            try:
+                listener(kinds)
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
+                log.exception("session %s: a listener could not be notified of a change", self.id)
+                self.observers.notify(NotificationFailed(self.id, error))
+
 
 @frozen
 class _Ended:
-    """How a hook ended: what it failed with, and the cancellation that came while the step could still be given up."""
+    """How a hook ended: what it failed with, and the cancellation that came while it could still be given up."""
 
     error: BaseException | None = None
     interruption: BaseException | None = None
+
+
+async def _run_hook(call: HookCall, context_of: ContextOf, timeout: float | None) -> None:
+    stopped: BaseException | None = None
+    with anyio.move_on_after(timeout) as scope:
+        try:
+            answer = call.hook(context_of(call.group.path, call.phase, call.undoes))
+            if isawaitable(answer):
+                await answer
+        except anyio.get_cancelled_exc_class() as error:
+            stopped = error
+            raise
+    if scope.cancelled_caught and timeout is not None:
+        raise HookTimeout(timeout) from stopped  # which says where it was
 
 
 async def _cancellation() -> BaseException | None:
@@ -260,48 +299,24 @@ async def _cancellation() -> BaseException | None:
     return None
 
 
-async def _run_hook(session: Session, call: HookCall, timeout: float | None) -> None:
-    stopped: BaseException | None = None
-    with anyio.move_on_after(timeout) as scope:
-        try:
-            await settled(call.hook(HookContext(session, call.group.path, call.phase, call.undoes)))
-        except anyio.get_cancelled_exc_class() as error:
-            stopped = error
-            raise
-    if scope.cancelled_caught and timeout is not None:
-        raise HookTimeout(timeout) from stopped  # which says where it was
-
-
-def _transaction(catalog: Catalog, planned: Plan, lent: Container[str], force: bool) -> Transaction:
-    """Return the transaction of a plan: leaving groups from below, then entering ones from above (SPEC HOOK-3).
-
-    The hooks of groups that are lent belong to the session that lends them.
-    """
-    leaving, entering = ([group for group in groups if group.path not in lent] for groups in _groups(catalog, planned))
-    return Transaction(reversed(leaving), entering, force=force)
-
-
-def _groups(catalog: Catalog, planned: Plan) -> tuple[list[GroupSpec], list[GroupSpec]]:
-    """Return the groups that leave and enter as they are registered: a path may come to name another group."""
+def _groups(catalog: Catalog, plan: Plan) -> tuple[list[GroupSpec], list[GroupSpec]]:
+    """Return the groups to deactivate and to activate as they are registered: a path may come to name another."""
     groups = catalog.groups
-    return (
-        [groups[number] for number in bits(planned.deactivated)],
-        [groups[number] for number in bits(planned.activated)],
-    )
+    return [groups[number] for number in bits(plan.deactivated)], [groups[number] for number in bits(plan.activated)]
 
 
-def _again(make_plan: MakePlan, planned: Plan, now: Configuration) -> tuple[Plan | None, ToolfoldError | None]:
-    """Return the plan as it is now that the hooks have run, or why it is refused by now."""
-    if now is planned.before:
-        return planned, None
+def _again(planner: Planner, plan: Plan, catalog: Catalog, now: Snapshot) -> tuple[Plan, Exception | None]:
+    """Return the plan in a catalog that has changed since, and why it can't be committed, if it means another thing."""
     try:
-        return make_plan(now), None
+        again = planner(now.configuration)
     except ToolfoldError as error:
-        return None, error
+        return plan, error
+    same = _groups(now.catalog, again) == _groups(catalog, plan)
+    return again, None if same else RuntimeError("the catalog changed while hooks ran")
 
 
 def _unless(interrupted: BaseException | None, change: Change) -> Change:
-    """Return what a step changed, unless a cancellation has waited for its end, which is raised now."""
+    """Return what a transition changed, unless a cancellation has waited for its end, which is raised now."""
     if interrupted is not None:
         raise interrupted
     return change

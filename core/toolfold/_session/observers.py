@@ -228,7 +228,7 @@ class Observers:
         return number if told is self else None
 
     @on_loop
-    def tell(self, event: Event) -> None:
+    def notify(self, event: Event) -> None:
         """Hand `event` to every observer and tracer."""
         for observer in tuple(self._observers):
             _hand(event, observer)

@@ -41,7 +41,7 @@ class Saved:
         """
         return restore(catalog.forest, _lasting(catalog, self.active))
 
-    def dropped(self, catalog: Catalog) -> tuple[str, ...]:
+    def discarded(self, catalog: Catalog) -> tuple[str, ...]:
         """Return the groups that are not active again in `catalog`, in the order given."""
         after = self.plan(catalog).after
         return tuple(path for path in dict.fromkeys(self.active) if not after.is_active(path))

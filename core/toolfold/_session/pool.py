@@ -71,7 +71,7 @@ class SessionPool:
         self._used[session] = self._clock()
         if lasting:
             self._lasting.add(session)
-        self._observers.tell(SessionOpened(session.id))
+        self._observers.notify(SessionOpened(session.id))
 
     def begin_request(self, session: Session) -> None:
         """Take in a session that ends with its request: it is not counted, never idle, and observers are not told."""
@@ -89,7 +89,7 @@ class SessionPool:
         self._requests.pop(session, None)
         if self._used.pop(session, None) is not None:
             self._lasting.discard(session)
-            self._observers.tell(SessionEnded(session.id))
+            self._observers.notify(SessionEnded(session.id))
 
     def touch(self, session: Session) -> None:
         """Take note that a session was used now, and with it the one that it inherits from: that one ends later.

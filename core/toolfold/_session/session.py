@@ -1,8 +1,7 @@
-"""The async shell around the machine: one holder's state, its steps and its listeners (SPEC 5, 10, 11).
+"""A session: one holder's activation state, to read, to call in, and to change (SPEC 5, 9, 10, 11).
 
-A step is planned by `machine.plan`, taken by `Steps`, and committed here by swapping one reference; only then are
-observers and listeners told. Reads take the reference as it is and never wait. Nothing here decides a state or an
-availability.
+Its `Executor` holds the state and changes it. Reads take the state as it is and never wait. Nothing here decides a
+state or an availability.
 """
 
 from __future__ import annotations
@@ -10,34 +9,51 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Self
+
+from attrs import frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Kind, Profile, Spec, kinds_of
 from .._catalog.uri_templates import matching
 from .._snapshot import Change, Snapshot
-from .._usercode import is_failure, on_loop
+from .._usercode import on_loop
 from .._view import calling, results
-from .._view.context import Progress, no_progress
-from .._view.listing import GroupInfo, Page, changes, group_infos, listed, page_of
+from .._view.context import CallContext, Progress, no_progress
+from .._view.listing import GroupInfo, Page, group_infos, listed, page_of
 from .._view.modes import narrowed
 from .._view.results import ToolResult
 from .._view.visibility import RequestView, available
 from ..errors import InvalidDefinition, SessionClosed, ToolfoldError, ToolNotFound
-from ..machine import Plan, TransitionRequest, close, plan
-from ..machine.transaction import Transaction
+from ..machine import TransitionRequest, close, plan
 from ..names import Spelling, is_text
-from .context import Context
-from .executor import MakePlan, Steps
-from .observers import Committed, EventRefused, HooksFailed, NotificationFailed, log
+from .executor import Executor, Planner, Surroundings
+from .observers import EventRefused, log
 from .persistence import Saved, dumped, is_fact
-
-if TYPE_CHECKING:
-    from .._toolset.toolset import ToolSet
+from .pool import SessionPool
 
 Listener = Callable[[frozenset[str]], None]
 
 _NOT_OPENED = "was not opened; use `async with tools.open_session() as session`, or `await session.start()`"
+
+
+class Host(Surroundings, Protocol):
+    """The tool set of a session, as far as the session needs it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def page_size(self) -> int | None:
+        """The greatest number of items in a page of a list."""
+
+    @property
+    def pool(self) -> SessionPool:
+        """The open sessions."""
+
+    def hint(self, spec: Spec | None, view: RequestView, spell: Spelling) -> str | None:
+        """Return which group to open first for what is not available, and how, where hints are on."""
 
 
 class Session:
@@ -45,15 +61,12 @@ class Session:
 
     __slots__ = (
         "__weakref__",
-        "_dropped",
-        "_inherited",
-        "_listeners",
+        "_discarded",
+        "_executor",
         "_owner",
         "_profile",
-        "_snapshot",
         "_start",
         "_status",
-        "_steps",
         "_tools",
         "caller",
         "id",
@@ -61,7 +74,7 @@ class Session:
 
     def __init__(
         self,
-        tools: ToolSet,
+        tools: Host,
         identity: str,
         profile: Profile | None,
         start: Iterable[str] | Saved,
@@ -73,12 +86,9 @@ class Session:
         self._profile = profile
         self._start = start if isinstance(start, Saved) else tuple(start)
         self._status: Literal["new", "open", "closed"] = "new"
-        self._snapshot = Snapshot.of(tools.catalog_under(profile))
-        self._dropped = start.dropped(self._snapshot.catalog) if isinstance(start, Saved) else ()
-        self._steps = Steps(tools.observers)
-        self._inherited: tuple[str, ...] = ()
+        self._executor = Executor(identity, tools, profile)
+        self._discarded = start.discarded(self.catalog) if isinstance(start, Saved) else ()
         self._owner: Session | None = None
-        self._listeners: tuple[Listener, ...] = ()
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -126,8 +136,7 @@ class Session:
         """
         self._status = "open"
         if snapshot is not None:
-            self._snapshot = snapshot.moved_to(self.catalog)
-            self._inherited = self._snapshot.active
+            self._executor.begin(snapshot)
             self._owner = owner
 
     async def close(self) -> None:
@@ -139,17 +148,20 @@ class Session:
             ExceptionGroup: Of `HookFailed`, one for each hook that failed; the session is closed all the same.
         """
         failures: tuple[Exception, ...] = ()
-        async with self._steps.turn(self.id, "close"):
+        async with self._executor.queued("close"):
             if self._status == "closed":
                 return
             try:
                 if self._status == "open":
-                    told = bool(self._listeners)  # a connection may go on with another session
-                    end = partial(close, keep=self._inherited)
-                    failures = (await self._carry_out(end, force=True, compare=told, shielded=True)).failures
+                    end = partial(close, keep=self.inherited)
+                    compare = self._executor.has_listeners
+                    change = await self._executor.execute(
+                        end, self._hook_context, force=True, compare=compare, shielded=True
+                    )
+                    failures = change.failures
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
                 self._status = "closed"
-                self._listeners = ()
+                self._executor.silence()
                 self._tools.pool.discard(self)
         if failures:
             raise ExceptionGroup(f"Session {self.id!r} is closed, but hooks failed", list(failures))
@@ -159,12 +171,11 @@ class Session:
 
         Nobody has had a list that could differ, so the application state is not read for one (SPEC MOD-3).
         """
-        request = TransitionRequest(paths)
-        await self._begin_with(lambda configuration: plan(configuration, request))
+        await self._begin_with(partial(plan, request=TransitionRequest(paths)))
 
     @property
-    def tools(self) -> ToolSet:
-        """The tool set whose session this is."""
+    def tools(self) -> Any:
+        """The `ToolSet` whose session this is, a type of a later layer."""
         return self._tools
 
     @property
@@ -173,7 +184,7 @@ class Session:
 
         One that is closed here is inherited no longer: opening it again runs its hooks.
         """
-        return self._inherited
+        return self._executor.inherited
 
     @property
     def owner(self) -> Session | None:
@@ -186,7 +197,7 @@ class Session:
         owner = self._owner
         if owner is None:
             return False
-        return not owner.is_open or not all(map(owner.snapshot.is_active, self._inherited))
+        return not owner.is_open or not all(map(owner.snapshot.is_active, self.inherited))
 
     def holder(self, path: str) -> Session:
         """Return the session in which a group's hooks run: this one, or the owner that it inherits the group from.
@@ -194,7 +205,7 @@ class Session:
         What a hook keeps by `context.session`, a tool of the group finds by `context.session.holder(path)`, also where
         a server opens the group for everybody (SPEC DEL-4, HOOK-1).
         """
-        return self._owner if self._owner is not None and path in self._inherited else self
+        return self._owner if self._owner is not None and path in self.inherited else self
 
     @property
     def is_open(self) -> bool:
@@ -206,12 +217,7 @@ class Session:
     @property
     def snapshot(self) -> Snapshot:
         """The present state, in the newest catalog (SPEC REG-7)."""
-        catalog = self._tools.catalog_under(self._profile)
-        return self._snapshot if self._snapshot.catalog is catalog else self._moved_to(catalog)
-
-    @on_loop
-    def _moved_to(self, catalog: Catalog) -> Snapshot:
-        return self._snapshot.moved_to(catalog)
+        return self._executor.snapshot
 
     @property
     def catalog(self) -> Catalog:
@@ -226,12 +232,12 @@ class Session:
     @property
     def facts(self) -> Mapping[str, Any]:
         """The facts, read-only."""
-        return self._snapshot.facts
+        return self.snapshot.facts
 
     @property
-    def dropped(self) -> tuple[str, ...]:
+    def discarded(self) -> tuple[str, ...]:
         """The groups that a restored state had and that this catalog does not allow (SPEC PER-2)."""
-        return self._dropped
+        return self._discarded
 
     def dump(self) -> dict[str, Any]:
         """Return the state as a small JSON value, for `ToolSet.restore_session` (SPEC PER-1).
@@ -402,10 +408,11 @@ class Session:
         Raises as `activate` does, and `ExclusionConflict` if two groups to activate exclude one another.
         """
         request = TransitionRequest(activate, deactivate)
-        async with self._steps.turn(self.id, "transition", request, force):
+        async with self._executor.queued("transition", request, force):
             self._check_open()
             self._tools.pool.touch(self)
-            return await self._carry_out(lambda configuration: plan(configuration, request), force, view)
+            planner = partial(plan, request=request)
+            return await self._executor.execute(planner, self._hook_context, force=force, view=view)
 
     @on_loop
     def set_fact(self, name: str, value: Any, *, view: RequestView | None = None) -> None:
@@ -419,30 +426,22 @@ class Session:
         """
         with self._tools.observers.requested(self.id, "set_fact", name):
             self._check_open()
-            self._steps.refuse_reentry(self.id)
+            self._executor.refuse_reentry()
             if not is_text(name) or not is_fact(value):
                 raise InvalidDefinition(
                     str(name), "a fact is None, a bool, a finite number, a text, or a tuple of such"
                 )
             self._tools.pool.touch(self)
             before = self.view(view)
-            self._snapshot = before.snapshot.with_facts({**before.snapshot.facts, name: value})
-            self._tell_listeners(changes(before, before.of(self._snapshot)))
+            self._executor.change_facts({**before.snapshot.facts, name: value}, before)
 
-    @on_loop
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
 
         It is a plain function that returns at once; `kinds` names the lists, such as `{"tool"}`. What it raises is
         logged. Returns a function that takes the listener away.
         """
-        self._listeners = (*self._listeners, listener)
-
-        @on_loop
-        def remove() -> None:
-            self._listeners = tuple(other for other in self._listeners if other is not listener)
-
-        return remove
+        return self._executor.listen(listener)
 
     @on_loop
     def notify(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
@@ -450,19 +449,22 @@ class Session:
 
         Raises `ConfigError` as `ToolSet.notify_list_changed` does.
         """
-        self._tell_listeners(kinds_of(kinds))
+        self._executor.notify(kinds_of(kinds))
 
     # -- within -------------------------------------------------------------------------------------------------------
 
     async def _restore(self, saved: Saved) -> None:
         """Take up a state; hooks run, since the world that they set up may be gone."""
-        self._snapshot = self.snapshot.with_facts(saved.facts)
+        self._executor.change_facts(saved.facts)
         await self._begin_with(lambda _: saved.plan(self.catalog))
-        self._dropped = saved.dropped(self.catalog)
+        self._discarded = saved.discarded(self.catalog)
 
-    async def _begin_with(self, make_plan: MakePlan) -> None:
-        async with self._steps.turn(self.id, "start"):
-            await self._carry_out(make_plan, force=False, compare=False)
+    async def _begin_with(self, planner: Planner) -> None:
+        async with self._executor.queued("start"):
+            await self._executor.execute(planner, self._hook_context, compare=False)
+
+    def _hook_context(self, group: str, phase: str, undoes: str | None) -> HookContext:
+        return HookContext(self, group, phase, undoes)
 
     def _check_open(self) -> None:
         if self._status == "new":
@@ -494,50 +496,45 @@ class Session:
             missed = missed or template
         raise ToolNotFound(uri, self._tools.hint(missed, view, spell), "resource")
 
-    async def _carry_out(
-        self,
-        make_plan: MakePlan,
-        force: bool,
-        view: RequestView | None = None,
-        *,
-        compare: bool = True,
-        shielded: bool = False,
-    ) -> Change:
-        timeout = self._tools.hook_timeout
-        commit = partial(self._commit, view, compare)
-        return await self._steps.carry_out(self, make_plan, commit, timeout=timeout, force=force, shielded=shielded)
-
-    def _commit(self, view: RequestView | None, compare: bool, planned: Plan, transaction: Transaction) -> Change:
-        before = self.view(view)
-        transaction.commit()
-        self._snapshot = before.snapshot.at(planned.after)
-        if self._inherited:
-            self._inherited = tuple(filter(self._snapshot.is_active, self._inherited))
-        lists = changes(before, before.of(self._snapshot)) if compare else frozenset[str]()
-        change = Change(*planned.paths, lists, tuple(transaction.failures))
-        self._tools.observers.tell(Committed(self.id, change))
-        if change.failures:
-            self._tools.observers.tell(HooksFailed(self.id, change.failures))
-        self._tell_listeners(change.lists)
-        return change
-
-    def _tell_listeners(self, kinds: frozenset[str]) -> None:
-        if not kinds:
-            return
-        self._tools.observers.list_changed(self.id, kinds, len(self._listeners))
-        for listener in self._listeners:
-            try:
-                listener(kinds)
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                log.exception("session %s: a listener could not be told of a change", self.id)
-                self._tools.observers.tell(NotificationFailed(self.id, error))
-
     async def _open_on(self, tool: str, view: RequestView) -> None:
         for path in view.snapshot.catalog.opened_by[tool]:
             try:
                 await self.transition(activate=(path,), view=view)
             except ToolfoldError as error:
                 log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
-                self._tools.observers.tell(EventRefused(self.id, tool, error))
+                self._tools.observers.notify(EventRefused(self.id, tool, error))
+
+
+class Context(CallContext):
+    """What a handler is given beside its arguments (SPEC CALL-5).
+
+    `session` is the session of the call, `name` the full name of the tool. `view` is what the call was checked against,
+    with its one reading of the application state; what the handler changes is seen by the next request. What it does
+    through this context belongs to the same request (SPEC MOD-3). `request` is whatever the adapter got the call from,
+    or `None`; `spell` gives a tool's name as the caller knows it.
+
+    A plain function that runs in a worker thread may use it from there. It calls what is async by
+    `anyio.from_thread.run(context.activate, "a")`.
+    """
+
+    __slots__ = ()
+    session: Session
+
+
+@frozen(eq=False)
+class HookContext:
+    """What a hook is given, if it takes an argument: whose session, which group, and why it runs.
+
+    A hook can read its session, and ask other sessions for changes, but not its own: `ReentrantTransition` (SPEC
+    HOOK-7). One that is a plain function runs in a worker thread and calls what is async by `anyio.from_thread.run`.
+    """
+
+    session: Session
+    group: str
+    phase: str
+    undoes: str | None = None
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The session's facts."""
+        return self.session.facts

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .._catalog.catalog import Catalog, canonical
 from .._catalog.components import KINDS, GroupSpec, Kind, Profile, Spec
@@ -25,7 +26,10 @@ NameGuard = Callable[[str], None]
 
 
 class Builder:
-    """The groups, exclusion sets, specs and profiles registered so far."""
+    """The groups, exclusion sets, specs and profiles registered so far.
+
+    `newest` is the catalog of all that is registered, or `None` once something was registered since.
+    """
 
     def __init__(self, name: str, style: ControlStyle, max_active: int | None, evict_oldest: bool) -> None:
         self.name = name
@@ -37,16 +41,17 @@ class Builder:
         self._specs: dict[Kind, dict[str, Spec]] = {kind: {} for kind in KINDS}
         self._profiles: dict[str, Profile] = {}
         self._guards: list[tuple[NameGuard, NameGuard]] = []
-        self._frozen: Catalog | None = None
+        self.newest: Catalog | None = None
+        self._restricted: WeakKeyDictionary[Profile, tuple[Catalog, Catalog]] = WeakKeyDictionary()
 
     def freeze(self) -> Catalog:
         """Return the catalog of all that is registered now; the same one until something is registered."""
-        return self._frozen or self._freeze()
+        return self.newest or self._freeze()
 
     @on_loop
     def _freeze(self) -> Catalog:
-        if self._frozen is None:
-            self._frozen = Catalog(
+        if self.newest is None:
+            self.newest = Catalog(
                 name=self.name,
                 groups=canonical(self._groups.values()),
                 exclusions=tuple(self._exclusions),
@@ -56,20 +61,31 @@ class Builder:
                 evict_oldest=self.evict_oldest,
                 make_loader=partial(loader_spec, self.style.loader) if self.style.loader else None,
             )
-        return self._frozen
+        return self.newest
+
+    def under(self, profile: Profile | None) -> Catalog:
+        """Return the newest catalog as a session under `profile` knows it (SPEC PRO-1)."""
+        catalog = self.freeze()
+        if profile is None:
+            return catalog
+        source, restricted = self._restricted.get(profile, (None, None))
+        if source is not catalog or restricted is None:
+            restricted = catalog.under(profile)
+            self._restricted[profile] = (catalog, restricted)
+        return restricted
 
     @contextmanager
     def all_or_nothing(self) -> Generator[None]:
         """Undo what was registered within if an error comes out (SPEC REG-1)."""
         groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
         specs: dict[Kind, dict[str, Spec]] = {kind: dict(held) for kind, held in self._specs.items()}
-        frozen = self._frozen
+        frozen = self.newest
         try:
             yield
         except BaseException:
             added = self._specs["tool"]
             self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, specs
-            self._frozen = frozen
+            self.newest = frozen
             self._release(added)
             raise
 
@@ -102,7 +118,7 @@ class Builder:
         self._check_new("tool", controls)
         self._groups[path] = group
         self._specs["tool"].update(controls)
-        self._frozen = None
+        self.newest = None
         return group
 
     def path_of(self, name: str, parent: str | None) -> str:
@@ -146,7 +162,7 @@ class Builder:
     def add_exclusion(self, members: frozenset[str]) -> None:
         """Add a checked exclusion set."""
         self._exclusions[members] = None
-        self._frozen = None
+        self.newest = None
 
     @on_loop
     def remove_group(self, path: str) -> GroupSpec:
@@ -161,7 +177,7 @@ class Builder:
         remaining = (members - gone for members in self._exclusions)
         self._exclusions = {members: None for members in remaining if len(members) > 1}
         self._profiles = {name: profile.without(gone) for name, profile in self._profiles.items()}
-        self._frozen = None
+        self.newest = None
         return group
 
     # -- tools and the rest -------------------------------------------------------------------------------------------
@@ -171,7 +187,7 @@ class Builder:
         """Add a checked spec; a user's tool takes the place of a generated control tool (SPEC NAM-4, REG-4)."""
         self._check_new(spec.kind, [spec.name])
         self._specs[spec.kind][spec.name] = spec
-        self._frozen = None
+        self.newest = None
         return spec
 
     @on_loop
@@ -187,7 +203,7 @@ class Builder:
                 self._specs[kind][name] = control
         if kind == "tool":
             self._release([name])
-        self._frozen = None
+        self.newest = None
         return spec
 
     @on_loop
@@ -212,7 +228,7 @@ class Builder:
                     "which exclude one another: leave one out.",
                 )
         self._profiles[profile.name] = profile
-        self._frozen = None
+        self.newest = None
 
     def place(self, kind: Kind, name: str, given: Mapping[str, Any]) -> tuple[str, str | None, Visibility]:
         """Return `(full name, group, rule)` of what is registered under a name, base or full, or under a URI.

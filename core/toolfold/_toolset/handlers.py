@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from .._catalog.components import Handler
 from .._schema.arguments import Arguments, Output, hints_of, signature_of
-from .._session.context import Context
+from .._session.session import Context
 from .._usercode import caller
 from .._view.results import ToolResult, misfit, to_result
 from ..errors import InvalidDefinition

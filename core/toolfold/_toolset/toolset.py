@@ -99,7 +99,6 @@ class ToolSet(Registration):
         self.hook_timeout = hook_timeout
         self._on_hidden = on_hidden
         self._state = state
-        self._restricted: WeakKeyDictionary[Profile, tuple[Catalog, Catalog]] = WeakKeyDictionary()
         self._profiles: WeakKeyDictionary[Profile, ref[Profile]] = WeakKeyDictionary()
         self._identities = count(1)
         self._default: Session | None = None
@@ -132,14 +131,12 @@ class ToolSet(Registration):
 
     def catalog_under(self, profile: Profile | None) -> Catalog:
         """Return the catalog as a session under `profile` knows it (SPEC PRO-1)."""
-        catalog = self._builder.freeze()
-        if profile is None:
-            return catalog
-        source, restricted = self._restricted.get(profile, (None, None))
-        if source is not catalog or restricted is None:
-            restricted = catalog.under(profile)
-            self._restricted[profile] = (catalog, restricted)
-        return restricted
+        return self._builder.under(profile)
+
+    @property
+    def catalogs(self) -> Builder:
+        """Where sessions find the newest catalog."""
+        return self._builder
 
     def view_of(self, snapshot: Snapshot) -> RequestView:
         """Return a view of a snapshot for one request (SPEC VIS-3)."""
@@ -169,7 +166,7 @@ class ToolSet(Registration):
             reported.add(mode)
             of = "" if mode is None else f"mode {mode!r} of "
             log.error("a predicate or count of %s%s %r failed", of, spec.kind, spec.name, exc_info=error)
-            self.observers.tell(PredicateFailed(spec.kind, spec.name, error, mode))
+            self.observers.notify(PredicateFailed(spec.kind, spec.name, error, mode))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -267,7 +264,7 @@ class ToolSet(Registration):
         changed = kinds_of(kinds)
         for session in self.sessions:
             session.notify(changed)
-        self.observers.tell(ListsAnnounced(changed))
+        self.observers.notify(ListsAnnounced(changed))
 
     async def end_idle_sessions(self) -> int:
         """End the sessions without a request for `idle_timeout` seconds; return how many (SPEC SES-3)."""

@@ -122,7 +122,7 @@ class CoreDriver(Driver):
 
     async def _restored(self, name: str, dumped: str) -> Answer:
         session = await self._heard(name, self._tools.restore_session(json.loads(dumped)))
-        return self._observed(name, session, detail={"dropped": session.dropped})
+        return self._observed(name, session, detail={"dropped": session.discarded})
 
     async def _answer(self, operation: Operation) -> Answer:
         answer: Answer = await getattr(self, f"_{operation.verb}")(operation.session, **operation.arguments)

@@ -44,7 +44,7 @@ async def test_a_conversation_restored_in_another_catalog_tells_what_it_lacks() 
     await changed.unregister_group("gmail")
     async with Conversation.restore(changed, data) as restored:
         assert restored.loaded == ("pdf",)
-        assert restored.dropped == ("gmail", "gmail.labels")
+        assert restored.discarded == ("gmail", "gmail.labels")
         assert names(restored) == [*CORE, *FILES]
 
 

@@ -1,0 +1,138 @@
+"""The queue of one session: one change at a time, in order of arrival, without deadlocks (SPEC SES-2, HOOK-7)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from threading import get_ident
+
+import anyio
+
+from .._usercode import uninterrupted
+from ..errors import ReentrantTransition
+from ..machine import TransitionRequest
+from .observers import Asked, Observers
+
+_CROSSED = (
+    "A hook asked session {!r} for a change, and a hook of that session waits for this one's: neither could ever end. "
+    "Do one of the two after its transition."
+)
+_ELSEWHERE = (
+    "Session {!r} was asked for a change from another event loop while one of its hooks runs, perhaps by that hook. "
+    "Ask in the event loop of the session, after its transition."
+)
+
+
+class Queue:
+    """Lets one change of a session happen at a time.
+
+    Args:
+        identity: The session's.
+        observers: Whose tracers are notified of who asks for what.
+    """
+
+    __slots__ = ("_lock", "_running", "id", "observers")
+
+    def __init__(self, identity: str, observers: Observers) -> None:
+        self.id = identity
+        self.observers = observers
+        self._lock: anyio.Semaphore | None = None
+        self._running: _Hooks | None = None
+
+    @asynccontextmanager
+    async def queued(
+        self, what: Asked, request: TransitionRequest | None = None, force: bool = False
+    ) -> AsyncGenerator[None]:
+        """Wait for the requests that came before, and keep later ones waiting until the end.
+
+        Tracers are notified of who asks for what: `what`, `request` and `force` are for them alone. The end of a
+        session is not given up because whoever ends it is cancelled: the cancellation is raised after it (SPEC HOOK-9).
+
+        Raises:
+            ReentrantTransition: It would wait for ever: see `_refuse_deadlock` (SPEC HOOK-7).
+        """
+        with self.observers.requested(self.id, what, "", request, force):
+            if self._lock is None:
+                self._lock = anyio.Semaphore(1, fast_acquire=True)
+            lock, interrupted = self._lock, None
+            if lock.value == 0:
+                self._refuse_deadlock()
+                interrupted = await self._wait(lock, patient=what == "close")
+            elif what == "close":
+                lock.acquire_nowait()
+            else:
+                await lock.acquire()  # which does not wait, but notices a cancellation
+            try:
+                yield
+            finally:
+                if lock.statistics().tasks_waiting == 0:
+                    self._lock = None
+                lock.release()
+            if interrupted is not None:
+                raise interrupted
+
+    @contextmanager
+    def running_hooks(self) -> Generator[None]:
+        """Take note that hooks run within, for `ReentrantTransition`."""
+        self._running = _Hooks()
+        token = _under_way.set((*_under_way.get(), self._running))
+        try:
+            yield
+        finally:
+            self._running = None
+            _under_way.reset(token)
+
+    def refuse_reentry(self) -> None:
+        """Raise `ReentrantTransition` if the caller runs within a hook of this session."""
+        if self._running is not None and self._running in _under_way.get():
+            raise ReentrantTransition(self.id)
+
+    def _refuse_deadlock(self) -> None:
+        """Raise `ReentrantTransition` if what asks would wait for itself, or where it can't be handed its turn.
+
+        It would wait for itself within a hook of this session, and within a hook of another one for which a hook of
+        this one waits, perhaps by way of more sessions. A hook is recognised by its context, which tasks inherit, and
+        threads started by `anyio.to_thread`, `asyncio.to_thread` and `anyio.from_thread`; not plain threads, which
+        wait until `hook_timeout` ends the hook. A turn can't be handed from one event loop to another.
+        """
+        self.refuse_reentry()
+        if self._running is not None and self._running.thread != get_ident():
+            raise ReentrantTransition(self.id, _ELSEWHERE.format(self.id))
+        asking = _under_way.get()
+        met: set[_Hooks] = set()
+        ahead = [self] if asking else []
+        while ahead:
+            hooks = ahead.pop()._running
+            if hooks in asking:
+                raise ReentrantTransition(self.id, _CROSSED.format(self.id))
+            if hooks is not None and hooks not in met:
+                met.add(hooks)
+                ahead += hooks.waits
+
+    async def _wait(self, lock: anyio.Semaphore, *, patient: bool) -> BaseException | None:
+        """Wait for a turn; a `patient` caller does so to the end, and is given the cancellation that came meanwhile."""
+        asking = _under_way.get()
+        for hooks in asking:
+            hooks.waits.append(self)
+        try:
+            if patient:
+                return (await uninterrupted(lock.acquire))[1]
+            await lock.acquire()
+        finally:
+            for hooks in asking:
+                hooks.waits.remove(self)
+        return None
+
+
+class _Hooks:
+    """The hooks of one transition while they run: in which thread, and which sessions are waited for within them."""
+
+    __slots__ = ("thread", "waits")
+
+    def __init__(self) -> None:
+        self.thread = get_ident()
+        self.waits: list[Queue] = []
+
+
+_under_way: ContextVar[tuple[_Hooks, ...]] = ContextVar("toolfold_under_way", default=())

@@ -1,0 +1,103 @@
+"""How many files a request passes through, and how often it goes from one to another, counted by a profiler.
+
+`python -m tests.benchmarks.passage [FOLDER]` counts in the checkout, or in the packages under another one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import anyio
+
+PACKAGES = ("/toolfold/", "/toolfold_adapters/")
+
+
+class Passage:
+    """The files of the project that run, in order; generated code such as that of attrs is not counted."""
+
+    def __init__(self) -> None:
+        self.files: list[str] = []
+
+    def note(self, frame: FrameType | None, event: str, _: Any) -> None:
+        """Take note of a call, or of a return to the caller."""
+        if event == "return" and frame is not None:
+            frame = frame.f_back
+        elif event != "call":
+            return
+        if frame is None:
+            return
+        name = frame.f_code.co_filename
+        if any(package in name for package in PACKAGES) and (not self.files or self.files[-1] != name):
+            self.files.append(name)
+
+    async def of(self, request: Callable[[], Awaitable[Any]]) -> str:
+        """Return the counts of a request, after one that warms up what is worked out once."""
+        sys.setprofile(self.note)
+        try:
+            await request()
+        finally:
+            sys.setprofile(None)
+        names = [Path(name).stem for name in dict.fromkeys(self.files)]
+        return f"{len(names)} files, {len(self.files) - 1} changes: {', '.join(names)}"
+
+
+async def in_process() -> None:
+    """Count a session's requests."""
+    from toolfold import ToolSet
+
+    async def hook() -> None:
+        pass
+
+    async def answer() -> str:
+        return "yes"
+
+    tools = ToolSet("passage")
+    tools.register_group("plain")
+    tools.register_group("hooked", on_activate=hook, on_deactivate=hook)
+    tools.register("ping", answer)
+    tools.register("inside", answer, group="hooked")
+    async with tools.open_session() as session:
+
+        async def listed() -> Any:
+            return session.list_tools()
+
+        for _ in range(2):
+            await session.activate("hooked")
+            await session.call("ping")
+            session.list_tools()
+            await session.deactivate("hooked")
+        print("activation with one hook:", await Passage().of(lambda: session.activate("hooked")))
+        print("activation without hooks:", await Passage().of(lambda: session.activate("plain")))
+        print("call:", await Passage().of(lambda: session.call("ping")))
+        print("list:", await Passage().of(listed))
+
+
+async def over_mcp() -> None:
+    """Count a client's requests over MCP, in both eras, in one event loop."""
+    from mcp import Client
+
+    from toolfold import ToolSet
+    from toolfold_adapters.mcp import build_server
+
+    async def hook() -> None:
+        pass
+
+    tools = ToolSet("passage")
+    tools.register_group("hooked", on_activate=hook, on_deactivate=hook)
+    for mode in ("legacy", "auto"):
+        async with Client(build_server(tools), mode=mode) as client:
+            await client.list_tools()
+            await client.call_tool("hooked__activate", {})
+            if mode == "legacy":
+                await client.call_tool("hooked__deactivate", {})
+            count = await Passage().of(lambda client=client: client.call_tool("hooked__activate", {}))  # type: ignore[misc]
+            print(f"activation over MCP, {mode}:", count)
+
+
+if __name__ == "__main__":
+    anyio.run(in_process)
+    anyio.run(over_mcp)
