@@ -282,11 +282,11 @@ async def test_the_schedules_catch_an_engine_that_takes_no_turns() -> None:
 async def test_a_step_is_undone_and_taken_again_if_a_new_exclusion_makes_it_mean_more() -> None:
     journal, told = Journal(), list[Any]()
     session = await opened(journal, "b", "b.z")
-    session._tools.observe(told.append)
+    session.tools.observe(told.append)
     park = journal.park("+c")
     task = asyncio.ensure_future(session.activate("c"))
     await park.arrived.wait()
-    session._tools.register_exclusion("b", "c")
+    session.tools.register_exclusion("b", "c")
     park.release.set()
     with anyio.fail_after(WAIT):
         assert await task
@@ -305,7 +305,7 @@ async def test_a_step_is_undone_and_refused_if_its_group_is_gone() -> None:
     journal.fail("undo -a")
     task = asyncio.ensure_future(session.transition(activate=["a", "c"]))
     await park.arrived.wait()
-    await session._tools.unregister_group("c")
+    await session.tools.unregister_group("c")
     park.release.set()
     with anyio.fail_after(WAIT), pytest.raises(GroupNotFound) as raised:
         await task
@@ -322,7 +322,7 @@ async def test_a_step_is_undone_and_refused_if_its_groups_have_come_to_exclude_o
     park = journal.park("+c")
     task = asyncio.ensure_future(session.transition(activate=["b", "c"]))
     await park.arrived.wait()
-    session._tools.register_exclusion("b", "c")
+    session.tools.register_exclusion("b", "c")
     park.release.set()
     with anyio.fail_after(WAIT), pytest.raises(ExclusionConflict):
         await task
@@ -339,9 +339,9 @@ async def test_a_step_goes_on_if_what_was_registered_does_not_touch_it() -> None
     park = journal.park("+b")
     task = asyncio.ensure_future(session.activate("b"))
     await park.arrived.wait()
-    session._tools.register("b.new", lambda: "new")
-    session._tools.register_group("A")
-    session._tools.unregister("ping")
+    session.tools.register("b.new", lambda: "new")
+    session.tools.register_group("A")
+    session.tools.unregister("ping")
     session.set_fact("f", 1)
     park.release.set()
     with anyio.fail_after(WAIT):
@@ -358,8 +358,8 @@ async def test_a_group_that_is_registered_anew_meanwhile_is_another_group_with_o
     park = journal.park("+c")
     task = asyncio.ensure_future(session.activate("c"))
     await park.arrived.wait()
-    await session._tools.unregister_group("c")
-    session._tools.register_group("c", **newer.of("c"))
+    await session.tools.unregister_group("c")
+    session.tools.register_group("c", **newer.of("c"))
     park.release.set()
     with anyio.fail_after(WAIT):
         assert await task
@@ -374,7 +374,7 @@ async def test_unregistering_a_group_waits_for_the_step_that_closes_it() -> None
     park = journal.park("-b")
     task = asyncio.ensure_future(session.activate("a"))
     await park.arrived.wait()
-    removing = asyncio.ensure_future(session._tools.unregister_group("b"))
+    removing = asyncio.ensure_future(session.tools.unregister_group("b"))
     await settle()
     assert not removing.done()
     park.release.set()
@@ -394,9 +394,9 @@ async def test_a_cancellation_while_a_void_step_is_undone_goes_on(refused: bool)
     task = asyncio.ensure_future(session.activate("c"))
     await park.arrived.wait()
     if refused:
-        await session._tools.unregister_group("c")
+        await session.tools.unregister_group("c")
     else:
-        session._tools.register_exclusion("b", "c")
+        session.tools.register_exclusion("b", "c")
     park.release.set()
     with anyio.fail_after(WAIT):
         await undoing.arrived.wait()

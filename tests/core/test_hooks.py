@@ -135,7 +135,7 @@ async def test_wherever_a_hook_fails_all_before_it_is_undone_and_the_snapshot_is
     session = await opened(journal, "a", "a.x", "a.y")
     before, heard, told = session.snapshot, list[frozenset[str]](), list[Any]()
     session.on_list_changed(heard.append)
-    session._tools.observe(told.append)
+    session.tools.observe(told.append)
     undone = list(reversed(UNDONE[:position]))
     journal.fail(SWITCH[position], *(undone if undoing_fails else ()))
     with pytest.raises(HookFailed) as raised:
@@ -467,7 +467,7 @@ async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None
     session = await opened(journal, "a", "a.x", "a.y")
     told, heard = list[Any](), list[frozenset[str]]()
     session.on_list_changed(heard.append)
-    session._tools.observe(told.append)
+    session.tools.observe(told.append)
     journal.fail("-a.y", "-a")
     with pytest.raises(HookFailed):
         await session.deactivate("a")

@@ -139,7 +139,7 @@ async def test_what_is_so_already_returns_false_and_does_nothing() -> None:
     async with desk(journal).open_session(active=["a", "a.x"]) as session:
         before, heard = session.snapshot, list[object]()
         session.on_list_changed(heard.append)
-        session._tools.observe(heard.append)
+        session.tools.observe(heard.append)
         journal.take()
         assert await session.activate("a") is False
         assert await session.activate("a.x") is False

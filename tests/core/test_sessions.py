@@ -106,7 +106,7 @@ async def test_closing_tears_down_all_active_groups_from_below() -> None:
     await session.close()
     assert journal.take() == ENDING
     assert not session.is_open
-    assert session not in session._tools.sessions
+    assert session not in session.tools.sessions
 
 
 @pytest.mark.spec("HOOK-9")
@@ -246,7 +246,7 @@ async def test_a_group_can_be_unregistered_while_a_session_that_has_it_is_closin
     park = journal.park("-c")
     closing = asyncio.ensure_future(session.close())
     await park.arrived.wait()
-    removing = asyncio.ensure_future(session._tools.unregister_group("c"))
+    removing = asyncio.ensure_future(session.tools.unregister_group("c"))
     await settle()
     park.release.set()
     with anyio.fail_after(WAIT):

@@ -8,7 +8,7 @@ into the buckets of active groups, however much is registered (SPEC LST-5).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
@@ -52,11 +52,12 @@ class Components:
             frozenset(changing),
         )
 
-    def candidates(self, active: Iterable[int]) -> Iterator[Spec]:
-        """Yield everything that might be listed while exactly the groups `active` are."""
-        yield from self.loose
+    def candidates(self, active: Iterable[int]) -> list[Spec]:
+        """Return everything that might be listed while exactly the groups `active` are."""
+        found = list(self.loose)
         for number in active:
-            yield from self.anchored.get(number, ())
+            found += self.anchored.get(number, ())
+        return found
 
 
 @frozen(kw_only=True, eq=False)
@@ -101,6 +102,11 @@ class Catalog:
         }
         for name, value in compiled.items():
             object.__setattr__(self, name, value)
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of which there is anything that might be listed."""
+        return tuple(kind for kind, held in self.components.items() if held.loose or held.anchored)
 
     @property
     def tools(self) -> Mapping[str, Spec]:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from attrs import frozen
 
 from .._snapshot import Change
-from .._usercode import is_failure, on_loop
+from .._usercode import is_failure
 from ..errors import HookFailed
 from ..machine import Plan, TransitionRequest
 
@@ -227,7 +227,6 @@ class Observers:
         told, number = _within.get()
         return number if told is self else None
 
-    @on_loop
     def notify(self, event: Event) -> None:
         """Hand `event` to every observer and tracer."""
         for observer in tuple(self._observers):

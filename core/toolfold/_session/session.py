@@ -156,7 +156,7 @@ class Session:
                     end = partial(close, keep=self.inherited)
                     compare = self._executor.has_listeners
                     change = await self._executor.execute(
-                        end, self._hook_context, force=True, compare=compare, shielded=True
+                        end, partial(HookContext, self), force=True, compare=compare, shielded=True
                     )
                     failures = change.failures
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
@@ -412,7 +412,7 @@ class Session:
             self._check_open()
             self._tools.pool.touch(self)
             planner = partial(plan, request=request)
-            return await self._executor.execute(planner, self._hook_context, force=force, view=view)
+            return await self._executor.execute(planner, partial(HookContext, self), force=force, view=view)
 
     @on_loop
     def set_fact(self, name: str, value: Any, *, view: RequestView | None = None) -> None:
@@ -461,10 +461,7 @@ class Session:
 
     async def _begin_with(self, planner: Planner) -> None:
         async with self._executor.queued("start"):
-            await self._executor.execute(planner, self._hook_context, compare=False)
-
-    def _hook_context(self, group: str, phase: str, undoes: str | None) -> HookContext:
-        return HookContext(self, group, phase, undoes)
+            await self._executor.execute(planner, partial(HookContext, self), compare=False)
 
     def _check_open(self) -> None:
         if self._status == "new":

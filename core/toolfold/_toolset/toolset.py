@@ -160,6 +160,7 @@ class ToolSet(Registration):
         """
         return self.observers.add_tracer(tracer)
 
+    @on_loop
     def _report(self, spec: Spec, error: BaseException, mode: str | None) -> None:
         reported = self._reported.setdefault(spec, set())
         if mode not in reported:

@@ -14,14 +14,14 @@ from functools import cached_property
 
 from attrs import frozen
 
-from .._catalog.components import KINDS, Kind, Spec
+from .._catalog.components import Kind, Spec
 from .._limits import MAX_CURSOR
 from .._snapshot import Snapshot
 from ..errors import InvalidCursor
 from ..machine import RegionState, bits
 from ..names import Spelling, is_text
 from .modes import narrowed, shown
-from .visibility import RequestView, is_listed
+from .visibility import RequestView, is_listed, only_listed
 
 
 @frozen
@@ -68,12 +68,11 @@ class Outlook:
         return Page(self.certain)
 
 
-def outlook(view: RequestView, kind: Kind) -> Outlook:
-    """Return what the view's snapshot offers, worked out once for each snapshot."""
-    snapshot = view.snapshot
+def outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
+    """Return what the view's `snapshot` offers, worked out once for each snapshot."""
     found: Outlook | None = snapshot.memo.get(kind)
     if found is None:
-        found = snapshot.memo[kind] = _outlook(view, kind)
+        found = snapshot.memo[kind] = _outlook(view, snapshot, kind)
     return found
 
 
@@ -82,7 +81,7 @@ def listed(view: RequestView, kind: Kind) -> tuple[Spec, ...]:
 
     Composite tools are as the view shows them; each one's `origin` is what was registered (SPEC MOD-1).
     """
-    return _listed(view, kind, shown)
+    return _listed(view, view.snapshot, kind, shown)
 
 
 def changes(before: RequestView, after: RequestView) -> frozenset[Kind]:
@@ -90,7 +89,12 @@ def changes(before: RequestView, after: RequestView) -> frozenset[Kind]:
 
     Counts are not looked at: a list in which nothing but counts differs is the same list (SPEC MOD-2).
     """
-    return frozenset(kind for kind in KINDS if not _same(*(_listed(view, kind, narrowed) for view in (before, after))))
+    old, new = before.snapshot, after.snapshot
+    return frozenset(
+        kind
+        for kind in new.catalog.kinds
+        if not _same(_listed(before, old, kind, narrowed), _listed(after, new, kind, narrowed))
+    )
 
 
 def page_of(
@@ -116,8 +120,10 @@ def page_of(
     """
     if kind != "tool":
         spell = str
-    if cursor is None and size is None and not extra and spell is str and not outlook(view, kind).undecided:
-        return outlook(view, kind).page
+    if cursor is None and size is None and not extra and spell is str:
+        whole = outlook(view, view.snapshot, kind)
+        if not whole.undecided:
+            return whole.page
     items = _in_order(view, kind, extra, spell)
     issuer = f"{view.snapshot.catalog.name}/{kind}"
     start = 0
@@ -148,21 +154,19 @@ def group_infos(snapshot: Snapshot) -> tuple[GroupInfo, ...]:
     return tuple(infos)
 
 
-def _outlook(view: RequestView, kind: Kind) -> Outlook:
-    components = view.snapshot.catalog.components[kind]
-    certain: list[Spec] = []
-    undecided: list[Spec] = []
-    for spec in components.candidates(bits(view.snapshot.configuration.active)):
-        if spec in components.changing:
-            undecided.append(spec)
-        elif is_listed(spec, view):
-            certain.append(spec)
-    return Outlook(_sorted(certain), tuple(undecided))
+def _outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
+    components = snapshot.catalog.components[kind]
+    candidates = components.candidates(bits(snapshot.configuration.active))
+    undecided = [spec for spec in candidates if spec in components.changing] if components.changing else []
+    settled = [spec for spec in candidates if spec not in components.changing] if undecided else candidates
+    return Outlook(_sorted(only_listed(settled, view)), tuple(undecided))
 
 
-def _listed(view: RequestView, kind: Kind, offered: Callable[[Spec, RequestView], Spec]) -> tuple[Spec, ...]:
+def _listed(
+    view: RequestView, snapshot: Snapshot, kind: Kind, offered: Callable[[Spec, RequestView], Spec]
+) -> tuple[Spec, ...]:
     """Return all that is listed, each composite tool as `offered` gives it for the view."""
-    offer = outlook(view, kind)
+    offer = outlook(view, snapshot, kind)
     if not offer.undecided:
         return offer.certain
     decided = [offered(spec, view) for spec in offer.undecided if is_listed(spec, view)]
@@ -187,7 +191,7 @@ def _in_order(view: RequestView, kind: Kind, extra: tuple[Spec, ...], spell: Spe
     items = listed(view, kind)
     if not extra and spell is str:
         return items
-    if outlook(view, kind).undecided:
+    if outlook(view, view.snapshot, kind).undecided:
         return _sorted([*items, *extra], spell)
     memo, key = view.snapshot.memo, (kind, extra, spell)
     if key not in memo:

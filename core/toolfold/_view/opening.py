@@ -22,7 +22,8 @@ def topmost_inactive(spec: Spec, view: RequestView) -> str | None:
     if not missing or not catalog.index.keys() >= set(missing):
         return None  # none is missing, or one that does not exist here (SPEC PRO-1)
     number = forest.index[missing[0]]
-    return forest.paths[next(bits((forest.ancestors[number] | 1 << number) & ~view.snapshot.configuration.active))]
+    inactive = (forest.ancestors[number] | 1 << number) & ~view.snapshot.configuration.active
+    return forest.paths[bits(inactive)[0]]
 
 
 def needed(path: str, view: RequestView, spell: Spelling) -> str:

@@ -13,7 +13,7 @@ groups alone.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .._catalog.components import Spec
@@ -124,6 +124,11 @@ def is_hidden(spec: Spec, view: RequestView) -> bool:
 def is_listed(spec: Spec, view: RequestView) -> bool:
     """Return whether lists have `spec` in the view's snapshot: it is available and not hidden (SPEC VIS-6)."""
     return available(spec, view) and not is_hidden(spec, view)
+
+
+def only_listed(specs: Iterable[Spec], view: RequestView) -> list[Spec]:
+    """Return those of some components that lists have in the view's snapshot."""
+    return [spec for spec in specs if is_listed(spec, view)]
 
 
 def _mode_available(spec: Spec, name: str, predicate: Predicate | None, view: RequestView) -> bool:

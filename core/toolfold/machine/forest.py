@@ -6,7 +6,7 @@ are the canonical order, and an ancestor's bit is below its descendants'.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 from weakref import WeakValueDictionary
@@ -17,12 +17,14 @@ from ..errors import ExclusionConflict, GroupNotFound
 from ..names import ancestors, canonical_key
 
 
-def bits(mask: int) -> Iterator[int]:
-    """Yield the numbers in a bit set, ascending: the canonical order."""
+def bits(mask: int) -> list[int]:
+    """Return the numbers in a bit set, ascending: the canonical order."""
+    numbers: list[int] = []
     while mask:
         low = mask & -mask
-        yield low.bit_length() - 1
+        numbers.append(low.bit_length() - 1)
         mask ^= low
+    return numbers
 
 
 @frozen(eq=False)
@@ -131,7 +133,7 @@ def _excluded(
     """Return for each group the bit set of those that exclude it, each as `with_each` gives it."""
     excluded = [0] * len(with_each)
     for exclusion in exclusions:
-        members = list(bits(_numbers(index, exclusion)))
+        members = bits(_numbers(index, exclusion))
         own = _numbers(index, exclusion)
         everyone = 0
         for member in members:

@@ -44,7 +44,7 @@ class Plan:
     def paths(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The groups that are activated and those that are deactivated, each in canonical order."""
         forest = self.before.forest
-        return forest.named(self.activated), forest.named(self.deactivated)
+        return forest.named(self.activated), forest.named(self.deactivated) if self.deactivated else ()
 
     @property
     def changes(self) -> bool:
@@ -108,7 +108,7 @@ def plan(configuration: Configuration, request: TransitionRequest, run_of: Runne
     for number in _numbers(forest, request.activate):
         run.send(RegionEvent.ACTIVATE, number)
         if run.refused:
-            missing = next(bits(forest.ancestors[number] & ~run.active), number)
+            missing = next(iter(bits(forest.ancestors[number] & ~run.active)), number)
             raise ParentInactive(forest.paths[number], forest.paths[missing])
         wanted |= 1 << number
         if displaced := wanted & ~run.active:
@@ -122,7 +122,7 @@ def close(configuration: Configuration, keep: Iterable[str] = (), run_of: Runner
     """Return the plan that deactivates every group but those in `keep`: the end of a session (SPEC HOOK-9)."""
     forest, run = configuration.forest, run_of(configuration)
     kept = forest.mask(path for path in keep if path in forest.index)
-    for number in reversed(list(bits(configuration.active & ~kept))):
+    for number in reversed(bits(configuration.active & ~kept)):
         run.send(RegionEvent.DEACTIVATE, number)
     return _result(configuration, run)
 
@@ -147,7 +147,8 @@ def restore(forest: Forest, paths: Iterable[str], run_of: Runner = Run) -> Plan:
 
 
 def _numbers(forest: Forest, paths: tuple[str, ...]) -> list[int]:
-    return sorted([forest.number(path) for path in paths]) if paths else []
+    index = forest.index
+    return sorted([index[path] if path in index else forest.number(path) for path in paths])
 
 
 def _evict(before: Configuration, run: Running, wanted: int, limit: int) -> None:
@@ -177,7 +178,7 @@ def _result(before: Configuration, run: Running, oldest_first: Iterable[int] = (
 
 
 def _conflict(forest: Forest, number: int, displaced: int) -> ExclusionConflict:
-    activated, other = forest.paths[number], forest.paths[next(bits(displaced))]
+    activated, other = forest.paths[number], forest.paths[bits(displaced)[0]]
     return ExclusionConflict(
         (other, activated),
         f"{activated!r} and {other!r} can't be active together, so one step can't ask for both: leave one out.",
