@@ -23,18 +23,22 @@ class View(Protocol):
     @property
     def active(self) -> tuple[str, ...]:
         """The active groups, in canonical order."""
+        ...
 
     @property
     def facts(self) -> Mapping[str, Any]:
         """The session's facts (SPEC SES-5)."""
+        ...
 
     @property
     def state(self) -> Any:
         """The application state, read at most once for this request; `None` without a supplier."""
+        ...
 
     @property
     def snapshot(self) -> Any:
         """The `Snapshot` that everything in this request is a function of."""
+        ...
 
     def is_group_active(self, name: str) -> bool:
         """Return whether the group is active; an unknown one is not."""

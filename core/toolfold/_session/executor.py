@@ -49,14 +49,17 @@ class Surroundings(Protocol):
     @property
     def catalogs(self) -> Catalogs:
         """Where the newest catalog is."""
+        ...
 
     @property
     def observers(self) -> Observers:
         """Whom to notify of what happens."""
+        ...
 
     @property
     def hook_timeout(self) -> float | None:
         """Seconds that a hook may take; `None` for ever (SPEC HOOK-6)."""
+        ...
 
     def view_of(self, snapshot: Snapshot) -> RequestView:
         """Return a view of a snapshot for one request."""

@@ -43,17 +43,21 @@ class Host(Surroundings, Protocol):
     @property
     def name(self) -> str:
         """What it is called."""
+        ...
 
     @property
     def page_size(self) -> int | None:
         """The greatest number of items in a page of a list."""
+        ...
 
     @property
     def pool(self) -> SessionPool:
         """The open sessions."""
+        ...
 
     def hint(self, spec: Spec | None, view: RequestView, spell: Spelling) -> str | None:
         """Return which group to open first for what is not available, and how, where hints are on."""
+        ...
 
 
 class Session:

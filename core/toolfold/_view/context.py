@@ -25,10 +25,12 @@ class CallSession(Protocol):
     @property
     def snapshot(self) -> Snapshot:
         """The present state."""
+        ...
 
     @property
     def facts(self) -> Mapping[str, Any]:
         """The facts, read-only."""
+        ...
 
     def is_active(self, path: str) -> bool:
         """Return whether the group is active, or raise `GroupNotFound`."""
@@ -36,6 +38,7 @@ class CallSession(Protocol):
 
     def set_fact(self, name: str, value: Any, *, view: RequestView | None = None) -> None:
         """Set a fact."""
+        ...
 
     async def transition(
         self,

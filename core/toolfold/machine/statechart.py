@@ -61,10 +61,12 @@ class Forested(Protocol):
     @property
     def name(self) -> str:
         """What the statechart is called."""
+        ...
 
     @property
     def forest(self) -> Forest:
         """The groups."""
+        ...
 
 
 @frozen

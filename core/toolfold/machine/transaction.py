@@ -89,18 +89,22 @@ class HookedGroup(Protocol):
     @property
     def path(self) -> str:
         """Its path."""
+        ...
 
     @property
     def on_activate(self) -> Hook | None:
         """The hook of its activation."""
+        ...
 
     @property
     def on_deactivate(self) -> Hook | None:
         """The hook of its deactivation."""
+        ...
 
     @property
     def on_rollback(self) -> Hook | Literal[False] | None:
         """The hook that undoes either, in place of its opposite."""
+        ...
 
 
 @frozen
