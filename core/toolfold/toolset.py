@@ -25,6 +25,7 @@ from .observe import ListsAnnounced, Observer, Observers, PredicateFailed, Trace
 from .opening import needed, topmost_inactive
 from .persist import read
 from .pool import SessionPool
+from .quota import Limit
 from .registration import Registration
 from .session import Session
 from .snapshot import Snapshot
@@ -88,7 +89,7 @@ class ToolSet(Registration):
         self.observers = Observers()
         super().__init__(
             Draft(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest"),
-            SessionPool(max_sessions, when_full == "end_idlest", idle_timeout, clock, self.observers),
+            SessionPool(Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers),
             run_in_thread,
         )
         self.name = name
@@ -287,7 +288,7 @@ class ToolSet(Registration):
         if default is None or not default.is_open:
             default = self._default = Session(self, f"{self.name}-default", None, ())
             default.begin()
-            self.pool.add(default, lasting=True)
+            self.pool.add(default, persistent=True)
         return default
 
     async def activate_group(self, path: str) -> bool:

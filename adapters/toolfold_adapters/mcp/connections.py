@@ -15,9 +15,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import get_remote_addr
 
 from toolfold import ConfigError
+from toolfold.quota import Caller, Full, Limit, Tally
 
-from .callers import Caller, address
-from .limits import Full, Limit, Tally
+from .callers import address
 
 HEADER_TIMEOUT = 10.0
 BODY_TIMEOUT = 60.0

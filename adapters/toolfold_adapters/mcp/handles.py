@@ -11,8 +11,7 @@ import json
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, cast
 from weakref import WeakKeyDictionary
 
@@ -22,9 +21,8 @@ from itsdangerous.encoding import base64_decode, base64_encode
 
 from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Session, Snapshot
 from toolfold.machine import bits, restore
-
-from .callers import Caller
-from .kept import KeptSessions
+from toolfold.pool import SessionPool
+from toolfold.quota import Caller
 
 Stale = Literal["normalise", "refuse"]
 Handles = Literal["auto", "stored"]
@@ -214,34 +212,24 @@ def _frozen(value: object) -> object:
 class StoredHandles:
     """Makes and reads handles that name kept sessions: short ones without a dot, which signed ones have."""
 
-    def __init__(self, kept: KeptSessions) -> None:
-        self._kept = kept
+    def __init__(self, pool: SessionPool) -> None:
+        self._pool = pool
         self._told: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
 
-    @asynccontextmanager
-    async def place(self, caller: Caller, principal: str) -> AsyncGenerator[Callable[[Session], str]]:
-        """Take a place for a session, and yield what keeps one in it and returns its handle.
-
-        Raises:
-            Full: There is no room (SPEC SAF-4).
-        """
+    async def issue(self, session: Session, principal: str) -> str:
+        """Return a handle of a session, which is kept from now on; raises `QuotaExceeded` (SPEC SAF-4)."""
         handle = secrets.token_urlsafe(16)
-        async with self._kept.place(_owned(handle, principal), caller) as keep:
-
-            def put(session: Session) -> str:
-                keep(session)
-                self.answered(session)
-                return handle
-
-            yield put
+        await self._pool.admit(session, _owned(handle, principal))
+        self.answered(session)
+        return handle
 
     def check(self, caller: Caller) -> None:
-        """Raise `Full` if there would be no place for a session of a caller."""
-        self._kept.check(caller)
+        """Raise `QuotaExceeded` if there would be no place for a session of a caller."""
+        self._pool.check(caller)
 
     async def end_useless(self, handle: str, principal: str) -> None:
         """End the session of a handle that is refused."""
-        await self._kept.end_useless(_owned(handle, principal))
+        await self._pool.end_useless(_owned(handle, principal))
 
     def answered(self, session: Session) -> None:
         """Note that the caller knows by now which groups of a session are active."""
@@ -259,7 +247,7 @@ class StoredHandles:
             HandleInvalid: There is none, it is another caller's, it has expired, or groups that its session inherits
                 from another one have been closed there.
         """
-        session = self._kept.find(_owned(handle, principal))
+        session = self._pool.find(_owned(handle, principal))
         if session is None:
             raise HandleInvalid(f"The handle is not one of this server for this caller, or has expired. {AGAIN}")
         return session

@@ -6,21 +6,20 @@ A session begins when the first request needs it, in what that request selects (
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 from mcp.server import Server, ServerRequestContext
 
-from toolfold import InvalidArguments, Session, ToolNotFound, ToolResult, ToolSet, WireNames
+from toolfold import InvalidArguments, Session, ToolfoldError, ToolNotFound, ToolResult, ToolSet, WireNames
 from toolfold.catalog import Kind
+from toolfold.quota import Caller, Tally
 
 from ..sdk import connection_of
 from .answers import AnswerOptions, SessionAnswers
-from .callers import Caller, caller_of
-from .kept import end
-from .limits import Tally
+from .callers import caller_of
 from .notify import Notifier
 from .render import Renderer, unknown
 from .selection import UNUSABLE, Selection, refusal, selected
@@ -54,7 +53,8 @@ class Link:
     async def end(self) -> None:
         """End the session; what its hooks raise is the observers' to hear, since no client is there any more."""
         if self._session is not None:
-            await end(self._session)
+            with suppress(ExceptionGroup, ToolfoldError):
+                await self._session.close()
 
 
 class SessionDelivery:

@@ -29,13 +29,14 @@ from toolfold import (
 )
 from toolfold.catalog import Kind
 from toolfold.listing import listed, page_of
+from toolfold.pool import SessionPool
 from toolfold.visibility import is_hidden
 
 from .answers import DISCARDED_META, AnswerOptions, Answers, with_discarded
 from .callers import caller_of, principal_of
 from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, StoredHandles, is_signed
 from .render import Renderer, unknown
-from .selection import UNUSABLE, Selection, Starts, by_header, refusal, selected
+from .selection import UNUSABLE, Selection, by_header, refusal, selected, shared_session
 from .through import HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE, Asked, CallThrough, take_handle, with_handle
 
 STALE = (HandleInvalid, HandleExpired)
@@ -59,9 +60,8 @@ class HandleDelivery:
         wire: The names that clients see.
         built: What the server was built to begin with.
         signed: Makes handles for catalogs without hooks.
-        stored: Makes handles for catalogs with hooks, and wherever a signed one would be too long.
         handles: `"stored"` to make no signed ones.
-        starts: Sets up what selections begin with.
+        pool: Has the sessions that are kept between requests.
         through: The tool that calls other tools.
         options: How tools are described in answers (SPEC CTL-4).
     """
@@ -72,9 +72,8 @@ class HandleDelivery:
         wire: WireNames,
         built: Selection,
         signed: SignedHandles,
-        stored: StoredHandles,
         handles: Handles,
-        starts: Starts,
+        pool: SessionPool,
         through: CallThrough,
         options: AnswerOptions,
     ) -> None:
@@ -82,9 +81,9 @@ class HandleDelivery:
         self._wire = wire
         self._built = built
         self._signed = signed
-        self._stored = stored
+        self._stored = StoredHandles(pool)
         self._short = handles == "stored"
-        self._starts = starts
+        self._pool = pool
         self._through = through
         self._renderer = Renderer(wire, modern=True, adjust=with_handle)
         self._answers = Answers(self._renderer, options)
@@ -185,8 +184,8 @@ class HandleDelivery:
         if handle is not None:
             reading, owner = self._signed_state(ctx, selection, handle), None
         else:
-            start, owner = await self._starts.open(selection, caller)
-            reading = Reading(start)
+            reading = Reading(selection.start(self._tools))
+            owner = await shared_session(self._tools, self._pool, selection, caller)
         async with self._tools.request_session(reading.snapshot, selection.profile, owner, caller) as session:
             yield State(session, reading.snapshot, discarded=reading.discarded)
 
@@ -237,9 +236,7 @@ class HandleDelivery:
                 handle = self._signed.issue(snapshot, principal_of(ctx))
                 if len(handle) <= MAX_LENGTH:
                     return handle
-            async with self._stored.place(state.session.caller, principal_of(ctx)) as put:
-                await self._tools.pool.admit(state.session)
-                state.stored = put(state.session)
+            state.stored = await self._stored.issue(state.session, principal_of(ctx))
         return state.stored
 
     def _keeps(self, catalog: Catalog) -> bool:

@@ -19,10 +19,10 @@ from mcp_types import INVALID_REQUEST
 
 from toolfold import Session, ToolSet, WireNames
 from toolfold.catalog import Kind
+from toolfold.pool import SessionPool
 
 from .answers import AnswerOptions, SessionAnswers
 from .callers import caller_of, principal_of
-from .kept import KeptSessions, Turns
 from .notify import EVENTS, WAITING
 from .render import Renderer
 from .selection import Selection
@@ -117,7 +117,7 @@ class PrincipalDelivery:
         tools: What is delivered.
         wire: The names that clients see.
         built: What a caller's session begins with.
-        kept: The callers' sessions.
+        pool: Has the callers' sessions.
         streams: Where callers listen.
         options: How tools are described in answers (SPEC CTL-4).
     """
@@ -127,18 +127,17 @@ class PrincipalDelivery:
         tools: ToolSet,
         wire: WireNames,
         built: Selection,
-        kept: KeptSessions,
+        pool: SessionPool,
         streams: Streams,
         options: AnswerOptions,
     ) -> None:
         self._tools = tools
         self._wire = wire
         self._built = built
-        self._kept = kept
+        self._pool = pool
         self._streams = streams
         self._renderer = Renderer(wire, modern=True)
         self._answers = SessionAnswers(self._renderer, options, wire)
-        self._turns = Turns()
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of the caller's list."""
@@ -163,18 +162,12 @@ class PrincipalDelivery:
         caller = principal_of(ctx)
         if not caller:
             raise unauthenticated()
-        async with self._turns.turn(caller):
-            session = self._kept.find(caller)
-            if session is None:
-                async with self._kept.place(caller, caller_of(ctx), shared=True) as keep:
-                    session = await self._open(ctx, caller)
-                    keep(session)
-            return session
+        return await self._pool.get_or_open(caller, lambda: self._new_session(ctx, caller))
 
-    async def _open(self, ctx: Any, caller: str) -> Session:
+    def _new_session(self, ctx: Any, caller: str) -> Session:
         profile = self._built.profile
         start = self._built.paths(self._tools.catalog_under(profile))
-        session = await self._tools.open_session(profile, start, caller=caller_of(ctx)).start()
+        session = self._tools.open_session(profile, start, caller=caller_of(ctx))
         session.on_list_changed(partial(self._streams.announce, caller=caller))
         self._streams.follow(caller, session)
         return session

@@ -28,8 +28,8 @@ from toolfold import (
 )
 from toolfold.catalog import Kind
 from toolfold.limits import MAX_URI, quoted
+from toolfold.quota import Full
 
-from .limits import Full
 from .selection import UNUSABLE, refusal
 
 RESOURCE_NOT_FOUND = -32002

@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakValueDictionary
 
 from attrs import field, frozen
 
@@ -30,9 +29,8 @@ from toolfold import (
 from toolfold.limits import enumerated, quoted
 from toolfold.machine import bits, paths_of
 from toolfold.names import ancestors
-
-from .callers import Caller
-from .kept import KeptSessions, Turns, end
+from toolfold.pool import SessionPool
+from toolfold.quota import Caller
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -79,44 +77,26 @@ class Selection:
         return tuple(path for path in dict.fromkeys(complete) if path in catalog.index)
 
 
-class Starts:
-    """Sees to it that the hooks of the groups that selections begin with have run: once for all who select the same.
+async def shared_session(tools: ToolSet, pool: SessionPool, selection: Selection, caller: Caller) -> Session | None:
+    """Return the session that has run the hooks of the groups that a selection begins with; `None` if they have none.
 
-    Args:
-        tools: Whose groups they are.
-        kept: Holds one session for each selection, and ends it some time after its last use.
+    There is one for all who select the same. It has a place of `caller`, who asks, while it lasts.
+
+    Raises:
+        QuotaExceeded: There is no room for it (SPEC SAF-4).
+        HookFailed: One of them failed; nothing is left open.
+        ToolfoldError: The groups can't be active together.
     """
-
-    def __init__(self, tools: ToolSet, kept: KeptSessions) -> None:
-        self._tools = tools
-        self._kept = kept
-        self._turns = Turns()
-        self._latest: WeakValueDictionary[str, Session] = WeakValueDictionary()
-
-    async def open(self, selection: Selection, caller: Caller = None) -> tuple[Snapshot, Session | None]:
-        """Return the snapshot that a selection begins in, and the session that has run the hooks of its groups, if any.
-
-        The session is for all who select the same; `caller`, who asks, has its place while it lasts.
-
-        Raises:
-            Full: There is no room for it (SPEC SAF-4).
-            HookFailed: One of them failed; nothing is left open.
-            ToolfoldError: The groups can't be active together.
-        """
-        start = selection.start(self._tools)
-        if not start.catalog.has_hooks or not any(start.catalog.group(path).has_hooks for path in start.active):
-            return start, None
-        key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
-        async with self._turns.turn(key):
-            session = self._kept.find(key)
-            if session is None or not all(map(session.snapshot.is_active, start.active)):
-                if (before := self._latest.get(key)) is not None:
-                    await end(before)  # its time is over, or somebody closed a group: it ends before the groups reopen
-                async with self._kept.place(key, caller, shared=True) as keep:
-                    session = self._tools.open_session(selection.profile, start.active)
-                    self._latest[key] = session
-                    keep(await session.start())
-        return start, session
+    start = selection.start(tools)
+    if not any(start.catalog.group(path).has_hooks for path in start.active):
+        return None
+    key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
+    return await pool.get_or_open(
+        key,
+        lambda: tools.open_session(selection.profile, start.active),
+        caller,
+        lambda session: all(map(session.snapshot.is_active, start.active)),
+    )
 
 
 def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:

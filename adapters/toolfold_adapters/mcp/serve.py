@@ -13,10 +13,11 @@ from mcp.server.stdio import stdio_server
 from starlette.types import ASGIApp
 
 from toolfold import ConfigError, ToolSet
+from toolfold.quota import Tally
 
 from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, Connections, within_descriptors
 from .http import MAX_REQUEST_BYTES, http_app
-from .limits import DEFAULTS, Limits, Tally
+from .limits import DEFAULTS, Limits
 from .server import build_server
 
 SHUTDOWN_SECONDS = 3

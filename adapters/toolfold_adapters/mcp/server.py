@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, get_args
-from weakref import WeakSet
 
 import anyio
 import mcp_types as types
@@ -17,28 +18,31 @@ from mcp.server.models import InitializationOptions
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 
-from toolfold import ConfigError, Profile, Session, ToolNotFound, ToolSet, WireNames, __version__
+from toolfold import ConfigError, Profile, ToolNotFound, ToolSet, WireNames, __version__
 from toolfold.catalog import Kind
 from toolfold.names import WIRE_LENGTH, WIRE_SEPARATOR
 from toolfold.observe import Event, ListsAnnounced
+from toolfold.pool import SessionPool
+from toolfold.quota import Full, Tally
 
 from ..sdk import guard_http
 from ..tokens import ANSWER_TOKENS
 from .answers import AnswerForm, AnswerOptions
 from .callers import caller_of, principal_of
 from .disclose import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams, declares, require
-from .handles import Handles, SignedHandles, Stale, StoredHandles, keys_of
+from .handles import Handles, SignedHandles, Stale, keys_of
 from .instructions import instructions as told
-from .kept import KeptSessions, end, end_at_last, end_surplus
 from .legacy import SessionDelivery
-from .limits import DEFAULTS, Full, Limits, Tallies, Tally
+from .limits import DEFAULTS, Limits
 from .modern import HandleDelivery
 from .notify import background
 from .principals import PrincipalDelivery, Streams, unauthenticated
 from .render import wire_errors
-from .selection import Selection, Starts
+from .selection import Selection
 from .sessions import BoundedSessions
 from .through import CallThrough, reserve
+
+log = logging.getLogger("toolfold.mcp")
 
 ENDING_SECONDS = 10
 """How long the end of a server waits for the hooks that close what it had open."""
@@ -147,9 +151,8 @@ def build_server(
     wire = WireNames(separator, max_name_length)
     built = Selection(tools.profile(profile), active, by_request=selection)
     built.start(tools)
-    tallies = Tallies(limits)
-    kept = KeptSessions(handle_lifetime, tallies.handles, time.monotonic)
-    starts = Starts(tools, kept)
+    calls, subscriptions = Tally("requests under way", limits.calls), Tally("subscriptions", limits.streams)
+    kept = tools.pool.part("kept sessions", limits.handles, handle_lifetime, time.monotonic)
     streams = Streams(by_caller=delivery == "principal")
     legacy = SessionDelivery(
         tools,
@@ -157,7 +160,7 @@ def build_server(
         built,
         CallThrough(call_tool, with_handle=False) if legacy_call_tool else None,
         options,
-        tallies.sessions,
+        Tally("sessions", limits.sessions),
     )
     modern: HandleDelivery | PrincipalDelivery
     if delivery == "principal":
@@ -169,9 +172,8 @@ def build_server(
             wire,
             built,
             signed,
-            StoredHandles(kept),
             handles,
-            starts,
+            kept,
             CallThrough(call_tool, with_handle=True),
             options,
         )
@@ -191,7 +193,7 @@ def build_server(
         return disclosed if disclosure and declares(ctx) else modern
 
     async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
-        with wire_errors(kind, modern=is_modern(ctx)), tallies.calls.held(caller_of(ctx)):
+        with wire_errors(kind, modern=is_modern(ctx)), calls.held(caller_of(ctx)):
             return await delivery_of(ctx).list(server, ctx, kind, params.cursor if params else None)
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
@@ -209,21 +211,21 @@ def build_server(
     async def call(ctx: Context, params: types.CallToolRequestParams) -> Any:
         with wire_errors(params.name, modern=is_modern(ctx)):
             try:
-                with tallies.calls.held(caller_of(ctx)):
+                with calls.held(caller_of(ctx)):
                     return await delivery_of(ctx).call(server, ctx, params.name, params.arguments)
             except Full as full:
                 return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
 
     async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> Any:
-        with wire_errors(params.name, modern=is_modern(ctx)), tallies.calls.held(caller_of(ctx)):
+        with wire_errors(params.name, modern=is_modern(ctx)), calls.held(caller_of(ctx)):
             return await delivery_of(ctx).prompt(server, ctx, params.name, params.arguments)
 
     async def read_resource(ctx: Context, params: types.ReadResourceRequestParams) -> Any:
-        with wire_errors(str(params.uri), modern=is_modern(ctx)), tallies.calls.held(caller_of(ctx)):
+        with wire_errors(str(params.uri), modern=is_modern(ctx)), calls.held(caller_of(ctx)):
             return await delivery_of(ctx).read(server, ctx, str(params.uri))
 
     async def listen(ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        with wire_errors("subscriptions", modern=True), tallies.streams.held(caller_of(ctx)):
+        with wire_errors("subscriptions", modern=True), subscriptions.held(caller_of(ctx)):
             return await streams.listen(ctx, params)
 
     async def groups_list(ctx: Context, params: GroupsListParams) -> Any:
@@ -271,7 +273,7 @@ def build_server(
 
 
 @asynccontextmanager
-async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> AsyncGenerator[TaskGroup]:
+async def _lifespan(tools: ToolSet, streams: Streams, kept: SessionPool) -> AsyncGenerator[TaskGroup]:
     """Yield the task group of a running server, in which announcements go out and idle sessions end (SPEC SES-3)."""
     async with background() as tasks:
 
@@ -280,9 +282,8 @@ async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> Asy
                 streams.announce(event.kinds)
 
         stop = tools.observe(announce)
-        if tools.pool.idle_timeout is not None:
-            tasks.start_soon(_end_idle_sessions, tools, tools.pool.idle_timeout, tasks)
-        tasks.start_soon(end_surplus, kept, tasks)
+        for pool in (tools.pool, kept):
+            tasks.start_soon(_end_idle_sessions, pool, tasks)
         streams.running.append(tasks)
         try:
             yield tasks
@@ -290,14 +291,32 @@ async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> Asy
             stop()
             streams.running.remove(tasks)
             if not streams.running:
-                await end_at_last(kept, ENDING_SECONDS)
+                await end_all(kept, ENDING_SECONDS)
 
 
-async def _end_idle_sessions(tools: ToolSet, timeout: float, tasks: TaskGroup) -> None:
-    ending: WeakSet[Session] = WeakSet()
-    while True:
-        await anyio.sleep(timeout / 4)
-        idle = [session for session in tools.sessions if tools.pool.is_idle(session) and session not in ending]
-        ending.update(idle)
-        for session in idle:
-            tasks.start_soon(end, session)
+async def _end_idle_sessions(pool: SessionPool, tasks: TaskGroup) -> None:
+    """End the idle sessions of a pool, for ever; each time in a task of its own, since hooks may hang."""
+    if pool.idle_timeout is not None:
+        while True:
+            await anyio.sleep(pool.idle_timeout / 10)
+            tasks.start_soon(pool.end_idle)
+
+
+async def end_all(pool: SessionPool, seconds: float) -> None:
+    """End all sessions of a pool, and wait for that, but no longer than for so many seconds.
+
+    A session whose hooks take longer is left behind. That needs a task that outlives this call, which only asyncio has;
+    on trio there is no such limit.
+    """
+    sessions = pool.sessions
+    with anyio.CancelScope(shield=True):
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            await pool.end_all()
+            return
+        task = asyncio.ensure_future(pool.end_all())
+        await asyncio.wait([task], timeout=seconds)
+        if not task.done():
+            named = ", ".join(session.id for session in sessions if session.is_open)
+            log.warning("hooks were still running after %g seconds, at the end of the server: %s", seconds, named)

@@ -19,10 +19,11 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from toolfold.quota import Caller, Full, Tally
+
 from ..sdk import ends_at, http_sessions
-from .callers import Caller, caller_at
+from .callers import caller_at
 from .http import refused
-from .limits import Full, Tally
 
 FORGOTTEN = 64
 """About how many sessions that have ended are remembered at most."""

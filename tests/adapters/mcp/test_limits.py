@@ -19,10 +19,10 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from tests.adapters.mcp.test_stored_handles import callers_of
 from tests.core.test_counted_threads import Blocking
 from toolfold import ConfigError
+from toolfold.quota import Tally
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.callers import address
 from toolfold_adapters.mcp.connections import Connections, within_descriptors
-from toolfold_adapters.mcp.limits import Tally
 
 pytestmark = pytest.mark.spec("SAF-4")
 
