@@ -15,10 +15,10 @@ from attrs import evolve, frozen
 from toolfold import ConfigError, Page, Session, Spec, ToolResult, WireNames
 from toolfold.catalog import Kind
 from toolfold.control import ERROR_META
+from toolfold.persist import NAMELESS
 
 from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN
 from .describe import Described, describe, names
-from .handles import NAMELESS
 from .render import Renderer
 from .through import HANDLE, HANDLE_META
 
