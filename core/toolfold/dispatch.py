@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolfold")
 
-INTERNAL_ERROR = -32603
-"""The code of JSON-RPC for a failure of which the caller is told nothing."""
-
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
@@ -51,13 +48,6 @@ class InputRequired:
 
     requests: Mapping[str, Mapping[str, Any]] = {}
     state: str | None = None
-
-    @property
-    def wire(self) -> dict[str, Any]:
-        """The whole result, in the shape of the MCP specification."""
-        asked = {"inputRequests": dict(self.requests)} if self.requests else {}
-        state = {} if self.state is None else {"requestState": self.state}
-        return {"resultType": "input_required", **asked, **state}
 
 
 @frozen(eq=False)
@@ -276,9 +266,9 @@ async def fetch(
 
     Raises:
         InvalidArguments: The arguments do not fit.
-        ToolError: The handler told the caller what went wrong.
-        ProtocolError: The handler asked for that error of the protocol; or it failed in a way that its caller is told
-            nothing of, and that is logged in full.
+        ToolError: The handler told the caller what went wrong; or it failed in a way that its caller is told nothing
+            of, and that is logged in full.
+        ProtocolError: The handler asked for that error of the protocol.
     """
     values = as_object(spec.name, arguments)
     if spec.arguments is not None:
@@ -295,7 +285,7 @@ async def fetch(
         kind = spec.kind.replace("_", " ")
         log.exception("the handler of the %s %r failed", kind, spec.name)
         text = f"The {kind} {spec.name} failed with an internal error; its operator can find it in the log."
-        raise ProtocolError(INTERNAL_ERROR, text) from error
+        raise ToolError(text) from error
 
 
 def _carried(error: ProtocolError) -> ProtocolError:
@@ -343,7 +333,7 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
     if isinstance(value, ToolResult):
         return _encodable(value)
     if isinstance(value, InputRequired):
-        return _encodable(ToolResult(needs=value))
+        return ToolResult(needs=_encodable_needs(value))
     if value is None:
         return ToolResult()
     if isinstance(value, str):
@@ -357,17 +347,21 @@ def _encodable(result: ToolResult) -> ToolResult:
     content = tuple(encodable(block) for block in result.content)
     structured, meta, needs = encodable(result.structured), encodable(result.meta), result.needs
     if needs is not None:
-        needs = InputRequired(encodable(needs.requests), encodable(needs.state))
+        needs = _encodable_needs(needs)
     same = structured is result.structured and meta is result.meta and needs == result.needs
     if same and all(made is given for made, given in zip(content, result.content, strict=True)):
         return result
     return evolve(result, content=content, structured=structured, meta=meta, needs=needs)
 
 
+def _encodable_needs(needs: InputRequired) -> InputRequired:
+    return InputRequired(encodable(needs.requests), encodable(needs.state))
+
+
 def to_prompt(value: Any) -> Any:
     """Return what a prompt's handler answered as a prompt result: a text is one message of the user."""
     if isinstance(value, InputRequired):
-        return encodable(value.wire)
+        return _encodable_needs(value)
     if isinstance(value, str):
         value = [{"role": "user", "content": {"type": "text", "text": value}}]
     return encodable(dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {"messages": value})
@@ -376,7 +370,7 @@ def to_prompt(value: Any) -> Any:
 def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
     """Return what a resource's handler answered as a resource result: texts and bytes become its one content."""
     if isinstance(value, InputRequired):
-        return encodable(value.wire)
+        return _encodable_needs(value)
     kind = {"mimeType": mime_type} if mime_type else {}
     if isinstance(value, bytes):
         value = [{"uri": uri, **kind, "blob": base64.b64encode(value).decode()}]

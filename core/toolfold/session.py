@@ -336,8 +336,8 @@ class Session:
         Raises:
             ToolNotFound: It is unknown or not available.
             InvalidArguments: The arguments do not fit.
-            ToolError: The handler told the caller what went wrong (SPEC CALL-3).
-            ProtocolError: The handler asked for an error of the protocol, or failed in another way.
+            ToolError: The handler told the caller what went wrong, or failed in another way (SPEC CALL-3).
+            ProtocolError: The handler asked for an error of the protocol.
         """
         return await self._fetch(kind, name, arguments, request, spell, lambda answer: answer)
 

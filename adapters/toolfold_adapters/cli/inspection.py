@@ -13,6 +13,7 @@ from toolfold import GroupInfo, Snapshot, Spec, ToolSet, TransitionRequest, View
 from toolfold.listing import group_infos, listed
 from toolfold.visibility import Always, never_listed
 
+from ..names import WIRE_SEPARATOR
 from ..targets import GatewayOptions, Target, open_target
 from ..tokens import Costs, GroupCost, approximate_tokens, measure
 from .options import TargetCommand, chosen, examples, paths, run, target_options
@@ -141,7 +142,7 @@ def costs_over_mcp(view: View) -> tuple[Costs, int | None]:
     if not view.snapshot.catalog.groups:
         costs = measure(view)
         return costs, costs.after
-    spell = WireNames().to_wire
+    spell = WireNames(WIRE_SEPARATOR).to_wire
     costs = measure(view, [CallThrough(CALL_TOOL, with_handle=False).spec], spell)
     shown = [
         {**(with_handle(spec.definition) if spec.control else spec.definition), "name": spell(spec.name)}

@@ -25,12 +25,13 @@ from toolfold import (
     View,
 )
 from toolfold.listing import listed
-from toolfold.machine import paths_of, restore
-from toolfold.persist import dumped, read
+from toolfold.machine import paths_of
+from toolfold.persist import Saved, dumped, read
 from toolfold.plain import table
 from toolfold.prompts import prompt_section, system_prompt
 from toolfold.visibility import anchors, never_listed
 
+from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import approximate_tokens, measure
 from . import formats
 from .execution import run_turn
@@ -71,8 +72,8 @@ class Conversation:
         *,
         profile: str | Profile | None = None,
         active: Iterable[str] = (),
-        separator: str = "__",
-        max_length: int = 64,
+        separator: str = WIRE_SEPARATOR,
+        max_length: int = WIRE_LENGTH,
     ) -> None:
         self._tools = tools
         self._profile = tools.profile(profile)
@@ -345,7 +346,7 @@ class Conversation:
     def _deferred(self, format: Format | None) -> list[Definition]:
         self._speller.learn(self._snapshot.catalog)
         catalog, spell = self._snapshot.catalog, self._speller.spell
-        started = Snapshot.of(catalog, restore(catalog.forest, self._first).after, self._snapshot.facts)
+        started = Saved(self._first, self._snapshot.facts, with_transient=True).snapshot(catalog)
         at_first = [spec for spec in listed(self._tools.view_of(started), "tool") if self._spelled(spec)]
         if format == "openai_responses":
             loads = [spec for spec in at_first if spec.control and spec.control[0] == "load"]

@@ -38,8 +38,7 @@ from toolfold import (
 )
 from toolfold.catalog import KINDS, Kind
 from toolfold.limits import quoted
-from toolfold.listing import listed, page_of
-from toolfold.machine import bits
+from toolfold.listing import listed, page_of, selectable_groups
 from toolfold.names import ancestors
 from toolfold.resources import matching
 
@@ -110,7 +109,7 @@ class Disclosure:
 
     def groups(self, ctx: Any) -> dict[str, Any]:
         """Return the groups at root; those inside of others are found by `group`."""
-        groups = _disclosed(self._start(ctx))
+        groups = selectable_groups(self._start(ctx))
         names = draft_names(groups)
         top = [_told(group, names) for group in groups if group.parent is None]
         return {"resultType": "complete", "groups": top}
@@ -118,7 +117,7 @@ class Disclosure:
     def group(self, ctx: Any, name: str) -> dict[str, Any]:
         """Return what is in a group: full definitions, and the groups inside; raises `MCPError` for an unknown one."""
         start = self._start(ctx)
-        groups = _disclosed(start)
+        groups = selectable_groups(start)
         names = draft_names(groups)
         path = next((path for path, draft in names.items() if draft == name), None)
         if path is None:
@@ -188,15 +187,9 @@ class Disclosure:
 
 def _opened(start: Snapshot, spec: Spec | None) -> Snapshot:
     """Return the state in which the group of `spec` is open if it is disclosed; raises what keeps it from opening."""
-    if spec is None or spec.group not in {group.path for group in _disclosed(start)}:
+    if spec is None or spec.group not in {group.path for group in selectable_groups(start)}:
         return start
     return start.after(TransitionRequest(activate=(*ancestors(spec.group), spec.group)))
-
-
-def _disclosed(start: Snapshot) -> tuple[GroupSpec, ...]:
-    """Return the groups that clients may fetch, and those that are open for them already (SPEC SES-6)."""
-    catalog = start.catalog
-    return tuple(catalog.groups[number] for number in bits(catalog.selectable | start.configuration.active))
 
 
 def draft_names(groups: Iterable[GroupSpec]) -> Mapping[str, str]:

@@ -15,6 +15,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import ValidationError
 
 from toolfold import (
+    InputRequired,
     InvalidArguments,
     InvalidCursor,
     Page,
@@ -128,26 +129,32 @@ class Renderer:
         if result.needs is not None and not self._modern:
             return self.result(ToolResult.of_text(UNASKABLE, is_error=True))
         if result.needs is not None:
-            return {**result.needs.wire, **meta}
+            return {**_input_required(result.needs), **meta}
         shown: dict[str, Any] = {"content": [dict(block) for block in result.content], "isError": result.is_error}
         structured: Any = result.structured
         if structured is not None and (self._modern or isinstance(structured, dict)):
             shown["structuredContent"] = structured
         return self.other({**shown, **meta})
 
-    def contents(self, result: Mapping[str, Any]) -> dict[str, Any]:
+    def contents(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
         """Return the contents of a resource, with the hints for caches that are for contents only."""
-        complete = result.get("resultType", "complete") == "complete"
-        hints = {"ttlMs": 0, "cacheScope": "private"} if self._modern and complete else {}
-        return self.other({**hints, **result})
+        if isinstance(result, InputRequired) or not self._modern:
+            return self.other(result)
+        return self.other({"ttlMs": 0, "cacheScope": "private", **result})
 
-    def other(self, result: Mapping[str, Any]) -> dict[str, Any]:
+    def other(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
         """Return a result of another kind, such as a prompt's messages."""
-        if self._modern:
-            return {"resultType": "complete", **result}
-        if result.get("resultType", "complete") != "complete":
-            raise MCPError(code=types.INTERNAL_ERROR, message=UNASKABLE)
-        return dict(result)
+        if isinstance(result, InputRequired):
+            if not self._modern:
+                raise MCPError(code=types.INTERNAL_ERROR, message=UNASKABLE)
+            return _input_required(result)
+        return {"resultType": "complete", **result} if self._modern else dict(result)
+
+
+def _input_required(needs: InputRequired) -> dict[str, Any]:
+    requests = {"inputRequests": dict(needs.requests)} if needs.requests else {}
+    state = {} if needs.state is None else {"requestState": needs.state}
+    return {"resultType": "input_required", **requests, **state}
 
 
 @contextmanager

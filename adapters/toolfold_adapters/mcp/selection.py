@@ -27,7 +27,8 @@ from toolfold import (
     TransitionRequest,
 )
 from toolfold.limits import enumerated, quoted
-from toolfold.machine import bits, paths_of
+from toolfold.listing import selectable_groups
+from toolfold.machine import paths_of
 from toolfold.names import ancestors
 from toolfold.pool import SessionPool
 from toolfold.quota import Caller
@@ -131,7 +132,7 @@ def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
 def selectable(catalog: Catalog) -> frozenset[str]:
     """Return the groups that a request may begin with, worked out once for a catalog."""
     if selectable not in catalog.memo:
-        catalog.memo[selectable] = frozenset(catalog.groups[number].path for number in bits(catalog.selectable))
+        catalog.memo[selectable] = frozenset(group.path for group in selectable_groups(Snapshot.of(catalog)))
     found: frozenset[str] = catalog.memo[selectable]
     return found
 

@@ -20,11 +20,11 @@ from starlette.applications import Starlette
 
 from toolfold import ConfigError, Profile, ToolNotFound, ToolSet, WireNames, __version__
 from toolfold.catalog import Kind
-from toolfold.names import WIRE_LENGTH, WIRE_SEPARATOR
 from toolfold.observe import Event, ListsAnnounced
 from toolfold.pool import SessionPool
 from toolfold.quota import Full, Tally
 
+from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..sdk import guard_http
 from ..tokens import ANSWER_TOKENS
 from .answers import AnswerForm, AnswerOptions

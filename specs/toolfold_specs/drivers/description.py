@@ -29,9 +29,9 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from toolfold import Catalog, ToolSet, WireNames
-from toolfold.names import WIRE_SEPARATOR
 from toolfold.visibility import Always
 from toolfold.visibility import Group as InGroup
+from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_specs.driver import Group, Setup, Tool
 
 GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate"})
