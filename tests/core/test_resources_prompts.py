@@ -18,6 +18,7 @@ from toolfold import (
     InvalidDefinition,
     Session,
     SessionClosed,
+    ToolError,
     ToolNotFound,
     ToolSet,
     Visibility,
