@@ -245,7 +245,7 @@ class SessionPool:
         idle = [session for session in self._entries if self.is_idle(session) and session not in self._ending]
         return await self._end_each(idle, self.is_idle, AT_ONCE)
 
-    async def end_useless(self, key: str) -> None:
+    async def end_if_over(self, key: str) -> None:
         """End the session of a key if it is not found any more."""
         session = self._keys.get(key)
         if session is not None and self._is_over(session):

@@ -16,7 +16,7 @@ from toolfold.extras import extras_named
 from toolfold.quota import Limit
 
 with extras_named():
-    from .following import FollowingClient
+    from .client import FollowingClient
     from .limits import Limits
     from .serve import serve
     from .server import build_server

@@ -139,31 +139,31 @@ class StoredHandles:
 
     def __init__(self, pool: SessionPool) -> None:
         self._pool = pool
-        self._told: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
+        self._last_active: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
 
     async def issue(self, session: Session, principal: str) -> str:
         """Return a handle of a session, which is kept from now on; raises `QuotaExceeded` (SPEC SAF-4)."""
         handle = secrets.token_urlsafe(16)
-        await self._pool.admit(session, _owned(handle, principal))
-        self.answered(session)
+        await self._pool.admit(session, _key(handle, principal))
+        self.note_answer(session)
         return handle
 
     def check(self, caller: Caller) -> None:
         """Raise `QuotaExceeded` if there would be no place for a session of a caller."""
         self._pool.check(caller)
 
-    async def end_useless(self, handle: str, principal: str) -> None:
+    async def end_if_over(self, handle: str, principal: str) -> None:
         """End the session of a handle that is refused."""
-        await self._pool.end_useless(_owned(handle, principal))
+        await self._pool.end_if_over(_key(handle, principal))
 
-    def answered(self, session: Session) -> None:
+    def note_answer(self, session: Session) -> None:
         """Note that the caller knows by now which groups of a session are active."""
-        self._told[session] = session.active
+        self._last_active[session] = session.active
 
     def discarded(self, session: Session) -> tuple[str, ...]:
         """Return the groups that were active when the caller was answered last and that do not exist any more."""
         known = session.catalog.index
-        return tuple(path for path in self._told.get(session, ()) if path not in known)
+        return tuple(path for path in self._last_active.get(session, ()) if path not in known)
 
     def get(self, handle: str, principal: str) -> Session:
         """Return the session of a handle.
@@ -172,7 +172,7 @@ class StoredHandles:
             HandleInvalid: There is none, it is another caller's, it has expired, or groups that its session inherits
                 from another one have been closed there.
         """
-        session = self._pool.find(_owned(handle, principal))
+        session = self._pool.find(_key(handle, principal))
         if session is None:
             raise HandleInvalid(f"The handle is not one of this server for this caller, or has expired. {AGAIN}")
         return session
@@ -183,11 +183,13 @@ def is_signed(handle: str) -> bool:
     return "." in handle
 
 
-def _owned(handle: str, principal: str) -> str:
+def _key(handle: str, principal: str) -> str:
     return f"{handle} {principal}"
 
 
-def keys_of(given: str | bytes | Sequence[str | bytes] | None, environment: Mapping[str, str]) -> list[str | bytes]:
+def signing_keys(
+    given: str | bytes | Sequence[str | bytes] | None, environment: Mapping[str, str]
+) -> list[str | bytes]:
     """Return the keys for handles: those given, else those in `TOOLFOLD_HANDLE_KEY`, else one of this process alone.
 
     The variable may hold several keys, separated by spaces, the newest last.

@@ -27,7 +27,7 @@ class Limits:
             selections of groups with hooks.
         calls: Requests under way, with the steps and hooks that they wait for, and the threads of plain handlers: also
             those of requests that were cancelled, until they end.
-        streams: Streams of `subscriptions/listen`.
+        streams: Subscriptions of `subscriptions/listen`.
     """
 
     connections: Limit = field(default=Limit(10_000, 500))

@@ -31,7 +31,7 @@ from toolfold.catalog import Kind
 from toolfold.limits import MAX_URI, quoted
 from toolfold.quota import Full
 
-from .selection import UNUSABLE, refusal
+from .selection import SELECTION_FAILURES, refusal_text
 
 RESOURCE_NOT_FOUND = -32002
 """What the legacy era answers for an unknown resource; the modern era uses `INVALID_PARAMS`."""
@@ -49,7 +49,7 @@ LISTS: Mapping[Kind, tuple[str, str]] = {
 log = logging.getLogger("toolfold.mcp")
 
 
-PROJECTED = ("inputSchema", "_meta")
+FROM_MODES = ("inputSchema", "_meta")
 """What of a composite tool's definition depends on its modes: nothing that could keep it from fitting (SPEC MOD-1)."""
 
 Adjust = Callable[[dict[str, Any]], dict[str, Any]]
@@ -96,16 +96,16 @@ class Renderer:
         rendered = self._definitions[registered]
         if rendered is None or spec is registered:
             return rendered
-        return {**rendered, **{key: spec.definition[key] for key in PROJECTED if key in spec.definition}}
+        return {**rendered, **{key: spec.definition[key] for key in FROM_MODES if key in spec.definition}}
 
     def _render(self, spec: Spec) -> dict[str, Any] | None:
-        shown = dict(spec.definition)
+        rendered = dict(spec.definition)
         if spec.kind == "tool":
-            shown["name"] = self._wire.to_wire(spec.name)
+            rendered["name"] = self._wire.to_wire(spec.name)
         if spec.control is not None and self._adjust is not None:
-            shown = self._adjust(shown)
-        without_output = {key: value for key, value in shown.items() if key != "outputSchema"}
-        for candidate in (shown, without_output):
+            rendered = self._adjust(rendered)
+        without_output = {key: value for key, value in rendered.items() if key != "outputSchema"}
+        for candidate in (rendered, without_output):
             if self._fits(candidate, spec.kind):
                 return candidate
         log.error("%s %r can't be listed to clients of MCP %s", spec.kind, spec.name, self._versions[-1])
@@ -130,19 +130,19 @@ class Renderer:
             return self.result(ToolResult.of_text(UNASKABLE, is_error=True))
         if result.needs is not None:
             return {**_input_required(result.needs), **meta}
-        shown: dict[str, Any] = {"content": [dict(block) for block in result.content], "isError": result.is_error}
+        rendered: dict[str, Any] = {"content": [dict(block) for block in result.content], "isError": result.is_error}
         structured: Any = result.structured
         if structured is not None and (self._modern or isinstance(structured, dict)):
-            shown["structuredContent"] = structured
-        return self.other({**shown, **meta})
+            rendered["structuredContent"] = structured
+        return self.plain({**rendered, **meta})
 
     def contents(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
         """Return the contents of a resource, with the hints for caches that are for contents only."""
         if isinstance(result, InputRequired) or not self._modern:
-            return self.other(result)
-        return self.other({"ttlMs": 0, "cacheScope": "private", **result})
+            return self.plain(result)
+        return self.plain({"ttlMs": 0, "cacheScope": "private", **result})
 
-    def other(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
+    def plain(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
         """Return a result of another kind, such as a prompt's messages."""
         if isinstance(result, InputRequired):
             if not self._modern:
@@ -168,16 +168,16 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
     try:
         yield
     except ToolNotFound as error:
-        message = unknown(error, asked)
+        message = unknown_text(error, asked)
         if error.kind == "resource":
             code = types.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND
             raise MCPError(code=code, message=message, data={"uri": quoted(asked, MAX_URI)}) from error
         raise MCPError(code=types.INVALID_PARAMS, message=message) from error
     except Full as error:
-        told = {"retryAfter": error.retry_after}
-        raise MCPError(code=types.INTERNAL_ERROR, message=str(error), data=told) from error
-    except UNUSABLE as error:
-        raise MCPError(code=types.INVALID_PARAMS, message=refusal(error)) from error
+        data = {"retryAfter": error.retry_after}
+        raise MCPError(code=types.INTERNAL_ERROR, message=str(error), data=data) from error
+    except SELECTION_FAILURES as error:
+        raise MCPError(code=types.INVALID_PARAMS, message=refusal_text(error)) from error
     except (InvalidCursor, InvalidArguments) as error:
         raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
     except ProtocolError as error:
@@ -194,6 +194,6 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
         raise MCPError(code=types.INTERNAL_ERROR, message="Internal error") from error
 
 
-def unknown(error: ToolNotFound, asked: str) -> str:
-    """Return what a caller is told of a name that is not known, as the caller wrote it (SPEC CALL-1)."""
+def unknown_text(error: ToolNotFound, asked: str) -> str:
+    """Return the message about a name that is not known, as the caller wrote it (SPEC CALL-1)."""
     return f"Unknown {error.kind}: {quoted(asked)}" + (f" ({error.hint})" if error.hint else "")

@@ -1,7 +1,7 @@
 """Selection: the request itself says with which groups it begins, in its URL or headers (SPEC DEL-4).
 
 `?groups=a,b` and `?profile=x`, or the headers `Toolfold-Groups` and `Toolfold-Profile`. What a request does not say is
-as the server was built. A group brings its parents.
+as the server was default. A group brings its parents.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REMEMBERED = 64
 
 GROUPS = "groups"
 PROFILE = "profile"
-UNUSABLE = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
+SELECTION_FAILURES = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
 """Why a request can't begin in the state that it selects."""
 
 
@@ -48,7 +48,7 @@ UNUSABLE = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
 class Selection:
     """The state that a request begins in: under which profile, with which groups.
 
-    `by_request` tells, of what a server was built with, whether a request may say otherwise.
+    `by_request` says whether a request may select otherwise than the server does by default.
     """
 
     profile: Profile | None = None
@@ -100,33 +100,33 @@ async def shared_session(tools: ToolSet, pool: SessionPool, selection: Selection
     )
 
 
-def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
-    """Return the selection of an HTTP request: what it names, and else what the server was built with.
+def selection_of(tools: ToolSet, default: Selection, request: Any) -> Selection:
+    """Return the selection of an HTTP request: what it names, and else the server's default.
 
     Unknown names are left out and logged, and so are groups that are not selectable, in the same words: a gate is
     opened by what its author says opens it, and a request learns nothing of it (SPEC SES-6, VIS-5). A server that was
     built with a profile keeps it: a request can't widen it.
     """
-    if request is None or not built.by_request:
-        return built
+    if request is None or not default.by_request:
+        return default
     groups = _named(request, GROUPS)
     profile_names = _named(request, PROFILE)
-    profile = built.profile
+    profile = default.profile
     for name in profile_names[-1:]:
-        if built.profile is not None:
+        if default.profile is not None:
             log.warning(
-                "a request asked for the profile %r, but this server is bound to %r", quoted(name), built.profile.name
+                "a request asked for the profile %r, but this server is bound to %r", quoted(name), default.profile.name
             )
         elif name in tools.catalog.profiles:
             profile = tools.catalog.profiles[name]
         else:
             log.warning("a request asked for the profile %r, which does not exist", quoted(name))
-    if not groups and profile is built.profile:
-        return built
-    known = {*selectable(tools.catalog_under(profile)), *built.groups}
+    if not groups and profile is default.profile:
+        return default
+    known = {*selectable(tools.catalog_under(profile)), *default.groups}
     if unknown := [name for name in groups if name not in known]:
         log.warning("a request selected groups that do not exist: %s", enumerated(unknown))
-    return Selection(profile, tuple(name for name in groups if name in known) if groups else built.groups)
+    return Selection(profile, tuple(name for name in groups if name in known) if groups else default.groups)
 
 
 def selectable(catalog: Catalog) -> frozenset[str]:
@@ -137,17 +137,17 @@ def selectable(catalog: Catalog) -> frozenset[str]:
     return found
 
 
-def by_header(built: Selection, request: Any) -> bool:
+def depends_on_headers(default: Selection, request: Any) -> bool:
     """Return whether headers have a say in a request's selection, which caches do not look at."""
     return (
         request is not None
-        and built.by_request
+        and default.by_request
         and any(f"toolfold-{what}" in request.headers for what in (GROUPS, PROFILE))
     )
 
 
-def refusal(error: ToolfoldError) -> str:
-    """Return what a caller is told whose selection can't be."""
+def refusal_text(error: ToolfoldError) -> str:
+    """Return the message to a caller whose selection can't be active."""
     about = "The groups that this request selects can't be active together. "
     return f"{about if isinstance(error, ExclusionConflict) else ''}{error}"
 

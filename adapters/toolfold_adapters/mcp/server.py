@@ -29,18 +29,27 @@ from ..sdk import guard_http
 from ..tokens import ANSWER_TOKENS
 from .answers import AnswerForm, AnswerOptions
 from .callers import caller_of, principal_of
-from .disclose import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams, declares, require
-from .handles import Handles, SignedHandles, Stale, keys_of
-from .instructions import instructions as told
+from .disclosure import (
+    EXTENSION,
+    SETTINGS,
+    Disclosure,
+    GroupParams,
+    GroupsListParams,
+    declares_extension,
+    require_extension,
+)
+from .handles import Handles, SignedHandles, Stale, signing_keys
+from .http_sessions import BoundedSessions
+from .instructions import instructions_for
 from .legacy import SessionDelivery
 from .limits import DEFAULTS, Limits
 from .modern import HandleDelivery
 from .notify import background
-from .principals import PrincipalDelivery, Streams, unauthenticated
+from .principal import PrincipalDelivery
+from .proxy import CallToolProxy, reserve_names
 from .render import wire_errors
 from .selection import Selection
-from .sessions import BoundedSessions
-from .through import CallThrough, reserve
+from .subscriptions import Subscriptions, unauthenticated
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -149,37 +158,37 @@ def build_server(
         raise ConfigError(f'handles must be "auto" or "stored", not {handles!r}.')
     options = AnswerOptions(form=answers, tokens=answer_tokens)
     wire = WireNames(separator, max_name_length)
-    built = Selection(tools.profile(profile), active, by_request=selection)
-    built.start(tools)
-    calls, subscriptions = Tally("requests under way", limits.calls), Tally("subscriptions", limits.streams)
+    default = Selection(tools.profile(profile), active, by_request=selection)
+    default.start(tools)
+    calls, listening = Tally("requests under way", limits.calls), Tally("subscriptions", limits.streams)
     kept = tools.pool.part("kept sessions", limits.handles, handle_lifetime, time.monotonic)
-    streams = Streams(by_caller=delivery == "principal")
+    subscriptions = Subscriptions(by_caller=delivery == "principal")
     legacy = SessionDelivery(
         tools,
         wire,
-        built,
-        CallThrough(call_tool, with_handle=False) if legacy_call_tool else None,
+        default,
+        CallToolProxy(call_tool, with_handle=False) if legacy_call_tool else None,
         options,
         Tally("sessions", limits.sessions),
     )
     modern: HandleDelivery | PrincipalDelivery
     if delivery == "principal":
-        modern = PrincipalDelivery(tools, wire, built, kept, streams, options)
+        modern = PrincipalDelivery(tools, wire, default, kept, subscriptions, options)
     else:
-        signed = SignedHandles(keys_of(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
+        signed = SignedHandles(signing_keys(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
         modern = HandleDelivery(
             tools,
             wire,
-            built,
+            default,
             signed,
             handles,
             kept,
-            CallThrough(call_tool, with_handle=True),
+            CallToolProxy(call_tool, with_handle=True),
             options,
         )
-    disclosed = Disclosure(tools, wire, built)
+    disclosed = Disclosure(tools, wire, default)
     # Last of what can fail: a server that is not built must not keep names.
-    reserve(tools, wire, call_tool if delivery == "auto" or legacy_call_tool else None)
+    reserve_names(tools, wire, call_tool if delivery == "auto" or legacy_call_tool else None)
 
     def is_modern(ctx: Context) -> bool:
         return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -190,7 +199,7 @@ def build_server(
             return legacy
         if delivery == "principal" and not principal_of(ctx):
             raise unauthenticated()
-        return disclosed if disclosure and declares(ctx) else modern
+        return disclosed if disclosure and declares_extension(ctx) else modern
 
     async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
         with wire_errors(kind, modern=is_modern(ctx)), calls.held(caller_of(ctx)):
@@ -225,17 +234,17 @@ def build_server(
             return await delivery_of(ctx).read(server, ctx, str(params.uri))
 
     async def listen(ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        with wire_errors("subscriptions", modern=True), subscriptions.held(caller_of(ctx)):
-            return await streams.listen(ctx, params)
+        with wire_errors("subscriptions", modern=True), listening.held(caller_of(ctx)):
+            return await subscriptions.listen(ctx, params)
 
     async def groups_list(ctx: Context, params: GroupsListParams) -> Any:
-        require(ctx, "groups/list")
+        require_extension(ctx, "groups/list")
         delivery_of(ctx)
         with wire_errors("groups", modern=True):
             return disclosed.groups(ctx)
 
     async def groups_get(ctx: Context, params: GroupParams) -> Any:
-        require(ctx, "groups/get")
+        require_extension(ctx, "groups/get")
         delivery_of(ctx)
         with wire_errors(params.name, modern=True):
             return disclosed.group(ctx, params.name)
@@ -247,12 +256,12 @@ def build_server(
             return None
         return spec.input_schema if spec is not None else None
 
-    through, known = call_tool if delivery == "auto" else None, tools.catalog_under(built.profile)
+    proxy, catalog = call_tool if delivery == "auto" else None, tools.catalog_under(default.profile)
     server = ToolSetServer(
         tools.name,
         version=version,
-        instructions=told(instructions, known, wire, through, modern=True) or None,
-        lifespan=lambda _: _lifespan(tools, streams, kept),
+        instructions=instructions_for(instructions, catalog, wire, proxy, modern=True) or None,
+        lifespan=lambda _: _lifespan(tools, subscriptions, kept),
         get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
         on_call_tool=call,
@@ -264,7 +273,9 @@ def build_server(
         on_subscriptions_listen=listen,
     )
     server.limits = limits
-    server.legacy_instructions = told(instructions, known, wire, call_tool if legacy_call_tool else None, modern=False)
+    server.legacy_instructions = instructions_for(
+        instructions, catalog, wire, call_tool if legacy_call_tool else None, modern=False
+    )
     if disclosure:
         server.extensions[EXTENSION] = dict(SETTINGS)
         server.add_request_handler("groups/list", GroupsListParams, groups_list)
@@ -273,24 +284,26 @@ def build_server(
 
 
 @asynccontextmanager
-async def _lifespan(tools: ToolSet, streams: Streams, kept: SessionPool) -> AsyncGenerator[TaskGroup]:
+async def _lifespan(tools: ToolSet, subscriptions: Subscriptions, kept: SessionPool) -> AsyncGenerator[TaskGroup]:
     """Yield the task group of a running server, in which announcements go out and idle sessions end (SPEC SES-3)."""
     async with background() as tasks:
 
         def announce(event: Event) -> None:
-            if isinstance(event, ListsAnnounced) and streams.running[0] is tasks:  # in memory, each client runs one
-                streams.announce(event.kinds)
+            if (
+                isinstance(event, ListsAnnounced) and subscriptions.running[0] is tasks
+            ):  # in memory, each client runs one
+                subscriptions.announce(event.kinds)
 
         stop = tools.observe(announce)
         for pool in (tools.pool, kept):
             tasks.start_soon(_end_idle_sessions, pool, tasks)
-        streams.running.append(tasks)
+        subscriptions.running.append(tasks)
         try:
             yield tasks
         finally:
             stop()
-            streams.running.remove(tasks)
-            if not streams.running:
+            subscriptions.running.remove(tasks)
+            if not subscriptions.running:
                 await end_all(kept, ENDING_SECONDS)
 
 

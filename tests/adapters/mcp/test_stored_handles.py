@@ -26,8 +26,8 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened
 from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp import server as server_module
+from toolfold_adapters.mcp.meta import HANDLE_META
 from toolfold_adapters.mcp.selection import Selection, shared_session
-from toolfold_adapters.mcp.through import HANDLE_META
 
 pytestmark = pytest.mark.spec("DEL-3")
 

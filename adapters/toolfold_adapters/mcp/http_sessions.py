@@ -23,7 +23,7 @@ from toolfold.quota import Caller, Full, Tally
 
 from ..sdk import ends_at, http_sessions
 from .callers import caller_at
-from .http import refused
+from .http import error_response
 
 FORGOTTEN = 64
 """About how many sessions that have ended are remembered at most."""
@@ -56,7 +56,7 @@ class BoundedSessions:
             await self._take(caller)
         except Full as full:
             headers = {"retry-after": str(full.retry_after)}
-            response = refused(429 if full.own else 503, str(full), INTERNAL_ERROR, headers)
+            response = error_response(429 if full.own else 503, str(full), INTERNAL_ERROR, headers)
             await response(scope, receive, send)
         else:
             await self._open(caller, scope, receive, send)
