@@ -17,6 +17,7 @@ from attrs import field, frozen
 from toolfold import ToolError, ToolSet, WireNames
 from toolfold.spi import extras_named
 
+from .names import WIRE_SEPARATOR
 from .tokens import approximate_tokens, cost
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ def _nothing(record: logging.LogRecord) -> bool:
 async def _first_list(desk: Desk, tools: ToolSet) -> Told:
     own = [spec for spec in tools.catalog.tools.values() if spec.control is None]
     names, _ = await desk.look()
-    desk.tokens[-1] = everything = cost(own, WireNames().to_wire)
+    desk.tokens[-1] = everything = cost(own, WireNames(WIRE_SEPARATOR).to_wire)
     shown = sorted(names & {spec.name for spec in own})
     openers = {name for name in names if name.endswith("__activate")}
     more = sorted(names - openers - {*shown})

@@ -10,9 +10,6 @@ from .errors import ConfigError, InvalidName, ToolNotFound
 
 SEPARATOR = "."
 MAX_SEGMENT = 64
-WIRE_SEPARATOR = "__"
-WIRE_LENGTH = 64
-"""What every known client accepts: names of 1 to 64 of A-Z a-z 0-9 _ - (SPEC NAM-6)."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ALPHABET = "use 1 to 64 of the characters A-Z a-z 0-9 _ -"
 
@@ -77,10 +74,10 @@ class WireNames:
 
     Args:
         separator: What stands for the dot on the wire, of the characters `A-Z a-z 0-9 _ - .`.
-        max_length: How many characters a name on the wire may have.
+        max_length: How many characters a name on the wire may have; by default, no fewer than any name.
     """
 
-    def __init__(self, separator: str = WIRE_SEPARATOR, max_length: int = WIRE_LENGTH) -> None:
+    def __init__(self, separator: str, max_length: int = MAX_NAME) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,8}", separator):
             raise ConfigError(f"{separator!r} can't separate names on the wire: use 1 to 8 of A-Z a-z 0-9 _ - .")
         self.separator = separator

@@ -9,38 +9,46 @@ from ._plain import table
 from ._schema.arguments import NO_ARGUMENTS, Arguments, check_text, plain_json
 from ._session import observers
 from ._session.observers import Event, ListsAnnounced
-from ._session.persistence import dumped, read
-from ._usercode import counted, is_failure
+from ._session.persistence import NAMELESS, Saved, StatePacker, dumped, read
+from ._session.pool import SessionPool
+from ._session.quota import Caller, Full, Limit, Tally
+from ._toolset.prompts import openers
+from ._usercode import is_failure
 from ._view.control import ERROR_META, line_of, refused, step_of
-from ._view.listing import group_infos, listed, page_of
+from ._view.listing import group_infos, listed, page_of, selectable_groups
 from ._view.results import internal_error, misfit
 from ._view.visibility import RequestView, available, is_hidden
-from .names import WIRE_LENGTH, WIRE_SEPARATOR, Spelling, ancestors, canonical_key, check_segment, split_name
+from .names import Spelling, ancestors, canonical_key, check_segment, split_name
 
 __all__ = [
     "ERROR_META",
     "KINDS",
     "MAX_URI",
+    "NAMELESS",
     "NO_ARGUMENTS",
-    "WIRE_LENGTH",
-    "WIRE_SEPARATOR",
     "Always",
     "Arguments",
     "Both",
+    "Caller",
     "Either",
     "Event",
+    "Full",
     "Group",
     "Kind",
+    "Limit",
     "ListsAnnounced",
     "Not",
     "RequestView",
+    "Saved",
+    "SessionPool",
     "Spelling",
+    "StatePacker",
+    "Tally",
     "ancestors",
     "available",
     "canonical_key",
     "check_segment",
     "check_text",
-    "counted",
     "dumped",
     "enumerated",
     "extras_named",
@@ -56,12 +64,14 @@ __all__ = [
     "misfit",
     "never_listed",
     "observers",
+    "openers",
     "page_of",
     "plain_json",
     "quoted",
     "read",
     "refused",
     "required_groups",
+    "selectable_groups",
     "split_name",
     "step_of",
     "table",

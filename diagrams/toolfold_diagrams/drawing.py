@@ -13,15 +13,15 @@ from toolfold import ConfigError, Profile, ToolfoldError, ToolSet
 from .diagram import RENDERED, Diagram, snapshot_of
 from .page import page
 from .reachable import reachable
-from .recording import recording
 from .sequence import sequence
 from .statechart_view import EXPORTS, statechart
-from .story import Story
 from .structure import structure
+from .trace import Trace
+from .tracing import tracing
 from .transaction import region_chart, transaction_chart
 from .tree import tree
 
-DrawnFrom = Literal["state", "story", "nothing"]
+DrawnFrom = Literal["state", "trace", "nothing"]
 
 _TEXTS = {"dot": ".dot", "mermaid": ".mmd", "scxml": ".scxml", "xstate": ".json"}
 """Formats of `Diagram.texts`, and their suffixes."""
@@ -39,7 +39,7 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], DrawnFrom]] = {
     "structure": ("the forest of groups, their tools and exclusions", (*_PICTURES, "tree", "html"), "state"),
     "statechart": ("regions and transitions, for up to some 15 groups", (*_PICTURES, "scxml", "xstate"), "state"),
     "reachable": ("all states that can be reached, for small targets", _PICTURES, "state"),
-    "sequence": ("what happens as groups are opened", _PICTURES, "story"),
+    "sequence": ("what happens as groups are opened", _PICTURES, "trace"),
     "transaction": ("the life of a transaction, without a target", _PICTURES, "nothing"),
     "region": ("the states of any group, without a target", _PICTURES, "nothing"),
 }
@@ -64,7 +64,7 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
     Args:
         view: What to draw, of `views()`.
         form: A format that the view can be had in.
-        source: A `Source` or a `Story`, or nothing, as the view is drawn from.
+        source: A `Source` or a `Trace`, or nothing, as the view is drawn from.
         limit: The greatest number of groups or states to draw, where the view has such a limit.
         width: The greatest number of characters in a line of a tree.
 
@@ -90,25 +90,25 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
     return text.encode()
 
 
-def load(text: str) -> Story:
-    """Return a story from the JSON of its `dump`; raises `ConfigError` if it is none."""
+def load(text: str) -> Trace:
+    """Return a trace from the JSON of its `dump`; raises `ConfigError` if it is none."""
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise ConfigError(f"This is no story: it is no JSON ({error}).") from error
-    return Story.load(data)
+        raise ConfigError(f"This is no trace: it is no JSON ({error}).") from error
+    return Trace.load(data)
 
 
-async def record(tools: ToolSet, profile: str | Profile | None, groups: tuple[str, ...]) -> Story:
-    """Return the story of a session in which groups are opened one after the other, hooks and all.
+async def record(tools: ToolSet, profile: str | Profile | None, groups: tuple[str, ...]) -> Trace:
+    """Return the trace of a session in which groups are opened one after the other, hooks and all.
 
-    What is refused or fails is part of the story.
+    What is refused or fails is part of the trace.
 
     Raises:
         ConfigError: There is no such profile.
         GroupNotFound: There is no such group.
     """
-    with recording(tools) as recorder:
+    with tracing(tools) as recorder:
         session = tools.open_session(profile)
         for path in groups:
             session.catalog.forest.number(path)
@@ -117,7 +117,7 @@ async def record(tools: ToolSet, profile: str | Profile | None, groups: tuple[st
                 for path in groups:
                     with suppress(ToolfoldError):
                         await session.activate(path)
-    return recorder.story
+    return recorder.trace
 
 
 def _diagram(view: str, source: Any, limit: int | None) -> Diagram:

@@ -1,4 +1,4 @@
-"""A story as an interaction of UML: lifelines, and the messages and notes between them, row by row.
+"""A trace as an interaction of UML: lifelines, and the messages and notes between them, row by row.
 
 What is drawn is decided here, once for all formats; how it looks, by those who write them.
 """
@@ -10,7 +10,8 @@ from enum import Enum
 
 from attrs import define, field, frozen
 
-from .story import (
+from .text import ELLIPSIS, plural, printable
+from .trace import (
     Answered,
     Asked,
     Committed,
@@ -24,9 +25,8 @@ from .story import (
     RolledBack,
     SessionEnded,
     SessionOpened,
-    Story,
+    Trace,
 )
-from .text import ELLIPSIS, plural, printable
 
 TOLD_BY_HOOKS = "HookFailed"
 """The error whose text says no more than the hook that failed, which is in the picture."""
@@ -104,13 +104,13 @@ class Interaction:
     rows: tuple[Row, ...]
 
     @classmethod
-    def of(cls, story: Story) -> Interaction:
-        """Return what is drawn of a story."""
-        teller = _Teller(story)
-        for number, entry in enumerate(story.entries):
-            teller.tell(entry, teller.next_of_request[number], story.entries[number + 1 : number + 2])
-        rows = teller.rows or [Note(teller.tools, "nothing happened")]
-        return cls(_in_order(rows), (*rows, *teller.open_bars()))
+    def of(cls, trace: Trace) -> Interaction:
+        """Return what is drawn of a trace."""
+        builder = _RowBuilder(trace)
+        for number, entry in enumerate(trace.entries):
+            builder.add(entry, builder.next_of_request[number], trace.entries[number + 1 : number + 2])
+        rows = builder.rows or [Note(builder.tools, "nothing happened")]
+        return cls(_in_order(rows), (*rows, *builder.open_bars()))
 
 
 def _in_order(rows: Iterable[Row]) -> tuple[Lifeline, ...]:
@@ -141,10 +141,10 @@ class _Request:
 
 
 @define
-class _Teller:
+class _RowBuilder:
     """Turns entries into rows."""
 
-    story: Story
+    trace: Trace
     rows: list[Row] = field(factory=list[Row])
     next_of_request: list[Entry | None] = field(init=False)
     _requests: dict[int, _Request] = field(factory=dict[int, _Request])
@@ -152,7 +152,7 @@ class _Teller:
     def __attrs_post_init__(self) -> None:
         later: dict[int, Entry] = {}
         following: list[Entry | None] = []
-        for entry in reversed(self.story.entries):
+        for entry in reversed(self.trace.entries):
             request = getattr(entry, "request", None)
             following.append(later.get(request) if isinstance(request, int) else None)
             if isinstance(request, int):
@@ -161,9 +161,9 @@ class _Teller:
 
     @property
     def tools(self) -> Lifeline:
-        return Lifeline(Role.TOOLS, self.story.name)
+        return Lifeline(Role.TOOLS, self.trace.name)
 
-    def tell(self, entry: Entry, followed_by: Entry | None, following: tuple[Entry, ...]) -> None:
+    def add(self, entry: Entry, followed_by: Entry | None, following: tuple[Entry, ...]) -> None:
         """Add the rows of an entry; what it is followed by in its request, and at all, tells more of it."""
         match entry:
             case Asked():
@@ -193,7 +193,7 @@ class _Teller:
                 self._note(self.tools if entry.session is None else _session(entry.session), entry.text)
 
     def open_bars(self) -> list[Row]:
-        """Return the ends of what is at work when the story breaks off."""
+        """Return the ends of what is at work when the trace breaks off."""
         bars: list[Row] = []
         for number, request in reversed(self._requests.items()):
             if request.hook is not None:
@@ -238,9 +238,9 @@ class _Teller:
     def _hook_ended(self, entry: HookEnded) -> None:
         request = self._requests[entry.request]
         if request.hook is not None:
-            said, look = (_failure(entry.error, entry.problem), Look.FAILED) if entry.error else ("", Look.REPLY)
+            text, look = (_failure(entry.error, entry.problem), Look.FAILED) if entry.error else ("", Look.REPLY)
             self.rows += [
-                Message(request.hook, request.head, said, look),
+                Message(request.hook, request.head, text, look),
                 Bar(request.hook, _hook_key(entry.request, request), begins=False),
             ]
         request.hook = None
@@ -255,8 +255,8 @@ class _Teller:
         request = self._requests.pop(entry.request)
         if entry.error:
             told = request.rolled_back and entry.error == TOLD_BY_HOOKS
-            said = _failure(entry.error, "" if told else entry.problem)
-            self.rows.append(Message(request.head, request.tail, said, Look.FAILED))
+            text = _failure(entry.error, "" if told else entry.problem)
+            self.rows.append(Message(request.head, request.tail, text, Look.FAILED))
         elif request.tail != request.head:
             self.rows.append(Message(request.head, request.tail, _answer(request), Look.REPLY))
         self.rows.append(Bar(request.head, _key(entry.request), begins=False))
@@ -285,8 +285,8 @@ def _asked_for(entry: Asked) -> str:
     """Return in words what was asked for."""
     if entry.what == "transition":
         asked = {"deactivate": entry.deactivate, "activate": entry.activate}
-        said = ", ".join(f"{verb} {' and '.join(paths)}" for verb, paths in asked.items() if paths)
-        return (said or "change nothing") + (" [force]" if entry.force else "")
+        text = ", ".join(f"{verb} {' and '.join(paths)}" for verb, paths in asked.items() if paths)
+        return (text or "change nothing") + (" [force]" if entry.force else "")
     verbs = {"tool": "call", "prompt": "get prompt", "set_fact": "set fact", "success": "on success of"}
     return " ".join((verbs.get(entry.what, "read" if entry.name else entry.what), entry.name)).strip()
 

@@ -1,4 +1,4 @@
-"""The sequence view: a recorded story as a sequence diagram of UML (SPEC DIA-1)."""
+"""The sequence view: a recorded trace as a sequence diagram of UML (SPEC DIA-1)."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from .diagram import Diagram
 from .interaction import Bar, Interaction, Lifeline, Look, Message, Note
 from .sequence_layout import drawn
-from .story import Story
 from .text import drawable, mermaid, mermaid_lines, printable, wrapped
+from .trace import Trace
 
-__all__ = ["Story", "sequence"]
+__all__ = ["Trace", "sequence"]
 
 WIDTH, LINES = 40, 6
 _ARROWS = {Look.CALL: "->>", Look.REPLY: "-->>", Look.SIGNAL: "-)", Look.FAILED: "--x"}
 
 
-def sequence(story: Story) -> Diagram:
-    """Return a story as a sequence diagram: who asked whom for what, and what came of it, from top to bottom.
+def sequence(trace: Trace) -> Diagram:
+    """Return a trace as a sequence diagram: who asked whom for what, and what came of it, from top to bottom.
 
     Its lifelines are the callers, the sessions, the hooks of each group, and the listeners. A bar shows for how long a
     session or a hook is at work for someone; an arrow back with a cross shows what failed. The Mermaid form is left out
-    where a story is too long for what Mermaid draws.
+    where a trace is too long for what Mermaid draws.
     """
-    interaction = Interaction.of(story)
+    interaction = Interaction.of(trace)
     told = drawable(_mermaid(interaction))
-    return Diagram(f"{printable(story.name)}: sequence", drawn(interaction, story.name), told)
+    return Diagram(f"{printable(trace.name)}: sequence", drawn(interaction, trace.name), told)
 
 
 def _mermaid(interaction: Interaction) -> str:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from attrs import asdict
 from pydantic import BaseModel
 
 from toolfold import (
@@ -46,7 +47,7 @@ def carried(value: Any) -> str:
 
 
 def wire_of(result: ToolResult) -> list[Any]:
-    needs = None if result.needs is None else result.needs.wire
+    needs = None if result.needs is None else asdict(result.needs)
     meta = None if result.meta is None else dict(result.meta)
     return [[dict(block) for block in result.content], result.structured, meta, needs]
 
@@ -229,7 +230,9 @@ async def test_prompts_and_resources_are_carried() -> None:
     tools.register_resource_template("odd:///{name}", lambda values: values["name"])
     session = tools.default_session
     for name in ("text", "messages", "whole", "needs"):
-        assert SHOWN in carried(await session.get_prompt(name)).replace("\\\\", "\\")
+        answer = await session.get_prompt(name)
+        plain = asdict(answer) if isinstance(answer, InputRequired) else answer
+        assert SHOWN in carried(plain).replace("\\\\", "\\")
     for uri in ("file:///text", "file:///contents", f"odd:///{ODD}"):
         assert SHOWN in carried(await session.read(uri)).replace("\\\\", "\\")
 

@@ -18,6 +18,7 @@ from toolfold import (
     InvalidDefinition,
     Session,
     SessionClosed,
+    ToolError,
     ToolNotFound,
     ToolSet,
     Visibility,
@@ -315,3 +316,28 @@ async def test_a_transition_tells_which_lists_changed() -> None:
         change = await tools.default_session.transition(activate=[path])
         assert change.lists == {kind}
         assert not change.list_changed
+
+
+@pytest.mark.spec("REG-9", "CALL-3", "SAF-3")
+@pytest.mark.parametrize(
+    ("act", "what"),
+    [
+        (lambda session: session.get_prompt("p"), "prompt p"),
+        (lambda session: session.read("x:1"), "resource x:1"),
+        (lambda session: session.read("y:5"), "resource template y:{n}"),
+    ],
+    ids=["prompt", "resource", "template"],
+)
+async def test_a_handler_that_fails_tells_its_caller_nothing_of_why(
+    act: Callable[[Session], Awaitable[Any]], what: str
+) -> None:
+    def fail() -> str:
+        raise RuntimeError("secret")
+
+    tools = ToolSet("t")
+    tools.register_prompt("p", fail)
+    tools.register_resource("x:1", fail)
+    tools.register_resource_template("y:{n}", lambda values: fail())
+    with pytest.raises(ToolError) as told:
+        await act(tools.default_session)
+    assert str(told.value) == f"The {what} failed with an internal error; its operator can find it in the log."

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.diagrams.stories import switching
 from tests.diagrams.support import forest, needs_dot, somewhere
+from tests.diagrams.traces import switching
 from toolfold import ConfigError, MissingExtra, RegionState
 from toolfold_diagrams import (
     Diagram,

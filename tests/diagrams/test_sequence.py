@@ -1,4 +1,4 @@
-"""The sequence view: every entry of a story is drawn, in order, and nothing overlaps or breaks the picture."""
+"""The sequence view: every entry of a trace is drawn, in order, and nothing overlaps or breaks the picture."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Any
 
 import pytest
 
-from tests.diagrams.stories import Theatre, crossing, gates, recorded, switching
 from tests.diagrams.support import HOSTILE, Drawn, dot, squeezed, texts_of
+from tests.diagrams.traces import Theatre, crossing, gates, recorded, switching
 from toolfold import ConfigError, ToolSet
-from toolfold_diagrams import Story, recording, sequence
+from toolfold_diagrams import Trace, sequence, tracing
 from toolfold_diagrams.interaction import Bar, Interaction, Lifeline, Look, Message, Note, Role
-from toolfold_diagrams.story import Asked, Entry, HookBegan, Noted, SessionOpened
+from toolfold_diagrams.trace import Asked, Entry, HookBegan, Noted, SessionOpened
 
-Tell = Callable[[], Awaitable[Story]]
+Tell = Callable[[], Awaitable[Trace]]
 
 
-async def random_story(seed: int) -> Story:
+async def random_trace(seed: int) -> Trace:
     theatre = Theatre(seed)
     return await recorded(theatre.tools(), theatre.play)
 
 
-async def hostile() -> Story:
+async def hostile() -> Trace:
     return await gates(*HOSTILE)
 
 
@@ -38,7 +38,7 @@ STORIES: Mapping[str, Tell] = {
     "crossing": crossing,
     "gates": gates,
     "hostile": hostile,
-    **{f"random {seed}": partial(random_story, seed) for seed in range(3)},
+    **{f"random {seed}": partial(random_trace, seed) for seed in range(3)},
 }
 every_story = pytest.mark.parametrize("tell", STORIES.values(), ids=STORIES.keys())
 
@@ -147,14 +147,14 @@ async def test_a_group_that_an_event_opens_is_drawn_below_the_event() -> None:
 @pytest.mark.parametrize("seed", range(8))
 async def test_the_hooks_in_both_pictures_are_those_that_ran_from_top_to_bottom(seed: int) -> None:
     theatre = Theatre(seed)
-    story = await recorded(theatre.tools(), theatre.play)
+    trace = await recorded(theatre.tools(), theatre.play)
     signs = {"on_activate": "+", "on_deactivate": "-", "on_rollback": "~"}
 
     def line(group: str, text: str) -> str:
         phase, _, undoes = text.partition(", undoes ")
         return f"{'undo ' if undoes else ''}{signs[phase]}{group}"
 
-    interaction = Interaction.of(story)
+    interaction = Interaction.of(trace)
     rows = interaction.rows
     calls = {
         f"row_{number}": row
@@ -162,7 +162,7 @@ async def test_the_hooks_in_both_pictures_are_those_that_ran_from_top_to_bottom(
         if isinstance(row, Message) and row.head.role is Role.HOOKS
     }
     assert [line(row.head.name, row.text) for row in calls.values()] == theatre.journal.lines
-    picture = sequence(story)
+    picture = sequence(trace)
     drawn = Drawn.of(picture.dot)
     places = {key: position(drawn.nodes[f"{key}_right"]) for key in calls}
     columns = {f"head_{number}": name for number, name in enumerate(interaction.lifelines)}
@@ -206,9 +206,9 @@ def boxes(drawn: Drawn, interaction: Interaction) -> tuple[dict[int, tuple[float
 @pytest.mark.spec("DIA-1")
 @every_story
 async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_to(tell: Tell) -> None:
-    story = await tell()
-    interaction = Interaction.of(story)
-    drawn = Drawn.of(sequence(story).dot)
+    trace = await tell()
+    interaction = Interaction.of(trace)
+    drawn = Drawn.of(sequence(trace).dot)
     found, columns = boxes(drawn, interaction)
     texts = [row for row in interaction.rows if not isinstance(row, Bar) and row.text]
     assert len(found) == len(texts)
@@ -227,9 +227,9 @@ async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_
 @pytest.mark.spec("DIA-1")
 @every_story
 async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(tell: Tell) -> None:
-    story = await tell()
-    interaction = Interaction.of(story)
-    drawn = Drawn.of(sequence(story).dot)
+    trace = await tell()
+    interaction = Interaction.of(trace)
+    drawn = Drawn.of(sequence(trace).dot)
     _, columns = boxes(drawn, interaction)
     line_of = dict(zip(interaction.lifelines, columns, strict=True))
     joined = {(tail, head) for tail, head, _ in drawn.edges}
@@ -249,10 +249,10 @@ async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(tell: Tell) -> 
 @pytest.mark.spec("DIA-1")
 @every_story
 async def test_every_text_is_in_the_svg_as_it_is_and_nothing_else_gets_in(tell: Tell) -> None:
-    story = await tell()
-    svg = dot(sequence(story).dot, "svg")
+    trace = await tell()
+    svg = dot(sequence(trace).dot, "svg")
     shown = squeezed("".join(texts_of(svg)))
-    for row in Interaction.of(story).rows:
+    for row in Interaction.of(trace).rows:
         if not isinstance(row, Bar):
             assert squeezed(row.text)[:20] in shown or not row.text.isprintable()
     assert "<script" not in svg
@@ -262,9 +262,9 @@ async def test_every_text_is_in_the_svg_as_it_is_and_nothing_else_gets_in(tell: 
 @pytest.mark.spec("DIA-1")
 @every_story
 async def test_the_mermaid_text_has_the_same_rows_and_bars_that_open_and_close(tell: Tell) -> None:
-    story = await tell()
-    interaction = Interaction.of(story)
-    text = sequence(story).mermaid
+    trace = await tell()
+    interaction = Interaction.of(trace)
+    text = sequence(trace).mermaid
     assert text is not None
     head, *lines = text.splitlines()
     assert head == "sequenceDiagram"
@@ -285,7 +285,7 @@ async def test_the_mermaid_text_has_the_same_rows_and_bars_that_open_and_close(t
 
 @pytest.mark.spec("DIA-1")
 def test_a_story_in_which_nothing_happened_is_a_picture_too() -> None:
-    picture = sequence(Story("quiet"))
+    picture = sequence(Trace("quiet"))
     assert [each for each in Drawn.of(picture.dot).nodes if each.startswith("row")] == ["row_0"]
     assert "nothing happened" in (picture.mermaid or "")
 
@@ -297,14 +297,14 @@ def test_a_story_that_breaks_off_closes_its_bars() -> None:
         Asked(request=1, session="s", what="transition", activate=("g",)),
         HookBegan(request=1, group="g", phase="on_activate"),
     )
-    picture = sequence(Story("short", entries))
+    picture = sequence(Trace("short", entries))
     assert (picture.mermaid or "").count("  activate") == (picture.mermaid or "").count("  deactivate") == 2
     Drawn.of(picture.dot)
 
 
 @pytest.mark.spec("DIA-1")
 def test_a_story_that_is_too_long_for_mermaid_has_no_mermaid_form() -> None:
-    picture = sequence(Story("long", tuple(Noted(text="something was said") for _ in range(2000))))
+    picture = sequence(Trace("long", tuple(Noted(text="something was said") for _ in range(2000))))
     assert picture.mermaid is None
     with pytest.raises(ConfigError, match="use one of"):
         picture.render("long.mmd")
@@ -313,20 +313,20 @@ def test_a_story_that_is_too_long_for_mermaid_has_no_mermaid_form() -> None:
 @pytest.mark.spec("DIA-1")
 def test_a_stored_story_of_anybody_does_no_harm() -> None:
     entries = [entry for number, text in enumerate(HOSTILE) for entry in _hostile_entries(number, text)]
-    story = Story.load(json.loads(json.dumps({"version": 1, "story": HOSTILE[1], "entries": entries})))
-    picture = sequence(story)
+    trace = Trace.load(json.loads(json.dumps({"version": 1, "trace": HOSTILE[1], "entries": entries})))
+    picture = sequence(trace)
     shown = squeezed("".join(texts_of(dot(picture.dot, "svg"))))
     assert squeezed(HOSTILE[0]) in shown
-    assert len((picture.mermaid or "").splitlines()) == 1 + len(Interaction.of(story).lifelines) + len(
-        Interaction.of(story).rows
+    assert len((picture.mermaid or "").splitlines()) == 1 + len(Interaction.of(trace).lifelines) + len(
+        Interaction.of(trace).rows
     )
 
 
 @pytest.mark.spec("DIA-1")
 @pytest.mark.parametrize("text", ["", "  ", "\u202e", "\ud800"])
 def test_texts_of_which_nothing_can_be_printed_leave_a_picture(text: str) -> None:
-    story = Story.load({"version": 1, "story": text, "entries": _hostile_entries(0, text)})
-    picture = sequence(story)
+    trace = Trace.load({"version": 1, "trace": text, "entries": _hostile_entries(0, text)})
+    picture = sequence(trace)
     assert {*Drawn.of(picture.dot).nodes} >= {"head_0", "row_0"}
     assert all(re.search(r"\S+ *$", line) for line in (picture.mermaid or "").splitlines())
     assert "Note over tools_2: #8230;" in (picture.mermaid or "")
@@ -349,7 +349,7 @@ def _hostile_entries(number: int, text: str) -> list[dict[str, Any]]:
 
 SCRIPT = """
 import asyncio, hashlib
-from tests.diagrams.stories import crossing, gates, switching
+from tests.diagrams.traces import crossing, gates, switching
 from tests.core.support import desk
 from toolfold_diagrams import reachable, region_chart, sequence, transaction_chart
 pictures = [sequence(asyncio.run(tell())) for tell in (crossing, gates, switching)]
@@ -376,7 +376,7 @@ def test_the_same_input_gives_the_same_bytes_under_other_hash_seeds() -> None:
 async def test_the_names_of_the_package_work_together(tmp_path: Any) -> None:
     tools = ToolSet("together")
     tools.register_group("g")
-    with recording(tools) as recorder:
+    with tracing(tools) as recorder:
         await tools.activate_group("g")
-    path = sequence(recorder.story).render(tmp_path / "story.mmd")
+    path = sequence(recorder.trace).render(tmp_path / "trace.mmd")
     assert "activate g" in path.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from examples.toolkit import build
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of, names_of, target_of
 from tests.examples.callers import UNKNOWN, WAYS, connected, in_process
 from toolfold import ToolSet
-from toolfold_adapters.mcp.through import HANDLE_META
+from toolfold_adapters.mcp.meta import HANDLE_META
 
 ROOT = Path(__file__).parents[2]
 MODERN = "2026-07-28"

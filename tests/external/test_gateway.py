@@ -25,7 +25,7 @@ from tests.external.support import (
     run,
     typescript,
 )
-from toolfold_adapters.mcp.through import HANDLE_META
+from toolfold_adapters.mcp.meta import HANDLE_META
 
 pytestmark = pytest.mark.usefixtures("node_packages")
 

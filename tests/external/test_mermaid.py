@@ -17,17 +17,17 @@ from tests.external.browser import Browser
 from tests.external.support import FOLDER
 from toolfold_diagrams import (
     Diagram,
-    Story,
+    Trace,
     reachable,
-    recording,
     region_chart,
     sequence,
     statechart,
     structure,
+    tracing,
     transaction_chart,
 )
-from toolfold_diagrams.story import Asked, Ended, Entry, HookBegan, HookEnded, Noted, SessionOpened
 from toolfold_diagrams.text import printable
+from toolfold_diagrams.trace import Asked, Ended, Entry, HookBegan, HookEnded, Noted, SessionOpened
 
 VERSIONS = ("mermaid-11", "mermaid-12")
 TRUSTING = {"securityLevel": "loose"}
@@ -67,11 +67,11 @@ def hostile_pictures() -> dict[str, tuple[Picture, list[str]]]:
     }
 
 
-async def recorded() -> Story:
+async def recorded() -> Trace:
     """What happens to a tool set with hooks, one of which fails."""
     journal = Journal()
     tools = desk(journal)
-    with recording(tools) as recorder:
+    with tracing(tools) as recorder:
         async with tools.open_session() as session:
             await session.call("a.activate", {})
             await session.transition(activate=["a.x", "a.y"])
@@ -80,11 +80,11 @@ async def recorded() -> Story:
             journal.failing.clear()
             await session.call("b.activate", {})
             await session.call("ping", {})
-    return recorder.story
+    return recorder.trace
 
 
-def told_of(texts: Iterable[str]) -> Story:
-    """A story in which everything has some text for its name."""
+def told_of(texts: Iterable[str]) -> Trace:
+    """A trace in which everything has some text for its name."""
     entries: list[Entry] = []
     for number, text in enumerate(texts):
         entries += [
@@ -95,7 +95,7 @@ def told_of(texts: Iterable[str]) -> Story:
             Ended(request=number, error=text, problem=text),
             Noted(text=text, session=text),
         ]
-    return Story("story", tuple(entries))
+    return Trace("trace", tuple(entries))
 
 
 def labels(text: str) -> Iterable[str]:

@@ -25,7 +25,7 @@ from .signals import output_reserved
 
 GROUP = "toolfold.drawings"
 
-ViewInfo = tuple[str, tuple[str, ...], Literal["state", "story", "nothing"]]
+ViewInfo = tuple[str, tuple[str, ...], Literal["state", "trace", "nothing"]]
 """What is seen, the formats that it can be had in, and what it is drawn from."""
 
 
@@ -45,11 +45,11 @@ class Drawing(Protocol):
         ...
 
     def load(self, text: str) -> Any:
-        """Return a story from the text in which it was stored."""
+        """Return a trace from the text in which it was stored."""
         ...
 
     async def record(self, tools: ToolSet, profile: str | None, groups: tuple[str, ...]) -> Any:
-        """Return the story of a session in which groups are opened one after the other."""
+        """Return the trace of a session in which groups are opened one after the other."""
         ...
 
 
@@ -73,7 +73,7 @@ def _help() -> str:
         f"does: {', '.join(FORMATS)}. SVG, PNG and PDF are rendered by Graphviz.",
         "\b\nViews:\n" + "\n".join(told),
         'The view "sequence" opens the groups of --active one after the other, hooks and all, and draws what happened; '
-        "or TARGET is a .json file with a story that toolfold_diagrams.recording has recorded.",
+        "or TARGET is a .json file with a trace that toolfold_diagrams.tracing has recorded.",
     )
     return "\n\n".join(paragraphs)
 
@@ -81,14 +81,14 @@ def _help() -> str:
 @click.command(
     "diagram",
     cls=TargetCommand,
-    short_help="Draw groups, states and stories.",
+    short_help="Draw groups, states and traces.",
     help=_help(),
     epilog=examples(
         "toolfold diagram shop:tools                                a tree, on the terminal",
         "toolfold diagram shop:tools --active orders -o shop.svg",
         "toolfold diagram shop:tools -o shop.html                   a page to look around in",
         "toolfold diagram shop:tools --view statechart --format mermaid",
-        "toolfold diagram shop:tools --view sequence --active orders,stock -o story.svg",
+        "toolfold diagram shop:tools --view sequence --active orders,stock -o trace.svg",
         "toolfold diagram --view transaction -o transaction.svg",
         "toolfold diagram -o github.svg -- npx -y some-mcp-server",
     ),
@@ -127,15 +127,15 @@ def diagram(
     form = _form(ctx, view, asked, output)
     drawn_from = VIEWS[view][2]
     source: Any = None
-    stored = drawn_from == "story" and len(targets) == 1 and Path(targets[0]).suffix == ".json"
+    stored = drawn_from == "trace" and len(targets) == 1 and Path(targets[0]).suffix == ".json"
     if stored or drawn_from == "nothing":
-        what = "A stored story" if stored else f"The view {view!r}"
+        what = "A stored trace" if stored else f"The view {view!r}"
         _refuse(ctx, what, {"TARGET": () if stored else targets, "--profile": profile, "--active": active})
     if stored:
         source = _stored(Path(targets[0]))
     elif drawn_from != "nothing":
         target, options = chosen(ctx, targets, **said)
-        source = run(partial(_source, target, options, profile, active, drawn_from == "story"))
+        source = run(partial(_source, target, options, profile, active, drawn_from == "trace"))
     with failing():
         _write(drawing().draw(view, form, source, limit=limit, width=_width(output)), form, output)
 
@@ -154,7 +154,7 @@ def _refuse(ctx: click.Context, what: str, given: Mapping[str, object]) -> None:
 
 
 def _stored(path: Path) -> Any:
-    """Return the story in a file."""
+    """Return the trace in a file."""
     with failing():
         try:
             text = path.read_text(encoding="utf-8")
@@ -188,12 +188,12 @@ def _form(ctx: click.Context, view: str, form: str | None, output: Path | None) 
 
 
 async def _source(
-    target: Target, options: GatewayOptions, profile: str | None, active: tuple[str, ...], story: bool
+    target: Target, options: GatewayOptions, profile: str | None, active: tuple[str, ...], trace: bool
 ) -> Any:
-    """Return the state to draw, or the story of how it comes about."""
+    """Return the state to draw, or the trace of how it comes about."""
     with output_reserved():
         async with open_target(target, options) as opened:
-            if story:
+            if trace:
                 return await drawing().record(opened.tools, profile, active)
             return view_at_start(opened.tools, profile, active).snapshot
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from toolfold import GroupInfo, Snapshot, Spec, ToolSet, TransitionRequest, WireNames
 from toolfold.spi import Always, RequestView, group_infos, listed, never_listed
 
+from ..names import WIRE_SEPARATOR
 from ..targets import GatewayOptions, Target, open_target
 from ..tokens import Costs, GroupCost, approximate_tokens, measure
 from .options import TargetCommand, chosen, examples, paths, run, target_options
@@ -134,19 +135,19 @@ def costs_over_mcp(view: RequestView) -> tuple[Costs, int | None]:
     the package `mcp` there is neither, and what a conversation in this process is given is returned with `None`.
     """
     try:
-        from ..mcp.through import CallThrough, with_handle
+        from ..mcp.proxy import CallToolProxy, with_handle
     except ModuleNotFoundError:
         return measure(view), None
     if not view.snapshot.catalog.groups:
         costs = measure(view)
         return costs, costs.after
-    spell = WireNames().to_wire
-    costs = measure(view, [CallThrough(CALL_TOOL, with_handle=False).spec], spell)
+    spell = WireNames(WIRE_SEPARATOR).to_wire
+    costs = measure(view, [CallToolProxy(CALL_TOOL, with_handle=False).spec], spell)
     shown = [
         {**(with_handle(spec.definition) if spec.control else spec.definition), "name": spell(spec.name)}
         for spec in listed(view, "tool")
     ]
-    shown.append(dict(CallThrough(CALL_TOOL, with_handle=True).spec.definition))
+    shown.append(dict(CallToolProxy(CALL_TOOL, with_handle=True).spec.definition))
     return costs, sum(map(approximate_tokens, shown))
 
 

@@ -10,7 +10,7 @@ from attrs import frozen
 from click.core import ParameterSource
 
 from toolfold import ToolSet
-from toolfold.spi import WIRE_SEPARATOR
+from toolfold_adapters.names import WIRE_SEPARATOR
 
 from ..targets import GatewayOptions, Opened, Target, open_target
 from ..tokens import ANSWER_TOKENS

@@ -1,7 +1,7 @@
 """Groups in front of an existing MCP server (SPEC 20): its tools in groups that open and close, its answers unchanged.
 
 gateway.py   `open_gateway`, and the life of a gateway   upstream.py  the connection to the server behind it
-offer.py     the server's tools made those of a tool set forward.py   a call, there and back
+registration.py  the server's tools in a tool set       forward.py   calls there and back
 grouping.py  groups from names, or by patterns           naming.py    names that clients may be given
 config.py    the TOML file
 """
@@ -13,7 +13,7 @@ with extras_named():
     from .gateway import Gateway, open_gateway
     from .grouping import by_pattern, by_prefix
     from .naming import allowed_names
-    from .offer import Report
+    from .registration import Report
     from .upstream import Upstream, UpstreamError
 
 __all__ = [

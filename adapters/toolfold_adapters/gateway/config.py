@@ -199,7 +199,7 @@ def load_config(path: str | Path) -> GatewayConfig:
     try:
         config = GatewayConfig.model_validate({**data, "source": name})
     except ValidationError as error:
-        raise ConfigError("\n".join(_said(name, problem) for problem in error.errors())) from error
+        raise ConfigError("\n".join(_message(name, problem) for problem in error.errors())) from error
     scratch = config.new_tool_set("scratch")
     if config.groups is not None:
         config.declare(scratch, {})
@@ -210,7 +210,7 @@ def _path(key: str, parent: str | None) -> str:
     return key if parent is None or key.startswith(f"{parent}.") else f"{parent}.{key}"
 
 
-def _said(file: str, problem: Any) -> str:
+def _message(file: str, problem: Any) -> str:
     """Return one of pydantic's findings as a sentence that names file, table and key."""
     where = list(problem["loc"])
     size = 2 if where[0] in ("groups", "profiles") else 1

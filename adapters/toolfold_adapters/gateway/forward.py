@@ -1,4 +1,4 @@
-"""A call, there and back: what a tool of a gateway does (SPEC GWY-1).
+"""Forwards calls of a gateway's tools, and their results back (SPEC GWY-1).
 
 Nothing of an answer is validated or changed: that is between the client and the server.
 """
@@ -21,13 +21,14 @@ from mcp_types import (
 from pydantic_core import to_json
 
 from toolfold import Context, ProtocolError, ToolError, ToolfoldError, ToolResult
+from toolfold.spi import table
 
 from .upstream import Upstream, UpstreamError
 
 log = logging.getLogger("toolfold.gateway")
 
-# What is said between neighbours: each of the two connections has its own.
-_OF_THE_HOP = frozenset(
+# Each of the two connections has its own.
+_HOP_BY_HOP = frozenset(
     {
         CLIENT_CAPABILITIES_META_KEY,
         CLIENT_INFO_META_KEY,
@@ -38,7 +39,7 @@ _OF_THE_HOP = frozenset(
         "progress_token",
     }
 )
-_OUR_OWN = "dev.toolfold/"
+_OWN_PREFIX = "dev.toolfold/"
 
 Handler = Callable[[dict[str, Any], Context], Awaitable[ToolResult]]
 
@@ -48,7 +49,7 @@ def forwarder(upstream: Upstream, tool: str) -> Handler:
 
     async def forward(arguments: dict[str, Any], context: Context) -> ToolResult:
         params: dict[str, Any] = {"name": tool, "arguments": arguments}
-        if meta := _passed_on(getattr(context.request, "meta", None)):
+        if meta := _end_to_end(getattr(context.request, "meta", None)):
             params["_meta"] = meta
         _check_json(tool, params)
         try:
@@ -103,14 +104,9 @@ def _result(answer: Mapping[str, Any]) -> ToolResult:
     if blocks is None or any(table(block) is None for block in blocks):
         raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
     structured = answer.get("structuredContent")
-    return ToolResult(blocks, structured, answer.get("isError") is True, _passed_on(answer.get("_meta")))
+    return ToolResult(blocks, structured, answer.get("isError") is True, _end_to_end(answer.get("_meta")))
 
 
-def table(value: Any) -> dict[str, Any] | None:
-    """Return `value` if it is a JSON object, else `None`."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _passed_on(meta: Any) -> dict[str, Any] | None:
+def _end_to_end(meta: Any) -> dict[str, Any] | None:
     given = table(meta) or {}
-    return {key: given[key] for key in given if key not in _OF_THE_HOP and not key.startswith(_OUR_OWN)} or None
+    return {key: given[key] for key in given if key not in _HOP_BY_HOP and not key.startswith(_OWN_PREFIX)} or None

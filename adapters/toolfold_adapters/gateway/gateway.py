@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 from toolfold import ToolSet
 
 from .config import GatewayConfig
-from .offer import Report, offer
+from .registration import Report, register_tools
 from .upstream import Upstream, check_upstream
 
 log = logging.getLogger("toolfold.gateway")
@@ -45,7 +45,7 @@ class Gateway:
         try:
             definitions = await tasks.start(self._upstream.run)
             tools = self._config.new_tool_set(self._upstream.name)
-            self.report = offer(tools, self._config, self._upstream, definitions, self._reserved)
+            self.report = register_tools(tools, self._config, self._upstream, definitions, self._reserved)
         except BaseException:
             await self._close()
             raise

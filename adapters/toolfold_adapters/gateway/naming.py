@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 MAX_LENGTH = 64
 _ALLOWED = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
-_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def allowed_names(names: Sequence[str], taken: Iterable[str] = ()) -> dict[str, str]:
@@ -25,7 +25,7 @@ def allowed_names(names: Sequence[str], taken: Iterable[str] = ()) -> dict[str, 
     used.update(given)
     for name in names:
         if name not in given:
-            given[name] = _free(_FOREIGN.sub("_", name)[:MAX_LENGTH] or "tool", used)
+            given[name] = _free(_NOT_ALLOWED.sub("_", name)[:MAX_LENGTH] or "tool", used)
             used.add(given[name])
     return {name: given[name] for name in names}
 

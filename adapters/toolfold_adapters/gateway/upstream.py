@@ -37,7 +37,7 @@ class UpstreamError(ToolfoldError):
     """The server behind a gateway could not be started, or has stopped (SPEC GWY-3)."""
 
 
-class _Lost(UpstreamError):
+class _ConnectionLost(UpstreamError):
     """The connection ended while an answer was waited for."""
 
 
@@ -53,8 +53,8 @@ class Upstream:
         self.version = ""
         self.instructions: str | None = None
         self._session: ClientSession | None = None
-        self._over = anyio.Event()
-        self._garbage = 0
+        self._stopping = anyio.Event()
+        self._stray_lines = 0
 
     @property
     def target(self) -> str:
@@ -62,11 +62,11 @@ class Upstream:
         return self.config.url or shlex.join(self.config.command or ())
 
     @property
-    def complaint(self) -> str:
+    def stdout_warning(self) -> str:
         """A sentence on what the server has written that is no message; empty if there was nothing of the kind."""
-        if not self._garbage:
+        if not self._stray_lines:
             return ""
-        return f"It wrote {self._garbage} line(s) to its stdout that are no messages of the protocol."
+        return f"It wrote {self._stray_lines} line(s) to its stdout that are no messages of the protocol."
 
     async def run(self, *, task_status: TaskStatus[list[Any]] = anyio.TASK_STATUS_IGNORED) -> None:
         """Start the server, report the definitions of its tools as they came, and hold the connection to its end.
@@ -84,22 +84,22 @@ class Upstream:
                     limit.deadline = math.inf
                     started = True
                     task_status.started(definitions)
-                    await self._over.wait()
+                    await self._stopping.wait()
         except Exception as error:
             if not started:
-                raise UpstreamError(f"The MCP server {self.target!r} did not start: {self._why(error)}") from error
-            log.error("the MCP server %s has stopped: %s", self.name, _first(error))
+                raise UpstreamError(f"The MCP server {self.target!r} did not start: {self._reason(error)}") from error
+            log.error("the MCP server %s has stopped: %s", self.name, _first_cause(error))
         finally:
             self._session = None
         if not started:
             raise UpstreamError(
                 f"The MCP server {self.target!r} did not answer within {self.config.start_timeout:g} seconds, so it "
-                f"was stopped.{self._garbled()} Check that it is an MCP server, or give it more time by start_timeout."
+                f"was stopped.{self._warning()} Check that it is an MCP server, or give it more time by start_timeout."
             )
 
     def stop(self) -> None:
         """Have `run` end the connection and the server."""
-        self._over.set()
+        self._stopping.set()
 
     async def request(
         self, method: str, params: Mapping[str, Any], on_progress: ProgressFnT | None = None
@@ -120,7 +120,7 @@ class Upstream:
                 raise ProtocolError(error.code, error.message, error.data) from error
             if is_closed(session):
                 self.stop()
-            raise _Lost(
+            raise _ConnectionLost(
                 f"The MCP server {self.name!r} stopped before it answered; what it was asked to do may be done or not."
             ) from error
 
@@ -146,7 +146,7 @@ class Upstream:
 
     async def _observe(self, message: object) -> None:
         if isinstance(message, Exception):
-            self._garbage += 1
+            self._stray_lines += 1
 
     def _note(self, client: Client) -> None:
         if client.server_info is not None:
@@ -175,9 +175,9 @@ class Upstream:
             seen.add(cursor)
             params = {"cursor": cursor}
 
-    def _why(self, error: Exception) -> str:
+    def _reason(self, error: Exception) -> str:
         """Return in words, with what to do, why the start failed."""
-        cause = _first(error)
+        cause = _first_cause(error)
         match cause:
             case FileNotFoundError() | NotADirectoryError() if self.config.cwd and not Path(self.config.cwd).is_dir():
                 return f"there is no folder {self.config.cwd!r} to run it in; mend cwd."
@@ -186,13 +186,13 @@ class Upstream:
             case PermissionError():
                 return "the program may not be executed; check its permissions."
             case MCPError(code=code, message="Connection closed") if code == CONNECTION_CLOSED:
-                return self._ended()
+                return self._exited()
             case MCPError() | ProtocolError():
                 return f"it answered with the error {cause.code} ({cause.message}); check that it is an MCP server."
             case ValidationError():
                 return "its first answer is not one of the protocol; check that it is an MCP server."
-            case _Lost():
-                return self._ended()
+            case _ConnectionLost():
+                return self._exited()
             case UpstreamError():
                 return str(cause)
             case _:
@@ -201,11 +201,11 @@ class Upstream:
             return f"it can't be reached ({type(cause).__name__}: {cause}); check its address, and that it is running."
         return f"{type(cause).__name__}: {cause}."
 
-    def _ended(self) -> str:
-        return f"it ended before it answered.{self._garbled()} What it wrote to stderr says why; try it by itself."
+    def _exited(self) -> str:
+        return f"it ended before it answered.{self._warning()} What it wrote to stderr says why; try it by itself."
 
-    def _garbled(self) -> str:
-        return f" {self.complaint}" if self.complaint else ""
+    def _warning(self) -> str:
+        return f" {self.stdout_warning}" if self.stdout_warning else ""
 
 
 def check_upstream(config: UpstreamConfig | None, source: str) -> UpstreamConfig:
@@ -215,7 +215,7 @@ def check_upstream(config: UpstreamConfig | None, source: str) -> UpstreamConfig
     return config
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_cause(error: BaseException) -> BaseException:
     """Return the error itself, or the first of those that it groups."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]

@@ -3,9 +3,9 @@
 conversation.py  `Conversation`: what one conversation is given, and what it calls
 blocking.py      the same for code without an event loop
 formats.py       definitions in the shapes of providers' APIs
-turn.py          the order in which the calls of a turn run      execution.py  running them
+turn.py          the order in which the calls of a turn run      execution.py  runs them
 history.py       which groups a conversation had loaded          messages.py   the calls in its messages
-outcome.py       which of them failed                            arguments.py, spelling.py  what a model writes
+failures.py      which of them failed                            arguments.py, wire_names.py  what a model writes
 """
 
 from .blocking import BlockingConversation

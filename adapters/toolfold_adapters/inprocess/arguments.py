@@ -22,7 +22,7 @@ def read_arguments(arguments: Any) -> dict[str, Any] | None:
         return None
 
 
-def unreadable(name: str) -> ToolResult:
+def unreadable_arguments(name: str) -> ToolResult:
     """Return the answer to a call of `name` whose arguments can't be read."""
     text = f"The arguments of {quoted(name)} are no JSON object; call it again with one."
     return ToolResult.of_text(text, is_error=True)

@@ -25,16 +25,17 @@ from toolfold import (
     prompt_section,
     system_prompt,
 )
-from toolfold.machine import paths_of, restore
-from toolfold.spi import RequestView, dumped, listed, never_listed, read, required_groups, table
+from toolfold.machine import paths_of
+from toolfold.spi import RequestView, Saved, dumped, listed, never_listed, read, required_groups, table
 
+from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..tokens import approximate_tokens, measure
 from . import formats
 from .execution import run_turn
 from .formats import Definition, Format
 from .history import FailureCheck, Replay
 from .messages import turns_of
-from .spelling import NameOptions, Speller
+from .wire_names import NameOptions, WireNameCodec
 
 
 class Tokens(NamedTuple):
@@ -58,7 +59,7 @@ class Conversation:
         max_length: How many characters a name may have.
 
     Raises:
-        ConfigError: There is no such profile, or a name can't be spelled so (SPEC NAM-6).
+        ConfigError: There is no such profile, or a name has no wire name (SPEC NAM-6).
         ToolfoldError: A group can't be active at the start.
     """
 
@@ -68,32 +69,32 @@ class Conversation:
         *,
         profile: str | Profile | None = None,
         active: Iterable[str] = (),
-        separator: str = "__",
-        max_length: int = 64,
+        separator: str = WIRE_SEPARATOR,
+        max_length: int = WIRE_LENGTH,
     ) -> None:
         self._tools = tools
         self._profile = tools.profile(profile)
-        self._speller = Speller(separator, max_length)
+        self._names = WireNameCodec(separator, max_length)
         self._starting = anyio.Lock()
         self._started = False
         self._order: list[str] = []
         wanted = (*(self._profile.active if self._profile else ()), *paths_of(active))
         session = tools.open_session(self._profile, wanted)
-        self._begin(session, session.snapshot.after(TransitionRequest(activate=wanted)), wanted)
-        self._first = self._loaded
-        self._speller.learn(session.catalog, strict=True)
+        self._set_session(session, session.snapshot.after(TransitionRequest(activate=wanted)), wanted)
+        self._initial_groups = self._loaded
+        self._names.update(session.catalog, strict=True)
 
-    def _begin(self, session: Session, beginning: Snapshot, loaded: Iterable[str]) -> None:
+    def _set_session(self, session: Session, beginning: Snapshot, loaded: Iterable[str]) -> None:
         self._session = session
-        self._beginning = beginning
+        self._start_snapshot = beginning
         self._loaded = _in_order(loaded, beginning)
-        session.on_list_changed(lambda kinds: self._note())
+        session.on_list_changed(lambda kinds: self._update_loaded())
 
     # -- other beginnings ---------------------------------------------------------------------------------------------
 
     @classmethod
     def restore(
-        cls, tools: ToolSet, data: Any, profile: str | Profile | None = None, **spelling: Unpack[NameOptions]
+        cls, tools: ToolSet, data: Any, profile: str | Profile | None = None, **name_options: Unpack[NameOptions]
     ) -> Self:
         """Return the conversation that `dump` was asked of, with the same groups loaded in the same order (SPEC GRP-6).
 
@@ -104,16 +105,16 @@ class Conversation:
             tools: The tools.
             data: What `dump` gave, perhaps by way of JSON.
             profile: A profile in place of the one that the conversation had.
-            spelling: `separator` and `max_length`.
+            name_options: `separator` and `max_length`.
 
         Raises:
             HandleInvalid: The data is damaged, or of another tool set.
             ConfigError: There is no such profile.
         """
         saved = read(tools.name, data)
-        made = cls(tools, profile=saved.profile if profile is None else profile, **spelling)
-        made._first = _paths(data.get("first", made._first))
-        made._resume(data)
+        made = cls(tools, profile=saved.profile if profile is None else profile, **name_options)
+        made._initial_groups = _paths(data.get("first", made._initial_groups))
+        made._restore(data)
         return made
 
     @classmethod
@@ -125,7 +126,7 @@ class Conversation:
         *,
         active: Iterable[str] = (),
         failed: FailureCheck | None = None,
-        **spelling: Unpack[NameOptions],
+        **name_options: Unpack[NameOptions],
     ) -> Self:
         """Return a conversation with the groups loaded that its messages tell of (SPEC GRP-6).
 
@@ -145,32 +146,32 @@ class Conversation:
             active: The groups that the conversation started with.
             failed: Tells of a `PastCall` whether it failed, for answers that were not kept as they were given; `None`
                 from it leaves that to the answer.
-            spelling: `separator` and `max_length`.
+            name_options: `separator` and `max_length`.
 
         Raises:
             ToolfoldError: As for a new conversation.
         """
-        made = cls(tools, profile=profile, active=active, **spelling)
-        replay = Replay(made._beginning, tools.view_of, made._speller, failed)
+        made = cls(tools, profile=profile, active=active, **name_options)
+        replay = Replay(made._start_snapshot, tools.view_of, made._names, failed)
         made._listed()
         for turn in turns_of(messages):
-            before = made._beginning
+            before = made._start_snapshot
             for state in replay.states(turn):
-                made._beginning = state
-                made._note()
-            if made._beginning is not before:
+                made._start_snapshot = state
+                made._update_loaded()
+            if made._start_snapshot is not before:
                 made._listed()  # what the model was given next keeps its place
-        made._resume(made.dump())
+        made._restore(made.dump())
         return made
 
-    def _resume(self, data: Any) -> None:
+    def _restore(self, data: Any) -> None:
         saved = read(self._tools.name, data)
         loaded = _paths(data.get("loaded", saved.active))
         beginning = saved.snapshot(self._tools.catalog_under(self._profile))
-        self._begin(self._tools.restore_session(data, self._profile), beginning, loaded)
+        self._set_session(self._tools.restore_session(data, self._profile), beginning, loaded)
 
     def child(self, groups: Literal["inherit", "fresh"] | Iterable[str] = "inherit") -> Conversation:
-        """Return a conversation for a sub-agent: under the same profile and spelling, with a state of its own.
+        """Return a conversation for a sub-agent: under the same profile and wire names, with a state of its own.
 
         Args:
             groups: `"inherit"` to start with the facts and the groups of this one, transient ones apart; `"fresh"`
@@ -179,18 +180,18 @@ class Conversation:
         Raises:
             ToolfoldError: A group can't be active at the start.
         """
-        spelling: NameOptions = {"separator": self._speller.separator, "max_length": self._speller.max_length}
+        name_options: NameOptions = {"separator": self._names.separator, "max_length": self._names.max_length}
         if groups == "inherit":
             data = {**self.dump(), "first": self.loaded}
-            return Conversation.restore(self._tools, data, self._profile, **spelling)
+            return Conversation.restore(self._tools, data, self._profile, **name_options)
         wanted = () if groups == "fresh" else groups
-        return Conversation(self._tools, profile=self._profile, active=wanted, **spelling)
+        return Conversation(self._tools, profile=self._profile, active=wanted, **name_options)
 
     def dump(self) -> dict[str, Any]:
         """Return the state as a small JSON value, for `restore`; see `Session.dump`. Raises `SessionClosed`."""
         profile = self._profile.name if self._profile else None
-        state = self._session.dump() if self._started else dumped(self._tools.name, profile, self._beginning)
-        return {**state, "loaded": list(self.loaded), "first": list(self._first)}
+        state = self._session.dump() if self._started else dumped(self._tools.name, profile, self._start_snapshot)
+        return {**state, "loaded": list(self.loaded), "first": list(self._initial_groups)}
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -238,7 +239,7 @@ class Conversation:
     @property
     def loaded(self) -> tuple[str, ...]:
         """The loaded groups, in the order in which they were loaded."""
-        self._note()
+        self._update_loaded()
         return self._loaded
 
     @property
@@ -266,7 +267,7 @@ class Conversation:
         if deferred:
             formats.check_late(format)
             return self._deferred(format)
-        return [formats.definition(spec, format, self._speller.spell) for spec in self._listed()]
+        return [formats.definition(spec, format, self._names.to_wire) for spec in self._listed()]
 
     def late(self, result: ToolResult, format: Format) -> list[Definition]:
         """Return what to tell a provider of the tools that a result made callable, for `tools(deferred=True)`.
@@ -277,17 +278,17 @@ class Conversation:
         formats.check_late(format)
         names: list[str] = [] if result.is_error else (table(result.structured) or {}).get("tools", [])
         known = self._snapshot.catalog.tools
-        specs = [known[name] for name in map(self._speller.meant, names) if name in known]
-        return formats.late(specs, format, self._speller.spell)
+        specs = [known[name] for name in map(self._names.from_wire, names) if name in known]
+        return formats.late(specs, format, self._names.to_wire)
 
     def system_prompt(self, base: str = "") -> str:
         """Return a system prompt with the section on the groups at its end (SPEC GRP-5, AGT-1)."""
-        return system_prompt(base, self._session, spell=self._speller.spell)
+        return system_prompt(base, self._session, spell=self._names.to_wire)
 
     def tokens(self) -> Tokens:
         """Return about what the tools of the next turn cost, section of the prompt included, and all tools (AGT-4)."""
-        costs = measure(self._view(), spell=self._speller.spell)
-        section = prompt_section(self._session, spell=self._speller.spell)
+        costs = measure(self._view(), spell=self._names.to_wire)
+        section = prompt_section(self._session, spell=self._names.to_wire)
         return Tokens(costs.after + approximate_tokens(section), costs.before)
 
     # -- what the model calls -----------------------------------------------------------------------------------------
@@ -312,44 +313,44 @@ class Conversation:
         await self.start()
         if not self._session.is_open:
             raise SessionClosed(self._session.id)
-        self._speller.learn(self._snapshot.catalog)
-        return await run_turn(self._session, self._speller, calls, self._note)
+        self._names.update(self._snapshot.catalog)
+        return await run_turn(self._session, self._names, calls, self._update_loaded)
 
     # -- within -------------------------------------------------------------------------------------------------------
 
     @property
     def _snapshot(self) -> Snapshot:
         session = self._session.snapshot
-        return session if self._started else self._beginning.moved_to(session.catalog)
+        return session if self._started else self._start_snapshot.moved_to(session.catalog)
 
     def _view(self) -> RequestView:
         return self._tools.view_of(self._snapshot)
 
-    def _spelled(self, spec: Spec) -> bool:
-        return self._speller.knows(spec.name)
+    def _has_name(self, spec: Spec) -> bool:
+        return self._names.has_name(spec.name)
 
-    def _note(self) -> None:
+    def _update_loaded(self) -> None:
         self._loaded = _in_order(self._loaded, self._snapshot)
 
     def _listed(self) -> list[Spec]:
-        self._speller.learn(self._snapshot.catalog)
-        shown = {spec.name: spec for spec in listed(self._view(), "tool") if self._spelled(spec)}
+        self._names.update(self._snapshot.catalog)
+        shown = {spec.name: spec for spec in listed(self._view(), "tool") if self._has_name(spec)}
         loaded = self.loaded
         new = sorted(shown.keys() - set(self._order), key=lambda name: (_place(shown[name], loaded), name))
         self._order = [*(name for name in self._order if name in shown), *new]
         return [shown[name] for name in self._order]
 
     def _deferred(self, format: Format | None) -> list[Definition]:
-        self._speller.learn(self._snapshot.catalog)
-        catalog, spell = self._snapshot.catalog, self._speller.spell
-        started = Snapshot.of(catalog, restore(catalog.forest, self._first).after, self._snapshot.facts)
-        at_first = [spec for spec in listed(self._tools.view_of(started), "tool") if self._spelled(spec)]
+        self._names.update(self._snapshot.catalog)
+        catalog, spell = self._snapshot.catalog, self._names.to_wire
+        started = Saved(self._initial_groups, self._snapshot.facts, with_transient=True).snapshot(catalog)
+        at_first = [spec for spec in listed(self._tools.view_of(started), "tool") if self._has_name(spec)]
         if format == "openai_responses":
             loads = [spec for spec in at_first if spec.control and spec.control[0] == "load"]
             rest = [formats.definition(spec, format, spell) for spec in at_first if spec not in loads]
             return [*rest, *map(formats.search, loads)]
         names = {spec.name for spec in at_first}
-        grouped = [spec for spec in catalog.tools.values() if spec.group and self._spelled(spec)]
+        grouped = [spec for spec in catalog.tools.values() if spec.group and self._has_name(spec)]
         later = [spec for spec in grouped if spec.name not in names and not never_listed(spec)]
         later.sort(key=lambda spec: (catalog.index[spec.group or ""], spec.name))
         now = [formats.definition(spec, format, spell) for spec in at_first]

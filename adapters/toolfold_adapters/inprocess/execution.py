@@ -1,4 +1,4 @@
-"""Carrying out the calls of one turn: each has a result of its own, whatever becomes of the others (SPEC AGT-1)."""
+"""Running the calls of one turn: each has a result of its own, whatever becomes of the others (SPEC AGT-1)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import anyio
 from toolfold import Session, ToolfoldError, ToolNotFound, ToolResult
 from toolfold.spi import internal_error, is_failure
 
-from .arguments import read_arguments, unreadable
-from .spelling import Speller
+from .arguments import read_arguments, unreadable_arguments
 from .turn import Call, batches
+from .wire_names import WireNameCodec
 
 log = logging.getLogger("toolfold.inprocess")
 
 
 async def run_turn(
-    session: Session, speller: Speller, asked: Iterable[tuple[Any, Any]], ran: Callable[[], None]
+    session: Session, names: WireNameCodec, written: Iterable[tuple[Any, Any]], after_call: Callable[[], None]
 ) -> list[ToolResult]:
     """Return the results of the calls of a turn, in the order of the calls.
 
@@ -29,43 +29,43 @@ async def run_turn(
 
     Args:
         session: What is called.
-        speller: Knows the names that the model has for the tools.
-        asked: Names and arguments, as the model wrote them.
-        ran: Called after each call.
+        names: The names that the model knows the tools by.
+        written: Names and arguments, as the model wrote them.
+        after_call: Called after each call.
     """
-    asked = list(asked)
-    calls = [Call(speller.meant(_text(name)), read_arguments(arguments)) for name, arguments in asked]
+    written = list(written)
+    calls = [Call(names.from_wire(_text(name)), read_arguments(arguments)) for name, arguments in written]
     results = [ToolResult()] * len(calls)
 
-    async def run(number: int, *, apart: bool) -> None:
-        name = asked[number][0]
+    async def run(number: int, *, in_own_task: bool) -> None:
+        name = written[number][0]
         if isinstance(name, str):
-            results[number] = await _result(session, calls[number], speller.spell, apart=apart)
+            results[number] = await _result(session, calls[number], names.to_wire, in_own_task=in_own_task)
         else:
-            told = f"The name of a tool is a text, not {type(name).__name__}."
-            results[number] = ToolResult.of_text(told, is_error=True)
-        ran()
+            problem = f"The name of a tool is a text, not {type(name).__name__}."
+            results[number] = ToolResult.of_text(problem, is_error=True)
+        after_call()
 
-    async def lane(numbers: Iterable[int]) -> None:
+    async def run_in_order(numbers: Iterable[int]) -> None:
         for number in numbers:
-            await run(number, apart=True)
+            await run(number, in_own_task=True)
 
     for batch in batches(calls, session.view):
         first = batch[0][0]
         if calls[first].is_control(session.catalog):
-            await run(first, apart=False)
+            await run(first, in_own_task=False)
             continue
         async with anyio.create_task_group() as group:
             for numbers in batch:
-                group.start_soon(lane, numbers)
+                group.start_soon(run_in_order, numbers)
     return results
 
 
-async def _result(session: Session, call: Call, spell: Callable[[str], str], *, apart: bool) -> ToolResult:
-    """Return the result of a call. `apart` tells whether it runs in a task of its own."""
+async def _result(session: Session, call: Call, spell: Callable[[str], str], *, in_own_task: bool) -> ToolResult:
+    """Return the result of a call; `in_own_task` says whether it runs in a task of its own."""
     name = spell(call.name)
     if call.arguments is None:
-        return unreadable(name)
+        return unreadable_arguments(name)
     try:
         return await session.call(call.name, call.arguments, spell=spell)
     except ToolNotFound as error:
@@ -73,7 +73,7 @@ async def _result(session: Session, call: Call, spell: Callable[[str], str], *, 
     except ToolfoldError as error:  # a protocol's error, or the end of the session
         return ToolResult.of_text(str(error), is_error=True)
     except anyio.get_cancelled_exc_class():
-        if not apart or anyio.current_effective_deadline() == -math.inf:
+        if not in_own_task or anyio.current_effective_deadline() == -math.inf:
             raise  # the whole turn is cancelled
         log.exception("the call of %r cancelled itself", call.name)
     except BaseException as error:  # it must not take the other calls with it

@@ -11,10 +11,10 @@ from toolfold import Catalog, Snapshot, ToolfoldError
 from toolfold.spi import RequestView
 
 from .arguments import read_arguments
+from .failures import has_failed
 from .messages import PastCall
-from .outcome import has_failed
-from .spelling import Speller
 from .turn import Call, batches
+from .wire_names import WireNameCodec
 
 FailureCheck = Callable[[PastCall], bool | None]
 """Says whether a call failed; `None` to go by how it was answered."""
@@ -22,18 +22,18 @@ FailureCheck = Callable[[PastCall], bool | None]
 
 @define
 class Replay:
-    """Takes the steps of past turns again, in the order in which they were taken.
+    """Repeats the transition requests of past turns, in the order in which they were made.
 
     Attributes:
         snapshot: The state that they have led to so far.
         view_of: Gives the view of a snapshot.
-        speller: Knows the names that the model has for the tools.
+        names: The names that the model knows the tools by.
         check: Says whether a call failed, in place of how it was answered.
     """
 
     snapshot: Snapshot
     view_of: Callable[[Snapshot], RequestView]
-    speller: Speller
+    names: WireNameCodec
     check: FailureCheck | None = None
 
     def states(self, turn: Iterable[PastCall]) -> Iterator[Snapshot]:
@@ -43,10 +43,10 @@ class Replay:
         """
         catalog = self.snapshot.catalog
         past = list(turn)
-        calls = [Call(self._meant(one, catalog), read_arguments(one.arguments)) for one in past]
+        calls = [Call(self._tool_name(one, catalog), read_arguments(one.arguments)) for one in past]
         for batch in batches(calls, lambda: self.view_of(self.snapshot)):
             for number in chain.from_iterable(batch):
-                steps = calls[number].steps(catalog)
+                steps = calls[number].requests(catalog)
                 for step in () if not steps or self._failed(past[number], calls[number], catalog) else steps:
                     try:
                         self.snapshot = self.snapshot.after(step)
@@ -54,11 +54,11 @@ class Replay:
                         continue
                     yield self.snapshot
 
-    def _meant(self, past: PastCall, catalog: Catalog) -> str:
+    def _tool_name(self, past: PastCall, catalog: Catalog) -> str:
         if past.name:
-            return self.speller.meant(past.name)
+            return self.names.from_wire(past.name)
         return next((name for name, spec in catalog.tools.items() if spec.loader is not None), "")
 
     def _failed(self, past: PastCall, call: Call, catalog: Catalog) -> bool:
         failed = None if self.check is None else self.check(past)
-        return has_failed(past, call, self.speller.spell(call.name), catalog) if failed is None else failed
+        return has_failed(past, call, self.names.to_wire(call.name), catalog) if failed is None else failed

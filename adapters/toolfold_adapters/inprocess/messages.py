@@ -49,10 +49,10 @@ def turns_of(messages: Iterable[Any]) -> list[list[PastCall]]:
             waiting.setdefault(identity, []).append((turns[-1], place, name, arguments))
             between = False
         elif (answer := _answer(part)) is not None:
-            identity, told = answer
+            identity, outcome = answer
             if asked := waiting.get(identity):
                 turn, at, name, arguments = asked.pop(0)
-                turn[at] = PastCall(name, arguments, *told)
+                turn[at] = PastCall(name, arguments, *outcome)
             between = True
     return [[turn[place] for place in sorted(turn)] for turn in turns if turn]
 

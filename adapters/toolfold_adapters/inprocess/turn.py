@@ -42,8 +42,8 @@ class Call:
         """Return the groups that its success opens, if it is of a tool that groups open on (SPEC SES-6)."""
         return catalog.opened_by.get(self.name, ())
 
-    def steps(self, catalog: Catalog) -> Sequence[TransitionRequest]:
-        """Return the steps that are taken if it succeeds: none unless it is of a tool that opens or closes groups."""
+    def requests(self, catalog: Catalog) -> Sequence[TransitionRequest]:
+        """Return what it requests if it succeeds: nothing unless it is of a tool that opens or closes groups."""
         spec = catalog.tools.get(self.name)
         if spec is None or spec.control is None:
             return [TransitionRequest(activate=path) for path in self.opens(catalog)] if spec is not None else ()
@@ -71,11 +71,11 @@ def batches(calls: Sequence[Call], view: Callable[[], RequestView]) -> Iterator[
             waiting.append(number)
             continue
         if due := _due(waiting, calls, call, now):
-            yield _lanes(due, calls, catalog)
+            yield _batch(due, calls, catalog)
             waiting = [other for other in waiting if other not in due]
         yield [[number]]
     if waiting:
-        yield _lanes(waiting, calls, view().snapshot.catalog)
+        yield _batch(waiting, calls, view().snapshot.catalog)
 
 
 def _due(waiting: list[int], calls: Sequence[Call], control: Call, now: RequestView) -> list[int]:
@@ -89,12 +89,12 @@ def _due(waiting: list[int], calls: Sequence[Call], control: Call, now: RequestV
 
 def _closes(control: Call, snapshot: Snapshot) -> bool:
     try:
-        return any(plan(snapshot.configuration, step).deactivated for step in control.steps(snapshot.catalog))
+        return any(plan(snapshot.configuration, step).deactivated for step in control.requests(snapshot.catalog))
     except ToolfoldError:
         return False
 
 
-def _lanes(numbers: list[int], calls: Sequence[Call], catalog: Catalog) -> Batch:
+def _batch(numbers: list[int], calls: Sequence[Call], catalog: Catalog) -> Batch:
     """Return a batch of these calls: all at once, but for those of different tools that groups open on.
 
     Which of those came first decides the order of the groups, and which of two that exclude one another stays open.

@@ -2,7 +2,7 @@
 
     server.py    `build_server`: a server for both eras      serve.py    `serve`: stdio and streamable HTTP
     legacy.py    sessions of the era up to 2025-11-25        modern.py   requests of 2026-07-28
-    limits.py    how much there may be, by caller            kept.py     sessions kept between requests
+    limits.py    how much there may be, by caller            callers.py   whom a request is from
     http.py      guards of the endpoint                      connections.py, sessions.py   bounds of HTTP
     notify.py    what a connection is told, and when         render.py   definitions, results and errors on the wire
     answers.py   what opening made callable, in words     describe.py  tools in a text, within a budget
@@ -12,11 +12,11 @@
 about, and asks the core.
 """
 
-from toolfold.spi import extras_named
+from toolfold.spi import Limit, extras_named
 
 with extras_named():
-    from .following import FollowingClient
-    from .limits import Limit, Limits
+    from .client import FollowingClient
+    from .limits import Limits
     from .serve import serve
     from .server import build_server
 

@@ -1,4 +1,4 @@
-"""What the library itself answers, as whoever is at the other end of the wire reads it (SPEC CTL-4, CTL-5, CALL-2).
+"""What the library itself answers, for the model and for programs (SPEC CTL-4, CTL-5, CALL-2).
 
 A model is sure to read the text of a result; whether it reads structured content instead, beside it or not at all is up
 to its client. So everything that it needs is in the text, each definition once, and for programs there is `_meta`.
@@ -13,19 +13,12 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, frozen
 
 from toolfold import ConfigError, Page, Session, Spec, ToolResult, WireNames
-from toolfold.spi import ERROR_META, Kind
+from toolfold.spi import ERROR_META, NAMELESS, Kind
 
 from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN
 from .describe import Described, describe, names
-from .handles import NAMELESS
+from .meta import CHANGE_META, DISCARDED_META, HANDLE, HANDLE_META
 from .render import Renderer
-from .through import HANDLE, HANDLE_META
-
-CHANGE_META = "dev.toolfold/change"
-"""In the `_meta` of an answer of a control tool: what it changed, as data."""
-
-DISCARDED_META = "dev.toolfold/discarded"
-"""In the `_meta` of lists and answers: groups that a handle had open and that the catalog does not allow any more."""
 
 AnswerForm = Literal["auto", "definitions", "names"]
 LEAST_TOKENS = 1_200
@@ -55,8 +48,8 @@ class AnswerOptions:
             raise ConfigError(f"answer_tokens must be at least {LEAST_TOKENS}, not {self.tokens}.")
 
 
-class Audience:
-    """What the client of one session has been listed, and whether it lists again when its list has changed."""
+class ListingHistory:
+    """What the client of one session has listed, and whether it lists again when its list has changed."""
 
     def __init__(self) -> None:
         self.relists = False
@@ -72,7 +65,7 @@ class Audience:
             self.relists = before.names != page.names
         self._latest[cursor] = page
 
-    def has_seen(self, spec: Spec) -> bool:
+    def was_listed(self, spec: Spec) -> bool:
         """Return whether the client was given the definition of a tool."""
         registered = spec.origin or spec
         pages = (*self._latest.values(), *self._before.values())
@@ -93,24 +86,24 @@ class Answers:
         self._room = options.tokens * CHARACTERS_PER_TOKEN
         self._known: WeakKeyDictionary[Spec, Described | None] = WeakKeyDictionary()
 
-    def of_call(
-        self, result: ToolResult, spec: Spec | None, has_seen: Callable[[Spec], bool], *, relists: bool = False
+    def for_call(
+        self, result: ToolResult, spec: Spec | None, was_listed: Callable[[Spec], bool], *, relists: bool = False
     ) -> ToolResult:
         """Return the answer to a call of `spec`.
 
         Args:
             result: What the core answers.
             spec: The tool that was called.
-            has_seen: Tells whether the caller was given the definition of a tool.
+            was_listed: Tells whether the caller was given the definition of a tool.
             relists: Whether the caller lists again by itself when its list has changed.
         """
         control = spec is not None and spec.control is not None
         if result.is_error:
-            result = self._with_schema(result, has_seen)
+            result = self._with_schema(result, was_listed)
             return self._refused(result) if control else result
-        return self.of_change(result, relists=relists) if control else result
+        return self.for_change(result, relists=relists) if control else result
 
-    def of_change(
+    def for_change(
         self, result: ToolResult, *, relists: bool = False, handle: str | None = None, guide: str = ""
     ) -> ToolResult:
         """Return the answer of a control tool that has done what it is there for (SPEC CTL-4).
@@ -119,7 +112,7 @@ class Answers:
             result: What the core answers.
             relists: Whether the caller lists again by itself when its list has changed.
             handle: The handle of the state that it led to, if there is one.
-            guide: What to tell of the handle.
+            guide: How the handle is used, in words.
         """
         if result.about is None:
             return result
@@ -130,16 +123,16 @@ class Answers:
             return _of_text(result, text, {CHANGE_META: change})
         return _of_text(result, text, {CHANGE_META: {**change, HANDLE: handle}, HANDLE_META: handle})
 
-    def with_news(self, result: ToolResult, new: Iterable[Spec], handle: str, guide: str) -> ToolResult:
+    def with_new_tools(self, result: ToolResult, new: Iterable[Spec], handle: str, guide: str) -> ToolResult:
         """Return the answer of any other tool, with a text on what it made callable (SPEC DEL-2, CALL-5)."""
         tools = self._described(new)
-        text = self._text(lambda told: f"You can now call:\n{told}" if told else _NEWS, tools, guide)
+        text = self._text(lambda described: f"You can now call:\n{described}" if described else _MORE, tools, guide)
         content = [*result.content, {"type": "text", "text": text}]
         return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
 
-    def _with_schema(self, result: ToolResult, has_seen: Callable[[Spec], bool]) -> ToolResult:
+    def _with_schema(self, result: ToolResult, was_listed: Callable[[Spec], bool]) -> ToolResult:
         """Return a refusal of arguments with the schema that they must fit, for who may not know it (SPEC CALL-2)."""
-        if result.about is None or has_seen(result.about.tools[0]):
+        if result.about is None or was_listed(result.about.tools[0]):
             return result
         for tool in self._described(result.about.tools):
             text = result.about.text(tool.schema)
@@ -147,7 +140,7 @@ class Answers:
         return result
 
     def _refused(self, result: ToolResult) -> ToolResult:
-        """Return a refusal of a control tool; what it tells programs moves to where all its answers tell it."""
+        """Return a refusal of a control tool; its data for programs moves to where all its answers have it."""
         meta: Mapping[str, Any] = result.meta or {}
         about: dict[str, Any] = {**meta.get(ERROR_META, {}), **(result.structured or {})}
         return _of_text(result, _cut(result.text, self._room), {ERROR_META: about} if about else {})
@@ -165,16 +158,16 @@ class Answers:
 
     def _text(self, text: Callable[[str], str], tools: Sequence[Described], guide: str, *, short: bool = False) -> str:
         """Return a text about tools, within the budget."""
-        tell = names if short or self._form == "names" else describe
+        describe_tools = names if short or self._form == "names" else describe
         end = f"\n{guide}" if guide else ""
         room = self._room - len(end)
-        told = tell(tools, room - len(text("."))) if tools else ""
-        whole = text(told)
-        if told not in whole:  # an author's words may leave the tools out, but then nothing else tells of them
-            whole = f"{whole}\n{told}".lstrip("\n")
+        described = describe_tools(tools, room - len(text("."))) if tools else ""
+        whole = text(described)
+        if described not in whole:  # an author's words may leave the tools out, but then nothing else names them
+            whole = f"{whole}\n{described}".lstrip("\n")
         if tools and len(whole) > room:
-            told = tell(tools, 0)
-            whole = f"{_cut(text('…'), room - len(told) - 1)}\n{told}"
+            described = describe_tools(tools, 0)
+            whole = f"{_cut(text('…'), room - len(described) - 1)}\n{described}"
         return _cut(f"{_cut(whole, room)}{end}", self._room)
 
 
@@ -190,31 +183,31 @@ class SessionAnswers(Answers):
     def __init__(self, renderer: Renderer, options: AnswerOptions, wire: WireNames) -> None:
         super().__init__(renderer, options)
         self._wire = wire
-        self._audiences: WeakKeyDictionary[Session, Audience] = WeakKeyDictionary()
+        self._histories: WeakKeyDictionary[Session, ListingHistory] = WeakKeyDictionary()
 
     def page(self, session: Session, kind: Kind, cursor: str | None, extra: tuple[Spec, ...] = ()) -> Page:
         """Return a page of what a session lists, and of `extra` beside it; raises `InvalidCursor`."""
         page = session.list(kind, cursor, extra, self._wire.to_wire)
         if kind == "tool":
-            self._audience(session).listed(page, cursor)
+            self._history(session).listed(page, cursor)
         return page
 
     async def call(
-        self, session: Session, name: str, arguments: Mapping[str, Any] | None, ctx: Any, *, through: bool = False
+        self, session: Session, name: str, arguments: Mapping[str, Any] | None, ctx: Any, *, proxied: bool = False
     ) -> ToolResult:
         """Return the answer to a call of a tool by its name on the wire; raises as `Session.call` does.
 
-        With `through`, it is called by another tool, so the caller may not know its schema.
+        With `proxied`, it is called by the call-tool proxy, so the caller may not know its schema.
         """
-        known, audience = self._wire.from_wire(name), self._audience(session)
-        spec, relists = session.catalog.tools.get(known), audience.relists
+        known, history = self._wire.from_wire(name), self._history(session)
+        spec, relists = session.catalog.tools.get(known), history.relists
         result = await session.call(
             known, arguments, progress=ctx.session.report_progress, request=ctx, spell=self._wire.to_wire
         )
-        return self.of_call(result, spec, lambda spec: not through and audience.has_seen(spec), relists=relists)
+        return self.for_call(result, spec, lambda spec: not proxied and history.was_listed(spec), relists=relists)
 
-    def _audience(self, session: Session) -> Audience:
-        return self._audiences.setdefault(session, Audience())
+    def _history(self, session: Session) -> ListingHistory:
+        return self._histories.setdefault(session, ListingHistory())
 
 
 def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
@@ -227,7 +220,7 @@ def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
     return evolve(result, content=[*result.content, {"type": "text", "text": text}], meta=meta)
 
 
-_NEWS = "More may be available now."
+_MORE = "More may be available now."
 
 
 def _of_text(result: ToolResult, text: str, meta: Mapping[str, Any] | None = None) -> ToolResult:

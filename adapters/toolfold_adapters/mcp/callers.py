@@ -10,8 +10,7 @@ from typing import Any
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import principal_components
 
-Caller = str | None
-"""A principal or an address, or `None` where neither is known."""
+from toolfold.spi import Caller
 
 _PREFIX = 64
 """Of an IPv6 address, the part that is a network's: whoever has one address of it has all of them."""

@@ -15,9 +15,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import get_remote_addr
 
 from toolfold import ConfigError
+from toolfold.spi import Caller, Full, Limit, Tally
 
-from .callers import Caller, address
-from .limits import Full, Limit, Tally
+from .callers import address
 
 HEADER_TIMEOUT = 10.0
 BODY_TIMEOUT = 60.0
@@ -29,7 +29,7 @@ _NO_ROOM = b"HTTP/1.1 %d %s\r\nretry-after: %d\r\nconnection: close\r\ncontent-l
 
 
 @frozen
-class Connections:
+class ConnectionBounds:
     """What connections may take (SPEC SAF-4, SAF-5).
 
     Attributes:
@@ -61,7 +61,7 @@ class BoundedProtocol(H11Protocol):
     streams last.
     """
 
-    def __init__(self, bounds: Connections, *args: Any, **named: Any) -> None:
+    def __init__(self, bounds: ConnectionBounds, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._tally = bounds.tally
         self._by_address = bounds.by_address

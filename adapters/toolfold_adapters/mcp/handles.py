@@ -11,9 +11,8 @@ import json
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Literal, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 from attrs import frozen
@@ -21,10 +20,7 @@ from itsdangerous import BadSignature, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_decode, base64_encode
 
 from toolfold import Catalog, ConfigError, HandleExpired, HandleInvalid, Session, Snapshot
-from toolfold.machine import bits, restore
-
-from .callers import Caller
-from .kept import KeptSessions
+from toolfold.spi import Caller, SessionPool, StatePacker
 
 Stale = Literal["normalise", "refuse"]
 Handles = Literal["auto", "stored"]
@@ -33,26 +29,14 @@ AGAIN = "Activate the groups that you need again, without a handle."
 MAX_LENGTH = 4096
 REMEMBERED = 256
 """How many handles that were found valid are remembered with their snapshots; their time is checked all the same."""
-REMEMBERED_NAMES = 10_000
-"""How many names of groups are remembered, to tell of those that do not exist any more."""
-NAMELESS = "?"
-"""Stands for a group that this process has never known: handles have digests of names."""
 KEY_VARIABLE = "TOOLFOLD_HANDLE_KEY"
 
 log = logging.getLogger("toolfold.mcp")
 
-_MASK, _NAMED, _ORDERED = 0, 1, 2
-_FINGERPRINT = 6
-_NAME = 6
-_NAMED_LIMIT = 12
-
 
 @frozen
 class Reading:
-    """What a handle stands for in the newest catalog, and which of its groups that discards (SPEC PER-2).
-
-    A group whose name is not known any more is `NAMELESS`.
-    """
+    """What a handle stands for in the newest catalog, and which of its groups that discards (SPEC PER-2)."""
 
     snapshot: Snapshot
     discarded: tuple[str, ...] = ()
@@ -79,20 +63,14 @@ class SignedHandles:
         self._stale: Stale = stale
         self._clock = clock
         self._verified: OrderedDict[tuple[str, str], tuple[Reading, float]] = OrderedDict()
-        self._names: dict[bytes, str] = {}
-        self._issued_for: Catalog | None = None
+        self._packer = StatePacker()
 
     def issue(self, snapshot: Snapshot, principal: str) -> str:
         """Return a handle of `snapshot` for a caller; `principal` is `""` where callers are not known.
 
         One of more than `MAX_LENGTH` characters would not be accepted.
         """
-        if self._issued_for is not snapshot.catalog:
-            self._issued_for = snapshot.catalog
-            if len(self._names) > REMEMBERED_NAMES:
-                self._names.clear()
-            self._names |= _known(snapshot.catalog)
-        signed = self._signer(snapshot.catalog, principal).sign(base64_encode(_packed(snapshot)))
+        signed = self._signer(snapshot.catalog, principal).sign(base64_encode(self._packer.pack(snapshot)))
         return signed.decode("ascii")
 
     def read(self, handle: str, catalog: Catalog, principal: str) -> Reading:
@@ -124,7 +102,10 @@ class SignedHandles:
             raise HandleExpired(f"The handle has expired. {AGAIN}") from error
         except BadSignature as error:
             raise HandleInvalid(f"The handle was not made by this server for this caller. {AGAIN}") from error
-        return _unpacked(base64_decode(packed), catalog, self._stale, self._names), issued.timestamp()
+        saved = self._packer.unpack(base64_decode(packed), catalog, same=self._stale == "refuse")
+        if saved is None:
+            raise HandleInvalid(f"The handle was made before this server's groups changed. {AGAIN}")
+        return Reading(saved.snapshot(catalog), saved.discarded(catalog)), issued.timestamp()
 
     def _signer(self, catalog: Catalog, principal: str) -> TimestampSigner:
         """Return what signs for one tool set and one caller: for others the signature is wrong."""
@@ -151,106 +132,36 @@ def _is_canonical(handle: str) -> bool:
         return False
 
 
-def _packed(snapshot: Snapshot) -> bytes:
-    catalog = snapshot.catalog
-    mask, order = snapshot.configuration.active, snapshot.configuration.order
-    if order:
-        kind, state = _ORDERED, b"".join(number.to_bytes(2, "big") for number in order)
-    elif mask.bit_count() <= _NAMED_LIMIT:
-        kind, state = _NAMED, b"".join(_digest(path) for path in snapshot.active)
-    else:
-        kind, state = _MASK, mask.to_bytes((mask.bit_length() + 7) // 8, "big")
-    facts = json.dumps(dict(snapshot.facts), separators=(",", ":")).encode() if snapshot.facts else b""
-    head = bytes([kind]) + bytes.fromhex(catalog.fingerprint)[:_FINGERPRINT] + len(state).to_bytes(2, "big")
-    return head + state + facts
-
-
-def _unpacked(packed: bytes, catalog: Catalog, stale: Stale, names: Mapping[bytes, str]) -> Reading:
-    kind, made_for = packed[0], packed[1 : 1 + _FINGERPRINT]
-    start = 1 + _FINGERPRINT + 2
-    end = start + int.from_bytes(packed[start - 2 : start], "big")
-    state = packed[start:end]
-    facts = cast("dict[str, object]", json.loads(packed[end:])) if packed[end:] else {}
-    same = made_for == bytes.fromhex(catalog.fingerprint)[:_FINGERPRINT]
-    if not same and (stale == "refuse" or kind != _NAMED):
-        raise HandleInvalid(f"The handle was made before this server's groups changed. {AGAIN}")
-    paths = _paths(kind, state, catalog, names)
-    after = restore(catalog.forest, paths).after
-    discarded = tuple(path for path in paths if not after.is_active(path))
-    return Reading(Snapshot.of(catalog, after, _facts(facts)), discarded)
-
-
-def _paths(kind: int, state: bytes, catalog: Catalog, names: Mapping[bytes, str]) -> list[str]:
-    if kind == _MASK:
-        return [catalog.groups[number].path for number in bits(int.from_bytes(state, "big"))]
-    if kind == _ORDERED:
-        numbers = [int.from_bytes(state[at : at + 2], "big") for at in range(0, len(state), 2)]
-        return [catalog.groups[number].path for number in numbers]
-    known = _known(catalog)
-    digests = [state[at : at + _NAME] for at in range(0, len(state), _NAME)]
-    return [known.get(digest) or names.get(digest, NAMELESS) for digest in digests]
-
-
-def _known(catalog: Catalog) -> Mapping[bytes, str]:
-    """Return the groups of a catalog by their digests, worked out once."""
-    if (known := catalog.memo.get(_digest)) is None:
-        known = catalog.memo[_digest] = {_digest(group.path): group.path for group in catalog.groups}
-    found: Mapping[bytes, str] = known
-    return found
-
-
-def _digest(path: str) -> bytes:
-    return hashlib.sha256(path.encode()).digest()[:_NAME]
-
-
-def _facts(facts: dict[str, object]) -> dict[str, object]:
-    return {name: _frozen(value) for name, value in facts.items()}
-
-
-def _frozen(value: object) -> object:
-    return tuple(_frozen(item) for item in cast("list[object]", value)) if isinstance(value, list) else value
-
-
 class StoredHandles:
     """Makes and reads handles that name kept sessions: short ones without a dot, which signed ones have."""
 
-    def __init__(self, kept: KeptSessions) -> None:
-        self._kept = kept
-        self._told: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
+    def __init__(self, pool: SessionPool[Session]) -> None:
+        self._pool = pool
+        self._last_active: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
 
-    @asynccontextmanager
-    async def place(self, caller: Caller, principal: str) -> AsyncGenerator[Callable[[Session], str]]:
-        """Take a place for a session, and yield what keeps one in it and returns its handle.
-
-        Raises:
-            Full: There is no room (SPEC SAF-4).
-        """
+    async def issue(self, session: Session, principal: str) -> str:
+        """Return a handle of a session, which is kept from now on; raises `QuotaExceeded` (SPEC SAF-4)."""
         handle = secrets.token_urlsafe(16)
-        async with self._kept.place(_owned(handle, principal), caller) as keep:
-
-            def put(session: Session) -> str:
-                keep(session)
-                self.answered(session)
-                return handle
-
-            yield put
+        await self._pool.admit(session, _key(handle, principal))
+        self.note_answer(session)
+        return handle
 
     def check(self, caller: Caller) -> None:
-        """Raise `Full` if there would be no place for a session of a caller."""
-        self._kept.check(caller)
+        """Raise `QuotaExceeded` if there would be no place for a session of a caller."""
+        self._pool.check(caller)
 
-    async def end_useless(self, handle: str, principal: str) -> None:
+    async def end_if_over(self, handle: str, principal: str) -> None:
         """End the session of a handle that is refused."""
-        await self._kept.end_useless(_owned(handle, principal))
+        await self._pool.end_if_over(_key(handle, principal))
 
-    def answered(self, session: Session) -> None:
+    def note_answer(self, session: Session) -> None:
         """Note that the caller knows by now which groups of a session are active."""
-        self._told[session] = session.active
+        self._last_active[session] = session.active
 
     def discarded(self, session: Session) -> tuple[str, ...]:
         """Return the groups that were active when the caller was answered last and that do not exist any more."""
         known = session.catalog.index
-        return tuple(path for path in self._told.get(session, ()) if path not in known)
+        return tuple(path for path in self._last_active.get(session, ()) if path not in known)
 
     def get(self, handle: str, principal: str) -> Session:
         """Return the session of a handle.
@@ -259,7 +170,7 @@ class StoredHandles:
             HandleInvalid: There is none, it is another caller's, it has expired, or groups that its session inherits
                 from another one have been closed there.
         """
-        session = self._kept.find(_owned(handle, principal))
+        session = self._pool.find(_key(handle, principal))
         if session is None:
             raise HandleInvalid(f"The handle is not one of this server for this caller, or has expired. {AGAIN}")
         return session
@@ -270,11 +181,13 @@ def is_signed(handle: str) -> bool:
     return "." in handle
 
 
-def _owned(handle: str, principal: str) -> str:
+def _key(handle: str, principal: str) -> str:
     return f"{handle} {principal}"
 
 
-def keys_of(given: str | bytes | Sequence[str | bytes] | None, environment: Mapping[str, str]) -> list[str | bytes]:
+def signing_keys(
+    given: str | bytes | Sequence[str | bytes] | None, environment: Mapping[str, str]
+) -> list[str | bytes]:
     """Return the keys for handles: those given, else those in `TOOLFOLD_HANDLE_KEY`, else one of this process alone.
 
     The variable may hold several keys, separated by spaces, the newest last.

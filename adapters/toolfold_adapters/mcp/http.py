@@ -67,7 +67,7 @@ def http_app(
         max_request_body_size=max_request_bytes,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # checked here, exactly
     )
-    return _Addressed(RequestBodyLimitMiddleware(_Complete(app), max_request_bytes), addresses)
+    return _HostCheck(RequestBodyLimitMiddleware(_CompleteRequests(app), max_request_bytes), addresses)
 
 
 @frozen
@@ -125,14 +125,14 @@ def _is_among(allowed: frozenset[str], form: re.Pattern[str], given: str) -> boo
     return found[0] in allowed or (found["port"] is not None and f"{found['base']}:*" in allowed)
 
 
-def refused(
+def error_response(
     status: int, message: str, code: int = types.INVALID_REQUEST, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """Return a response that refuses a request, in the form of an error of the protocol."""
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, status, headers)
 
 
-class _Addressed:
+class _HostCheck:
     """Passes on what is for a name of this server and from an origin that may ask: against DNS rebinding."""
 
     def __init__(self, app: ASGIApp, addresses: Addresses) -> None:
@@ -148,13 +148,13 @@ class _Addressed:
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
         if len(hosts) != 1 or not self._addresses.accept_host(hosts[0]):
-            log.warning("refused a request for the host %r, which --allow-host does not name", _said(hosts))
-            return refused(421, "This server is not known by the host name of the request.")
+            log.warning("refused a request for the host %r, which --allow-host does not name", _quoted(hosts))
+            return error_response(421, "This server is not known by the host name of the request.")
         if len(origins) > 1 or not all(map(self._addresses.accept_origin, origins)):
             log.warning(
-                "refused a request from the origin %r, which allowed_origins (--allow-origin) lacks", _said(origins)
+                "refused a request from the origin %r, which allowed_origins (--allow-origin) lacks", _quoted(origins)
             )
-            return refused(403, "This server does not answer requests from the origin of this one.")
+            return error_response(403, "This server does not answer requests from the origin of this one.")
         return None
 
 
@@ -162,11 +162,11 @@ def _values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for header, value in scope["headers"] if header == name]
 
 
-def _said(values: list[str]) -> str:
+def _quoted(values: list[str]) -> str:
     return quoted(", ".join(values))
 
 
-class _Complete:
+class _CompleteRequests:
     """Passes on requests whose body has come in as a whole; if the client left before that, nothing happens."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -27,20 +27,21 @@ from toolfold import (
     ToolSet,
     WireNames,
 )
-from toolfold.spi import Kind, is_hidden, listed, page_of
+from toolfold.spi import Kind, SessionPool, is_hidden, listed, page_of
 
-from .answers import DISCARDED_META, AnswerOptions, Answers, with_discarded
+from .answers import AnswerOptions, Answers, with_discarded
 from .callers import caller_of, principal_of
 from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, StoredHandles, is_signed
-from .render import Renderer, unknown
-from .selection import UNUSABLE, Selection, Starts, by_header, refusal, selected
-from .through import HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE, Asked, CallThrough, take_handle, with_handle
+from .meta import DISCARDED_META, HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE
+from .proxy import CallToolProxy, ToolCall, take_handle, with_handle
+from .render import Renderer, unknown_text
+from .selection import SELECTION_FAILURES, Selection, depends_on_headers, refusal_text, selection_of, shared_session
 
-STALE = (HandleInvalid, HandleExpired)
+HANDLE_ERRORS = (HandleInvalid, HandleExpired)
 
 
 @define
-class State:
+class RequestState:
     """What one request is about: a session, the state that it starts from, and the handle that it is kept under."""
 
     session: Session
@@ -55,12 +56,11 @@ class HandleDelivery:
     Args:
         tools: What is delivered.
         wire: The names that clients see.
-        built: What the server was built to begin with.
+        default: What the server was built to begin with.
         signed: Makes handles for catalogs without hooks.
-        stored: Makes handles for catalogs with hooks, and wherever a signed one would be too long.
         handles: `"stored"` to make no signed ones.
-        starts: Sets up what selections begin with.
-        through: The tool that calls other tools.
+        pool: Has the sessions that are kept between requests.
+        proxy: The call-tool proxy.
         options: How tools are described in answers (SPEC CTL-4).
     """
 
@@ -68,22 +68,21 @@ class HandleDelivery:
         self,
         tools: ToolSet,
         wire: WireNames,
-        built: Selection,
+        default: Selection,
         signed: SignedHandles,
-        stored: StoredHandles,
         handles: Handles,
-        starts: Starts,
-        through: CallThrough,
+        pool: SessionPool[Session],
+        proxy: CallToolProxy,
         options: AnswerOptions,
     ) -> None:
         self._tools = tools
         self._wire = wire
-        self._built = built
+        self._default = default
         self._signed = signed
-        self._stored = stored
+        self._stored = StoredHandles(pool)
         self._short = handles == "stored"
-        self._starts = starts
-        self._through = through
+        self._pool = pool
+        self._proxy = proxy
         self._renderer = Renderer(wire, modern=True, adjust=with_handle)
         self._answers = Answers(self._renderer, options)
 
@@ -95,50 +94,54 @@ class HandleDelivery:
         try:
             handle = _handle_of(ctx)
             reading = self._reading(ctx, handle)
-        except STALE as error:
-            raise _stale(error) from error
+        except HANDLE_ERRORS as error:
+            raise _refused_handle(error) from error
         snapshot = reading.snapshot
-        extra = (self._through.spec,) if kind == "tool" and snapshot.catalog.groups else ()
+        extra = (self._proxy.spec,) if kind == "tool" and snapshot.catalog.groups else ()
         page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra, self._wire.to_wire)
         shown = self._renderer.page(page, kind)
         if reading.discarded:
             shown = {**shown, "_meta": {**shown.get("_meta", {}), DISCARDED_META: list(reading.discarded)}}
-        own = handle is not None or by_header(self._built, ctx.request) or snapshot.catalog.components[kind].changing
+        own = (
+            handle is not None
+            or depends_on_headers(self._default, ctx.request)
+            or snapshot.catalog.components[kind].changing
+        )
         return {**shown, "cacheScope": "private"} if own else shown
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return what a tool answers, and the handle of what it has changed."""
-        selection, own = selected(self._tools, self._built, ctx.request), None
+        selection, own = selection_of(self._tools, self._default, ctx.request), None
         catalog = self._tools.catalog_under(selection.profile)
-        through = name == self._through.name and bool(catalog.groups)
-        asked = Asked(name, dict(arguments or {}), None)
-        state: State | None = None
+        proxied = name == self._proxy.name and bool(catalog.groups)
+        call = ToolCall(name, dict(arguments or {}), None)
+        state: RequestState | None = None
         try:
             own = _handle_of(ctx)
-            asked = self._through.unpack(arguments) if through else asked
-            asked = take_handle(catalog.tools.get(self._wire.from_wire(asked.name)), asked)
-            asked = evolve(asked, handle=asked.handle or own)
-            async with self._state(ctx, selection, asked.handle) as state:
-                result = await self._answer(ctx, asked, state, through)
-        except STALE as error:
+            call = self._proxy.unpack(arguments) if proxied else call
+            call = take_handle(catalog.tools.get(self._wire.from_wire(call.name)), call)
+            call = evolve(call, handle=call.handle or own)
+            async with self._state(ctx, selection, call.handle) as state:
+                result = await self._answer(ctx, call, state, proxied)
+        except HANDLE_ERRORS as error:
             result = ToolResult.of_text(str(error), is_error=True)
-            result = evolve(result, meta={HANDLE_META: NO_HANDLE}) if asked.handle == own else result
-        except (*UNUSABLE, InvalidArguments) as error:
-            result = ToolResult.of_text(refusal(error), is_error=True)
+            result = evolve(result, meta={HANDLE_META: NO_HANDLE}) if call.handle == own else result
+        except (*SELECTION_FAILURES, InvalidArguments) as error:
+            result = ToolResult.of_text(refusal_text(error), is_error=True)
         except ToolNotFound as error:
-            if not through:
+            if not proxied:
                 raise
-            result = ToolResult.of_text(unknown(error, asked.name), is_error=True)
+            result = ToolResult.of_text(unknown_text(error, call.name), is_error=True)
         if state is not None:
             result = with_discarded(result, state.discarded)
             if state.stored is not None:
-                self._stored.answered(state.session)
+                self._stored.note_answer(state.session)
         return self._renderer.result(result)
 
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt."""
         async with self._readable(ctx) as session:
-            return self._renderer.other(await session.get_prompt(name, arguments, ctx, self._wire.to_wire))
+            return self._renderer.plain(await session.get_prompt(name, arguments, ctx, self._wire.to_wire))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource."""
@@ -149,7 +152,7 @@ class HandleDelivery:
     # -- which state --------------------------------------------------------------------------------------------------
 
     def _reading(self, ctx: Any, handle: str | None) -> Reading:
-        selection = selected(self._tools, self._built, ctx.request)
+        selection = selection_of(self._tools, self._default, ctx.request)
         if handle is None:
             return Reading(selection.start(self._tools))
         if is_signed(handle):
@@ -169,46 +172,46 @@ class HandleDelivery:
         try:
             return self._stored.get(handle, principal_of(ctx))
         except HandleInvalid:
-            ctx.lifespan_context.start_soon(self._stored.end_useless, handle, principal_of(ctx))
+            ctx.lifespan_context.start_soon(self._stored.end_if_over, handle, principal_of(ctx))
             raise
 
     @asynccontextmanager
-    async def _state(self, ctx: Any, selection: Selection, handle: str | None) -> AsyncGenerator[State]:
+    async def _state(self, ctx: Any, selection: Selection, handle: str | None) -> AsyncGenerator[RequestState]:
         """Yield a session in the state that the request is about; what it opened is closed again unless it is kept."""
         if handle is not None and not is_signed(handle):
             session = self._session(ctx, handle)
-            yield State(session, session.snapshot, handle, self._stored.discarded(session))
+            yield RequestState(session, session.snapshot, handle, self._stored.discarded(session))
             return
         caller = caller_of(ctx)
         if handle is not None:
             reading, owner = self._signed_state(ctx, selection, handle), None
         else:
-            start, owner = await self._starts.open(selection, caller)
-            reading = Reading(start)
+            reading = Reading(selection.start(self._tools))
+            owner = await shared_session(self._tools, self._pool, selection, caller)
         async with self._tools.request_session(reading.snapshot, selection.profile, owner, caller) as session:
-            yield State(session, reading.snapshot, discarded=reading.discarded)
+            yield RequestState(session, reading.snapshot, discarded=reading.discarded)
 
     @asynccontextmanager
     async def _readable(self, ctx: Any) -> AsyncGenerator[Session]:
-        selection = selected(self._tools, self._built, ctx.request)
+        selection = selection_of(self._tools, self._default, ctx.request)
         try:
             async with self._state(ctx, selection, _handle_of(ctx)) as state:
                 yield state.session
-        except STALE as error:
-            raise _stale(error) from error
+        except HANDLE_ERRORS as error:
+            raise _refused_handle(error) from error
 
     # -- the answer ---------------------------------------------------------------------------------------------------
 
-    async def _answer(self, ctx: Any, asked: Asked, state: State, through: bool) -> ToolResult:
-        name = self._wire.from_wire(asked.name)
+    async def _answer(self, ctx: Any, call: ToolCall, state: RequestState, proxied: bool) -> ToolResult:
+        name = self._wire.from_wire(call.name)
         session = state.session
         view, spec = session.view(), session.catalog.tools.get(name)
         control = spec is not None and spec.control is not None
-        if control and state.stored is None and self._keeps(session.catalog):
+        if control and state.stored is None and self._stores_sessions(session.catalog):
             self._stored.check(session.caller)  # before hooks run in vain
         result = await session.call(
             name,
-            asked.arguments,
+            call.arguments,
             progress=ctx.session.report_progress,
             request=ctx,
             spell=self._wire.to_wire,
@@ -217,30 +220,28 @@ class HandleDelivery:
         changed = session.active != state.before.active or session.snapshot.facts != state.before.facts
         if not changed and (not control or result.is_error):
             # Without a handle, what is listed is listed to everybody (SPEC DEL-7).
-            own = not through and asked.handle is None
-            return self._answers.of_call(result, spec, lambda one: own and not is_hidden(one, view))
+            own = not proxied and call.handle is None
+            return self._answers.for_call(result, spec, lambda one: own and not is_hidden(one, view))
         handle = await self._handle(ctx, state)
-        guide = f"Handle: {handle}\nGive it as {HANDLE!r} to {self._through.name}, and when you open or close groups."
+        guide = f"Handle: {handle}\nGive it as {HANDLE!r} to {self._proxy.name}, and when you open or close groups."
         if control:
-            return self._answers.of_change(result, handle=handle, guide=guide)
+            return self._answers.for_change(result, handle=handle, guide=guide)
         before = {spec.name for spec in listed(view.of(state.before), "tool")}
         new = [spec for spec in listed(session.view(view), "tool") if spec.name not in before]
-        return self._answers.with_news(result, new, handle, guide)
+        return self._answers.with_new_tools(result, new, handle, guide)
 
-    async def _handle(self, ctx: Any, state: State) -> str:
+    async def _handle(self, ctx: Any, state: RequestState) -> str:
         """Return a handle of the present state; its session is kept from now on unless the handle says it all."""
         snapshot = state.session.snapshot
         if state.stored is None:
-            if not self._keeps(snapshot.catalog):
+            if not self._stores_sessions(snapshot.catalog):
                 handle = self._signed.issue(snapshot, principal_of(ctx))
                 if len(handle) <= MAX_LENGTH:
                     return handle
-            async with self._stored.place(state.session.caller, principal_of(ctx)) as put:
-                await self._tools.pool.admit(state.session)
-                state.stored = put(state.session)
+            state.stored = await self._stored.issue(state.session, principal_of(ctx))
         return state.stored
 
-    def _keeps(self, catalog: Catalog) -> bool:
+    def _stores_sessions(self, catalog: Catalog) -> bool:
         """Return whether handles of a catalog name kept sessions, and not only where a signed one is too long."""
         return self._short or catalog.has_hooks
 
@@ -261,6 +262,6 @@ def _handle_of(ctx: Any) -> str | None:
     return given or None
 
 
-def _stale(error: Exception) -> MCPError:
+def _refused_handle(error: Exception) -> MCPError:
     """Return the refusal of a request by the handle that it carries."""
     return MCPError(code=INVALID_PARAMS, message=str(error), data={HANDLE_META: NO_HANDLE})

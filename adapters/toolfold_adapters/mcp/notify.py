@@ -1,6 +1,6 @@
-"""What a legacy connection is told of changes to its lists, and when: once for each change (SPEC DEL-1, NTF-1, NTF-2).
+"""The notifications of a legacy connection that its lists have changed: one for each change (SPEC DEL-1, NTF-1, NTF-2).
 
-A change made within a request is told on that request's own stream, before its answer: that reaches clients with and
+A change made within a request goes out on that request's own stream, before its answer: that reaches clients with and
 without a standing stream. Any other change goes out on the standing stream. While there is none, what is owed is one
 notification for each kind of list, however often it changed: it goes with the next request.
 """
@@ -34,15 +34,15 @@ EVENTS: dict[str, Any] = {
     "resource": ResourcesListChanged,
     "resource_template": ResourcesListChanged,
 }
-"""What is published to the streams of modern clients when a kind of list changes."""
+"""What is published to the subscriptions of modern clients when a kind of list changes."""
 _NOTIFICATIONS: dict[str, Any] = {
     "notifications/tools/list_changed": types.ToolListChangedNotification,
     "notifications/prompts/list_changed": types.PromptListChangedNotification,
     "notifications/resources/list_changed": types.ResourceListChangedNotification,
 }
 
-WAITING = 16
-"""How many notifications of one kind may wait to be sent to a client that hears them; the last one covers the rest."""
+MAX_WAITING = 16
+"""How many notifications of one kind may wait to be sent to a client that receives them; the last covers the rest."""
 
 
 class Notifier:
@@ -56,54 +56,54 @@ class Notifier:
         self._sending = False
 
     def changed(self, kinds: frozenset[str]) -> None:
-        """Take note that lists changed, and see to it that the client is told."""
+        """Note that lists changed, and see to it that the client is notified."""
         methods = sorted({METHODS[kind] for kind in kinds})
-        exchange = _exchange.get()
-        if exchange is not None and exchange.carries(self):
-            _queue(exchange.pending, methods, WAITING)
+        scope = _request_scope.get()
+        if scope is not None and scope.carries(self):
+            _queue(scope.pending, methods, MAX_WAITING)
         else:
             self._owe(methods)
 
     @asynccontextmanager
-    async def within(self, ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[None]:
+    async def during(self, ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[None]:
         """Send what changes during a request, and what is owed from before, on the request's own stream.
 
-        If the request is cancelled, what it changed is told later like any other change.
+        If the request is cancelled, what it changed goes out later like any other change.
         """
-        exchange = Exchange(self if rides_on_responses(self._server, self._connection) else None)
-        token = _exchange.set(exchange)
+        scope = RequestScope(self if rides_on_responses(self._server, self._connection) else None)
+        token = _request_scope.set(scope)
         try:
             yield
-            while exchange.pending or (exchange.notifier is not None and self._owed and not self._sending):
-                method = (exchange.pending or self._owed).popleft()
+            while scope.pending or (scope.notifier is not None and self._owed and not self._sending):
+                method = (scope.pending or self._owed).popleft()
                 await ctx.session.send_notification(_NOTIFICATIONS[method](), related_request_id=ctx.request_id)
         finally:
-            _exchange.reset(token)
-            exchange.notifier = None
-            if exchange.pending:
-                self._owe(exchange.pending)
+            _request_scope.reset(token)
+            scope.notifier = None
+            if scope.pending:
+                self._owe(scope.pending)
 
     def _owe(self, methods: Iterable[str]) -> None:
         """Send notifications on the standing stream; while there is none, one of each kind is kept for later."""
-        hears = self._hears()
-        _queue(self._owed, methods, WAITING if hears else 1)
-        if hears and not self._sending:
+        can_receive = self._can_receive()
+        _queue(self._owed, methods, MAX_WAITING if can_receive else 1)
+        if can_receive and not self._sending:
             self._sending = True
             self._tasks.start_soon(self._send_owed)
 
     async def _send_owed(self) -> None:
         try:
-            while self._owed and self._hears():
+            while self._owed and self._can_receive():
                 await self._connection.notify(self._owed.popleft(), None)
         finally:
             self._sending = False
 
-    def _hears(self) -> bool:
+    def _can_receive(self) -> bool:
         return has_standing_stream(self._server, self._connection)
 
 
-class Exchange:
-    """One request under way, and what it has to tell before its answer."""
+class RequestScope:
+    """One request under way, and the notifications to send before its answer."""
 
     def __init__(self, notifier: Notifier | None) -> None:
         self.notifier = notifier
@@ -114,7 +114,7 @@ class Exchange:
         return self.notifier is notifier
 
 
-_exchange: ContextVar[Exchange | None] = ContextVar("toolfold_exchange", default=None)
+_request_scope: ContextVar[RequestScope | None] = ContextVar("toolfold_request_scope", default=None)
 
 
 def _queue(queue: deque[str], methods: Iterable[str], most: int) -> None:

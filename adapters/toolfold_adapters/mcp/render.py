@@ -15,6 +15,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import ValidationError
 
 from toolfold import (
+    InputRequired,
     InvalidArguments,
     InvalidCursor,
     Page,
@@ -26,10 +27,9 @@ from toolfold import (
     ToolResult,
     WireNames,
 )
-from toolfold.spi import MAX_URI, Kind, quoted
+from toolfold.spi import MAX_URI, Full, Kind, quoted
 
-from .limits import Full
-from .selection import UNUSABLE, refusal
+from .selection import SELECTION_FAILURES, refusal_text
 
 RESOURCE_NOT_FOUND = -32002
 """What the legacy era answers for an unknown resource; the modern era uses `INVALID_PARAMS`."""
@@ -47,7 +47,7 @@ LISTS: Mapping[Kind, tuple[str, str]] = {
 log = logging.getLogger("toolfold.mcp")
 
 
-PROJECTED = ("inputSchema", "_meta")
+FROM_MODES = ("inputSchema", "_meta")
 """What of a composite tool's definition depends on its modes: nothing that could keep it from fitting (SPEC MOD-1)."""
 
 Adjust = Callable[[dict[str, Any]], dict[str, Any]]
@@ -94,16 +94,16 @@ class Renderer:
         rendered = self._definitions[registered]
         if rendered is None or spec is registered:
             return rendered
-        return {**rendered, **{key: spec.definition[key] for key in PROJECTED if key in spec.definition}}
+        return {**rendered, **{key: spec.definition[key] for key in FROM_MODES if key in spec.definition}}
 
     def _render(self, spec: Spec) -> dict[str, Any] | None:
-        shown = dict(spec.definition)
+        rendered = dict(spec.definition)
         if spec.kind == "tool":
-            shown["name"] = self._wire.to_wire(spec.name)
+            rendered["name"] = self._wire.to_wire(spec.name)
         if spec.control is not None and self._adjust is not None:
-            shown = self._adjust(shown)
-        without_output = {key: value for key, value in shown.items() if key != "outputSchema"}
-        for candidate in (shown, without_output):
+            rendered = self._adjust(rendered)
+        without_output = {key: value for key, value in rendered.items() if key != "outputSchema"}
+        for candidate in (rendered, without_output):
             if self._fits(candidate, spec.kind):
                 return candidate
         log.error("%s %r can't be listed to clients of MCP %s", spec.kind, spec.name, self._versions[-1])
@@ -127,26 +127,32 @@ class Renderer:
         if result.needs is not None and not self._modern:
             return self.result(ToolResult.of_text(UNASKABLE, is_error=True))
         if result.needs is not None:
-            return {**result.needs.wire, **meta}
-        shown: dict[str, Any] = {"content": [dict(block) for block in result.content], "isError": result.is_error}
+            return {**_input_required(result.needs), **meta}
+        rendered: dict[str, Any] = {"content": [dict(block) for block in result.content], "isError": result.is_error}
         structured: Any = result.structured
         if structured is not None and (self._modern or isinstance(structured, dict)):
-            shown["structuredContent"] = structured
-        return self.other({**shown, **meta})
+            rendered["structuredContent"] = structured
+        return self.plain({**rendered, **meta})
 
-    def contents(self, result: Mapping[str, Any]) -> dict[str, Any]:
+    def contents(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
         """Return the contents of a resource, with the hints for caches that are for contents only."""
-        complete = result.get("resultType", "complete") == "complete"
-        hints = {"ttlMs": 0, "cacheScope": "private"} if self._modern and complete else {}
-        return self.other({**hints, **result})
+        if isinstance(result, InputRequired) or not self._modern:
+            return self.plain(result)
+        return self.plain({"ttlMs": 0, "cacheScope": "private", **result})
 
-    def other(self, result: Mapping[str, Any]) -> dict[str, Any]:
+    def plain(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
         """Return a result of another kind, such as a prompt's messages."""
-        if self._modern:
-            return {"resultType": "complete", **result}
-        if result.get("resultType", "complete") != "complete":
-            raise MCPError(code=types.INTERNAL_ERROR, message=UNASKABLE)
-        return dict(result)
+        if isinstance(result, InputRequired):
+            if not self._modern:
+                raise MCPError(code=types.INTERNAL_ERROR, message=UNASKABLE)
+            return _input_required(result)
+        return {"resultType": "complete", **result} if self._modern else dict(result)
+
+
+def _input_required(needs: InputRequired) -> dict[str, Any]:
+    requests = {"inputRequests": dict(needs.requests)} if needs.requests else {}
+    state = {} if needs.state is None else {"requestState": needs.state}
+    return {"resultType": "input_required", **requests, **state}
 
 
 @contextmanager
@@ -160,16 +166,16 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
     try:
         yield
     except ToolNotFound as error:
-        message = unknown(error, asked)
+        message = unknown_text(error, asked)
         if error.kind == "resource":
             code = types.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND
             raise MCPError(code=code, message=message, data={"uri": quoted(asked, MAX_URI)}) from error
         raise MCPError(code=types.INVALID_PARAMS, message=message) from error
     except Full as error:
-        told = {"retryAfter": error.retry_after}
-        raise MCPError(code=types.INTERNAL_ERROR, message=str(error), data=told) from error
-    except UNUSABLE as error:
-        raise MCPError(code=types.INVALID_PARAMS, message=refusal(error)) from error
+        data = {"retryAfter": error.retry_after}
+        raise MCPError(code=types.INTERNAL_ERROR, message=str(error), data=data) from error
+    except SELECTION_FAILURES as error:
+        raise MCPError(code=types.INVALID_PARAMS, message=refusal_text(error)) from error
     except (InvalidCursor, InvalidArguments) as error:
         raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
     except ProtocolError as error:
@@ -186,6 +192,6 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
         raise MCPError(code=types.INTERNAL_ERROR, message="Internal error") from error
 
 
-def unknown(error: ToolNotFound, asked: str) -> str:
-    """Return what a caller is told of a name that is not known, as the caller wrote it (SPEC CALL-1)."""
+def unknown_text(error: ToolNotFound, asked: str) -> str:
+    """Return the message about a name that is not known, as the caller wrote it (SPEC CALL-1)."""
     return f"Unknown {error.kind}: {quoted(asked)}" + (f" ({error.hint})" if error.hint else "")

@@ -1,7 +1,7 @@
 """Selection: the request itself says with which groups it begins, in its URL or headers (SPEC DEL-4).
 
 `?groups=a,b` and `?profile=x`, or the headers `Toolfold-Groups` and `Toolfold-Profile`. What a request does not say is
-as the server was built. A group brings its parents.
+as the server was default. A group brings its parents.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakValueDictionary
 
 from attrs import field, frozen
 
@@ -27,11 +26,8 @@ from toolfold import (
     ToolSet,
     TransitionRequest,
 )
-from toolfold.machine import bits, paths_of
-from toolfold.spi import ancestors, enumerated, quoted
-
-from .callers import Caller
-from .kept import KeptSessions, Turns, end
+from toolfold.machine import paths_of
+from toolfold.spi import Caller, SessionPool, ancestors, enumerated, quoted, selectable_groups
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -40,7 +36,7 @@ REMEMBERED = 64
 
 GROUPS = "groups"
 PROFILE = "profile"
-UNUSABLE = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
+SELECTION_FAILURES = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
 """Why a request can't begin in the state that it selects."""
 
 
@@ -48,7 +44,7 @@ UNUSABLE = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
 class Selection:
     """The state that a request begins in: under which profile, with which groups.
 
-    `by_request` tells, of what a server was built with, whether a request may say otherwise.
+    `by_request` says whether a request may select otherwise than the server does by default.
     """
 
     profile: Profile | None = None
@@ -78,94 +74,78 @@ class Selection:
         return tuple(path for path in dict.fromkeys(complete) if path in catalog.index)
 
 
-class Starts:
-    """Sees to it that the hooks of the groups that selections begin with have run: once for all who select the same.
+async def shared_session(
+    tools: ToolSet, pool: SessionPool[Session], selection: Selection, caller: Caller
+) -> Session | None:
+    """Return the session that has run the hooks of the groups that a selection begins with; `None` if they have none.
 
-    Args:
-        tools: Whose groups they are.
-        kept: Holds one session for each selection, and ends it some time after its last use.
+    There is one for all who select the same. It has a place of `caller`, who asks, while it lasts.
+
+    Raises:
+        QuotaExceeded: There is no room for it (SPEC SAF-4).
+        HookFailed: One of them failed; nothing is left open.
+        ToolfoldError: The groups can't be active together.
     """
-
-    def __init__(self, tools: ToolSet, kept: KeptSessions) -> None:
-        self._tools = tools
-        self._kept = kept
-        self._turns = Turns()
-        self._latest: WeakValueDictionary[str, Session] = WeakValueDictionary()
-
-    async def open(self, selection: Selection, caller: Caller = None) -> tuple[Snapshot, Session | None]:
-        """Return the snapshot that a selection begins in, and the session that has run the hooks of its groups, if any.
-
-        The session is for all who select the same; `caller`, who asks, has its place while it lasts.
-
-        Raises:
-            Full: There is no room for it (SPEC SAF-4).
-            HookFailed: One of them failed; nothing is left open.
-            ToolfoldError: The groups can't be active together.
-        """
-        start = selection.start(self._tools)
-        if not start.catalog.has_hooks or not any(start.catalog.group(path).has_hooks for path in start.active):
-            return start, None
-        key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
-        async with self._turns.turn(key):
-            session = self._kept.find(key)
-            if session is None or not all(map(session.snapshot.is_active, start.active)):
-                if (before := self._latest.get(key)) is not None:
-                    await end(before)  # its time is over, or somebody closed a group: it ends before the groups reopen
-                async with self._kept.place(key, caller, shared=True) as keep:
-                    session = self._tools.open_session(selection.profile, start.active)
-                    self._latest[key] = session
-                    keep(await session.start())
-        return start, session
+    start = selection.start(tools)
+    if not any(start.catalog.group(path).has_hooks for path in start.active):
+        return None
+    key = json.dumps(["start", selection.profile.name if selection.profile else None, start.active])
+    return await pool.get_or_open(
+        key,
+        lambda: tools.open_session(selection.profile, start.active),
+        caller,
+        lambda session: all(map(session.snapshot.is_active, start.active)),
+    )
 
 
-def selected(tools: ToolSet, built: Selection, request: Any) -> Selection:
-    """Return the selection of an HTTP request: what it names, and else what the server was built with.
+def selection_of(tools: ToolSet, default: Selection, request: Any) -> Selection:
+    """Return the selection of an HTTP request: what it names, and else the server's default.
 
     Unknown names are left out and logged, and so are groups that are not selectable, in the same words: a gate is
     opened by what its author says opens it, and a request learns nothing of it (SPEC SES-6, VIS-5). A server that was
     built with a profile keeps it: a request can't widen it.
     """
-    if request is None or not built.by_request:
-        return built
+    if request is None or not default.by_request:
+        return default
     groups = _named(request, GROUPS)
     profile_names = _named(request, PROFILE)
-    profile = built.profile
+    profile = default.profile
     for name in profile_names[-1:]:
-        if built.profile is not None:
+        if default.profile is not None:
             log.warning(
-                "a request asked for the profile %r, but this server is bound to %r", quoted(name), built.profile.name
+                "a request asked for the profile %r, but this server is bound to %r", quoted(name), default.profile.name
             )
         elif name in tools.catalog.profiles:
             profile = tools.catalog.profiles[name]
         else:
             log.warning("a request asked for the profile %r, which does not exist", quoted(name))
-    if not groups and profile is built.profile:
-        return built
-    known = {*selectable(tools.catalog_under(profile)), *built.groups}
+    if not groups and profile is default.profile:
+        return default
+    known = {*selectable(tools.catalog_under(profile)), *default.groups}
     if unknown := [name for name in groups if name not in known]:
         log.warning("a request selected groups that do not exist: %s", enumerated(unknown))
-    return Selection(profile, tuple(name for name in groups if name in known) if groups else built.groups)
+    return Selection(profile, tuple(name for name in groups if name in known) if groups else default.groups)
 
 
 def selectable(catalog: Catalog) -> frozenset[str]:
     """Return the groups that a request may begin with, worked out once for a catalog."""
     if selectable not in catalog.memo:
-        catalog.memo[selectable] = frozenset(catalog.groups[number].path for number in bits(catalog.selectable))
+        catalog.memo[selectable] = frozenset(group.path for group in selectable_groups(Snapshot.of(catalog)))
     found: frozenset[str] = catalog.memo[selectable]
     return found
 
 
-def by_header(built: Selection, request: Any) -> bool:
+def depends_on_headers(default: Selection, request: Any) -> bool:
     """Return whether headers have a say in a request's selection, which caches do not look at."""
     return (
         request is not None
-        and built.by_request
+        and default.by_request
         and any(f"toolfold-{what}" in request.headers for what in (GROUPS, PROFILE))
     )
 
 
-def refusal(error: ToolfoldError) -> str:
-    """Return what a caller is told whose selection can't be."""
+def refusal_text(error: ToolfoldError) -> str:
+    """Return the message to a caller whose selection can't be active."""
     about = "The groups that this request selects can't be active together. "
     return f"{about if isinstance(error, ExclusionConflict) else ''}{error}"
 

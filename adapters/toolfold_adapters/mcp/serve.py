@@ -13,10 +13,11 @@ from mcp.server.stdio import stdio_server
 from starlette.types import ASGIApp
 
 from toolfold import ConfigError, ToolSet
+from toolfold.spi import Tally
 
-from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, Connections, within_descriptors
+from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
 from .http import MAX_REQUEST_BYTES, http_app
-from .limits import DEFAULTS, Limits, Tally
+from .limits import DEFAULTS, Limits
 from .server import build_server
 
 SHUTDOWN_SECONDS = 3
@@ -81,7 +82,7 @@ async def serve(
         allowed_origins=allowed_origins,
         max_request_bytes=max_request_bytes,
     )
-    connections = Connections(
+    connections = ConnectionBounds(
         header_timeout=header_timeout,
         body_timeout=body_timeout,
         tally=Tally("connections", within_descriptors(limits.connections)),

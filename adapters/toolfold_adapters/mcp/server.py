@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, get_args
-from weakref import WeakSet
 
 import anyio
 import mcp_types as types
@@ -18,25 +19,36 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 
 from toolfold import ConfigError, Profile, Session, ToolNotFound, ToolSet, WireNames, __version__
-from toolfold.spi import WIRE_LENGTH, WIRE_SEPARATOR, Event, Kind, ListsAnnounced
+from toolfold.spi import Event, Full, Kind, ListsAnnounced, SessionPool, Tally
 
+from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..sdk import guard_http
 from ..tokens import ANSWER_TOKENS
 from .answers import AnswerForm, AnswerOptions
 from .callers import caller_of, principal_of
-from .disclose import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams, declares, require
-from .handles import Handles, SignedHandles, Stale, StoredHandles, keys_of
-from .instructions import instructions as told
-from .kept import KeptSessions, end, end_at_last, end_surplus
+from .disclosure import (
+    EXTENSION,
+    SETTINGS,
+    Disclosure,
+    GroupParams,
+    GroupsListParams,
+    declares_extension,
+    require_extension,
+)
+from .handles import Handles, SignedHandles, Stale, signing_keys
+from .http_sessions import BoundedSessions
+from .instructions import instructions_for
 from .legacy import SessionDelivery
-from .limits import DEFAULTS, Full, Limits, Tallies, Tally
+from .limits import DEFAULTS, Limits
 from .modern import HandleDelivery
 from .notify import background
-from .principals import PrincipalDelivery, Streams, unauthenticated
+from .principal import PrincipalDelivery
+from .proxy import CallToolProxy, reserve_names
 from .render import wire_errors
-from .selection import Selection, Starts
-from .sessions import BoundedSessions
-from .through import CallThrough, reserve
+from .selection import Selection
+from .subscriptions import Subscriptions, unauthenticated
+
+log = logging.getLogger("toolfold.mcp")
 
 ENDING_SECONDS = 10
 """How long the end of a server waits for the hooks that close what it had open."""
@@ -143,39 +155,37 @@ def build_server(
         raise ConfigError(f'handles must be "auto" or "stored", not {handles!r}.')
     options = AnswerOptions(form=answers, tokens=answer_tokens)
     wire = WireNames(separator, max_name_length)
-    built = Selection(tools.profile(profile), active, by_request=selection)
-    built.start(tools)
-    tallies = Tallies(limits)
-    kept = KeptSessions(handle_lifetime, tallies.handles, time.monotonic)
-    starts = Starts(tools, kept)
-    streams = Streams(by_caller=delivery == "principal")
+    default = Selection(tools.profile(profile), active, by_request=selection)
+    default.start(tools)
+    calls, listening = Tally("requests under way", limits.calls), Tally("subscriptions", limits.streams)
+    kept = tools.pool.part("kept sessions", limits.handles, handle_lifetime, time.monotonic)
+    subscriptions = Subscriptions(by_caller=delivery == "principal")
     legacy = SessionDelivery(
         tools,
         wire,
-        built,
-        CallThrough(call_tool, with_handle=False) if legacy_call_tool else None,
+        default,
+        CallToolProxy(call_tool, with_handle=False) if legacy_call_tool else None,
         options,
-        tallies.sessions,
+        Tally("sessions", limits.sessions),
     )
     modern: HandleDelivery | PrincipalDelivery
     if delivery == "principal":
-        modern = PrincipalDelivery(tools, wire, built, kept, streams, options)
+        modern = PrincipalDelivery(tools, wire, default, kept, subscriptions, options)
     else:
-        signed = SignedHandles(keys_of(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
+        signed = SignedHandles(signing_keys(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
         modern = HandleDelivery(
             tools,
             wire,
-            built,
+            default,
             signed,
-            StoredHandles(kept),
             handles,
-            starts,
-            CallThrough(call_tool, with_handle=True),
+            kept,
+            CallToolProxy(call_tool, with_handle=True),
             options,
         )
-    disclosed = Disclosure(tools, wire, built)
+    disclosed = Disclosure(tools, wire, default)
     # Last of what can fail: a server that is not built must not keep names.
-    reserve(tools, wire, call_tool if delivery == "auto" or legacy_call_tool else None)
+    reserve_names(tools, wire, call_tool if delivery == "auto" or legacy_call_tool else None)
 
     def is_modern(ctx: Context) -> bool:
         return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -186,10 +196,10 @@ def build_server(
             return legacy
         if delivery == "principal" and not principal_of(ctx):
             raise unauthenticated()
-        return disclosed if disclosure and declares(ctx) else modern
+        return disclosed if disclosure and declares_extension(ctx) else modern
 
     async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
-        with wire_errors(kind, modern=is_modern(ctx)), tallies.calls.held(caller_of(ctx)):
+        with wire_errors(kind, modern=is_modern(ctx)), calls.held(caller_of(ctx)):
             return await delivery_of(ctx).list(server, ctx, kind, params.cursor if params else None)
 
     async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
@@ -207,31 +217,31 @@ def build_server(
     async def call(ctx: Context, params: types.CallToolRequestParams) -> Any:
         with wire_errors(params.name, modern=is_modern(ctx)):
             try:
-                with tallies.calls.held(caller_of(ctx)):
+                with calls.held(caller_of(ctx)):
                     return await delivery_of(ctx).call(server, ctx, params.name, params.arguments)
             except Full as full:
                 return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
 
     async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> Any:
-        with wire_errors(params.name, modern=is_modern(ctx)), tallies.calls.held(caller_of(ctx)):
+        with wire_errors(params.name, modern=is_modern(ctx)), calls.held(caller_of(ctx)):
             return await delivery_of(ctx).prompt(server, ctx, params.name, params.arguments)
 
     async def read_resource(ctx: Context, params: types.ReadResourceRequestParams) -> Any:
-        with wire_errors(str(params.uri), modern=is_modern(ctx)), tallies.calls.held(caller_of(ctx)):
+        with wire_errors(str(params.uri), modern=is_modern(ctx)), calls.held(caller_of(ctx)):
             return await delivery_of(ctx).read(server, ctx, str(params.uri))
 
     async def listen(ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        with wire_errors("subscriptions", modern=True), tallies.streams.held(caller_of(ctx)):
-            return await streams.listen(ctx, params)
+        with wire_errors("subscriptions", modern=True), listening.held(caller_of(ctx)):
+            return await subscriptions.listen(ctx, params)
 
     async def groups_list(ctx: Context, params: GroupsListParams) -> Any:
-        require(ctx, "groups/list")
+        require_extension(ctx, "groups/list")
         delivery_of(ctx)
         with wire_errors("groups", modern=True):
             return disclosed.groups(ctx)
 
     async def groups_get(ctx: Context, params: GroupParams) -> Any:
-        require(ctx, "groups/get")
+        require_extension(ctx, "groups/get")
         delivery_of(ctx)
         with wire_errors(params.name, modern=True):
             return disclosed.group(ctx, params.name)
@@ -243,12 +253,12 @@ def build_server(
             return None
         return spec.input_schema if spec is not None else None
 
-    through, known = call_tool if delivery == "auto" else None, tools.catalog_under(built.profile)
+    proxy, catalog = call_tool if delivery == "auto" else None, tools.catalog_under(default.profile)
     server = ToolSetServer(
         tools.name,
         version=version,
-        instructions=told(instructions, known, wire, through, modern=True) or None,
-        lifespan=lambda _: _lifespan(tools, streams, kept),
+        instructions=instructions_for(instructions, catalog, wire, proxy, modern=True) or None,
+        lifespan=lambda _: _lifespan(tools, subscriptions, kept),
         get_tool_input_schema=input_schema,
         on_list_tools=list_tools,
         on_call_tool=call,
@@ -260,7 +270,9 @@ def build_server(
         on_subscriptions_listen=listen,
     )
     server.limits = limits
-    server.legacy_instructions = told(instructions, known, wire, call_tool if legacy_call_tool else None, modern=False)
+    server.legacy_instructions = instructions_for(
+        instructions, catalog, wire, call_tool if legacy_call_tool else None, modern=False
+    )
     if disclosure:
         server.extensions[EXTENSION] = dict(SETTINGS)
         server.add_request_handler("groups/list", GroupsListParams, groups_list)
@@ -269,33 +281,54 @@ def build_server(
 
 
 @asynccontextmanager
-async def _lifespan(tools: ToolSet, streams: Streams, kept: KeptSessions) -> AsyncGenerator[TaskGroup]:
+async def _lifespan(
+    tools: ToolSet, subscriptions: Subscriptions, kept: SessionPool[Session]
+) -> AsyncGenerator[TaskGroup]:
     """Yield the task group of a running server, in which announcements go out and idle sessions end (SPEC SES-3)."""
     async with background() as tasks:
 
         def announce(event: Event) -> None:
-            if isinstance(event, ListsAnnounced) and streams.running[0] is tasks:  # in memory, each client runs one
-                streams.announce(event.kinds)
+            if (
+                isinstance(event, ListsAnnounced) and subscriptions.running[0] is tasks
+            ):  # in memory, each client runs one
+                subscriptions.announce(event.kinds)
 
         stop = tools.observe(announce)
-        if tools.pool.idle_timeout is not None:
-            tasks.start_soon(_end_idle_sessions, tools, tools.pool.idle_timeout, tasks)
-        tasks.start_soon(end_surplus, kept, tasks)
-        streams.running.append(tasks)
+        for pool in (tools.pool, kept):
+            tasks.start_soon(_end_idle_sessions, pool, tasks)
+        subscriptions.running.append(tasks)
         try:
             yield tasks
         finally:
             stop()
-            streams.running.remove(tasks)
-            if not streams.running:
-                await end_at_last(kept, ENDING_SECONDS)
+            subscriptions.running.remove(tasks)
+            if not subscriptions.running:
+                await end_all(kept, ENDING_SECONDS)
 
 
-async def _end_idle_sessions(tools: ToolSet, timeout: float, tasks: TaskGroup) -> None:
-    ending: WeakSet[Session] = WeakSet()
-    while True:
-        await anyio.sleep(timeout / 4)
-        idle = [session for session in tools.sessions if tools.pool.is_idle(session) and session not in ending]
-        ending.update(idle)
-        for session in idle:
-            tasks.start_soon(end, session)
+async def _end_idle_sessions(pool: SessionPool[Session], tasks: TaskGroup) -> None:
+    """End the idle sessions of a pool, for ever; each time in a task of its own, since hooks may hang."""
+    if pool.idle_timeout is not None:
+        while True:
+            await anyio.sleep(pool.idle_timeout / 10)
+            tasks.start_soon(pool.end_idle)
+
+
+async def end_all(pool: SessionPool[Session], seconds: float) -> None:
+    """End all sessions of a pool, and wait for that, but no longer than for so many seconds.
+
+    A session whose hooks take longer is left behind. That needs a task that outlives this call, which only asyncio has;
+    on trio there is no such limit.
+    """
+    sessions = pool.sessions
+    with anyio.CancelScope(shield=True):
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            await pool.end_all()
+            return
+        task = asyncio.ensure_future(pool.end_all())
+        await asyncio.wait([task], timeout=seconds)
+        if not task.done():
+            named = ", ".join(session.id for session in sessions if session.is_open)
+            log.warning("hooks were still running after %g seconds, at the end of the server: %s", seconds, named)

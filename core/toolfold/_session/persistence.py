@@ -1,11 +1,14 @@
-"""A session's state as a small JSON value, and back (SPEC PER-1, PER-2, PER-4).
+"""A session's state as a value that outlives it, and back (SPEC PER-1, PER-2, PER-4).
 
-Groups are told by their paths, so that a state outlives the catalog that it was dumped from. What is stored where, and
-when, is the caller's affair.
+`Saved` is the state, apart from any session and catalog. `dumped` and `read` give it the form of a small JSON value, in
+which groups have their paths, so that it outlives the catalog that it was dumped from; `StatePacker` gives it that of a
+few bytes, for the time between two requests. What is stored where, signed or sent is the caller's affair.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, cast
@@ -17,29 +20,46 @@ from .._plain import table
 from .._snapshot import Snapshot
 from ..errors import HandleInvalid
 from ..machine import Plan, restore
+from ..machine.forest import bits
 from ..names import is_text
 
 VERSION = 1
 """Of the form in which states are dumped."""
 
 
+NAMELESS = "?"
+"""Stands for a group of packed bytes that no catalog is known to have had: they hold digests of paths."""
+REMEMBERED_NAMES = 10_000
+"""How many paths of groups a packer remembers, to name those that do not exist any more."""
+
+_MASK, _NAMED, _ORDERED = range(3)
+_FINGERPRINT = 6
+_DIGEST = 6
+_NAMED_LIMIT = 12
+
+
 @frozen
 class Saved:
-    """A dumped state that was read, and is not yet any session's.
+    """A state that was read, and is not yet any session's.
 
-    `active` holds the paths of the groups, oldest first where the quota of the catalog it is from needs the order.
+    Attributes:
+        active: The paths of the groups, oldest first where the quota of the catalog it is from needs the order.
+        facts: The facts.
+        profile: The name of the profile, if it is known and there is one.
+        with_transient: Whether transient groups are part of it: where it does not outlive its session (SPEC PER-4).
     """
 
     active: tuple[str, ...]
     facts: Mapping[str, Any]
     profile: str | None = None
+    with_transient: bool = False
 
     def plan(self, catalog: Catalog) -> Plan:
         """Return the step from no active group to what `catalog` allows of this state (SPEC PER-2).
 
         A group that is transient by now is left out like an unknown one (SPEC PER-4).
         """
-        return restore(catalog.forest, _lasting(catalog, self.active))
+        return restore(catalog.forest, self.active if self.with_transient else _persistent(catalog, self.active))
 
     def discarded(self, catalog: Catalog) -> tuple[str, ...]:
         """Return the groups that are not active again in `catalog`, in the order given."""
@@ -64,7 +84,7 @@ def dumped(tools: str, profile: str | None, snapshot: Snapshot) -> dict[str, Any
         "version": VERSION,
         "tools": tools,
         **({} if profile is None else {"profile": profile}),
-        "active": _lasting(catalog, snapshot.configuration.oldest_first),
+        "active": _persistent(catalog, snapshot.configuration.oldest_first),
         "facts": {name: _plain(value) for name, value in snapshot.facts.items()},
     }
 
@@ -85,11 +105,65 @@ def read(tools: str, data: Any) -> Saved:
         _refuse("its active groups are no list of paths")
     if profile is not None and not is_text(profile):
         _refuse("its profile is no name")
-    facts = {name: _frozen(value) for name, value in _object("its facts", given.get("facts")).items()}
-    for name, value in facts.items():
-        if not is_text(name) or not is_fact(value):
-            _refuse(f"its fact {name!r} is not one that can be set")
-    return Saved(tuple(cast("list[str]", active)), facts, profile)
+    return Saved(tuple(cast("list[str]", active)), _facts(given.get("facts")), profile)
+
+
+class StatePacker:
+    """Packs states into as few bytes as there are ways to tell the groups apart, and unpacks them.
+
+    Few groups have digests of their paths, so that a newer catalog can be told what they are; many are bits of a mask,
+    or numbers where the quota needs their order, which the very same catalog alone understands.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[bytes, str] = {}
+        self._newest: Catalog | None = None
+
+    def pack(self, snapshot: Snapshot) -> bytes:
+        """Return a state, transient groups included, as bytes that `unpack` reads."""
+        catalog = snapshot.catalog
+        if self._newest is not catalog:
+            self._newest = catalog
+            if len(self._names) > REMEMBERED_NAMES:
+                self._names.clear()
+            self._names |= _paths_by_digest(catalog)
+        mask, order = snapshot.configuration.active, snapshot.configuration.order
+        if order:
+            kind, state = _ORDERED, b"".join(number.to_bytes(2, "big") for number in order)
+        elif mask.bit_count() <= _NAMED_LIMIT:
+            kind, state = _NAMED, b"".join(_digest(path) for path in snapshot.active)
+        else:
+            kind, state = _MASK, mask.to_bytes((mask.bit_length() + 7) // 8, "big")
+        facts = json.dumps(dict(snapshot.facts), separators=(",", ":")).encode() if snapshot.facts else b""
+        return bytes([kind]) + _fingerprint(catalog) + len(state).to_bytes(2, "big") + state + facts
+
+    def unpack(self, packed: bytes, catalog: Catalog, *, same: bool = False) -> Saved | None:
+        """Return the state that `pack` wrote; `None` if it can't be told what it is in `catalog`.
+
+        Args:
+            packed: The bytes, which nobody has changed.
+            catalog: The present catalog. Groups that it does not have are named if this packer has ever known them,
+                and are `NAMELESS` otherwise.
+            same: Whether it must be the catalog of the state itself.
+        """
+        kind, start = packed[0], 1 + _FINGERPRINT + 2
+        end = start + int.from_bytes(packed[start - 2 : start], "big")
+        if packed[1 : 1 + _FINGERPRINT] != _fingerprint(catalog) and (same or kind != _NAMED):
+            return None
+        active = self._active(kind, packed[start:end], catalog)
+        facts = _facts(json.loads(packed[end:])) if packed[end:] else {}
+        return Saved(tuple(active), facts, with_transient=True)
+
+    def _active(self, kind: int, state: bytes, catalog: Catalog) -> Iterable[str]:
+        if kind == _NAMED:
+            known = _paths_by_digest(catalog)
+            digests = (state[at : at + _DIGEST] for at in range(0, len(state), _DIGEST))
+            return (known.get(digest) or self._names.get(digest, NAMELESS) for digest in digests)
+        if kind == _ORDERED:
+            numbers = [int.from_bytes(state[at : at + 2], "big") for at in range(0, len(state), 2)]
+        else:
+            numbers = list(bits(int.from_bytes(state, "big")))
+        return (catalog.forest.paths[number] for number in numbers)
 
 
 def is_fact(value: Any) -> bool:
@@ -101,13 +175,37 @@ def is_fact(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | str)
 
 
-def _lasting(catalog: Catalog, paths: Iterable[str]) -> list[str]:
+def _persistent(catalog: Catalog, paths: Iterable[str]) -> list[str]:
     """Return the paths without transient groups and what is in them; unknown ones stay."""
     transient = 0
     for number, group in enumerate(catalog.groups):
         if group.transient:
             transient |= catalog.forest.subtree[number]
     return [path for path in paths if path not in catalog.index or not transient >> catalog.index[path] & 1]
+
+
+def _fingerprint(catalog: Catalog) -> bytes:
+    return bytes.fromhex(catalog.fingerprint)[:_FINGERPRINT]
+
+
+def _digest(path: str) -> bytes:
+    return hashlib.sha256(path.encode()).digest()[:_DIGEST]
+
+
+def _paths_by_digest(catalog: Catalog) -> Mapping[bytes, str]:
+    """Return the groups of a catalog by their digests, worked out once."""
+    if (known := catalog.memo.get(_digest)) is None:
+        known = catalog.memo[_digest] = {_digest(group.path): group.path for group in catalog.groups}
+    found: Mapping[bytes, str] = known
+    return found
+
+
+def _facts(given: Any) -> dict[str, Any]:
+    facts = {name: _frozen(value) for name, value in _object("its facts", given).items()}
+    for name, value in facts.items():
+        if not is_text(name) or not is_fact(value):
+            _refuse(f"its fact {name!r} is not one that can be set")
+    return facts
 
 
 def _object(what: str, value: Any) -> dict[str, Any]:

@@ -1,151 +1,302 @@
-"""Which sessions are open, which was used least recently, and which have been idle for too long (SPEC SES-3, SES-4).
+"""The pool of sessions: which are open, where they are found, how many there may be, and when one is idle.
 
-It has no clock of its own: whoever wants sessions to time out brings one.
+The pool of a tool set has all its open sessions. Whoever keeps some of them between requests, such as a server for its
+handles, makes a part of that pool, with keys, a limit and an idle time of its own; a session that ends leaves both.
+A pool has no clock: whoever wants sessions to time out brings one (SPEC SES-3, SES-4, SAF-4).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from math import inf
+from typing import Generic, Protocol, Self, TypeVar
+from weakref import WeakSet
 
 import anyio
+from attrs import define
 
 from .._usercode import is_away
 from ..errors import ConfigError, QuotaExceeded, ReentrantTransition
 from .observers import Observers, SessionEnded, SessionOpened
-
-if TYPE_CHECKING:
-    from .session import Session
-
+from .quota import Caller, Full, Limit, Tally
 
 AT_ONCE = 100
 """How many idle sessions end at once: their hooks may need a thread each."""
 
 
-class SessionPool:
-    """The open sessions of a tool set, the least recently used first where that matters.
+class Pooled(Protocol):
+    """A session, as far as a pool deals with it."""
+
+    id: str
+    caller: str | None
+
+    @property
+    def owner(self) -> Self | None:
+        """The session that it inherits groups from, if there is one."""
+        ...
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether a group that it inherits is no longer open in its owner."""
+        ...
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether any transition runs something, so that its end does."""
+        ...
+
+    async def start(self) -> Self:
+        """Open it."""
+        ...
+
+    async def close(self) -> None:
+        """End it."""
+        ...
+
+
+S = TypeVar("S", bound=Pooled)
+
+
+@define(eq=False)
+class _Entry:
+    """How a session is kept: whose place it takes, when it was used last, and whether time alone ends it."""
+
+    key: str | None
+    caller: Caller
+    shared: bool
+    used: float
+
+
+class SessionPool(Generic[S]):
+    """Open sessions, the least recently used first where that matters.
 
     Args:
-        limit: The greatest number of sessions; `None` for no bound.
-        end_idlest: Whether the idlest session of a caller makes room for a new one of the same caller; otherwise, or if
-            it has none, the new one is refused.
-        idle_timeout: Seconds without a request after which a session is idle; `None` for never.
+        limit: How many there may be. The idlest session of a caller may make room for a new one of the same caller.
+        idle_timeout: Seconds without use after which a session is idle; `None` for never.
         clock: Tells the time in seconds.
         observers: Are told of each session that comes and goes.
+        parent: The pool that this is a part of.
+        what: What the sessions are called in refusals.
     """
 
     def __init__(
         self,
-        limit: int | None,
-        end_idlest: bool,
-        idle_timeout: float | None,
-        clock: Callable[[], float] | None,
-        observers: Observers,
+        limit: Limit,
+        idle_timeout: float | None = None,
+        clock: Callable[[], float] | None = None,
+        observers: Observers | None = None,
+        *,
+        parent: SessionPool[S] | None = None,
+        what: str = "open sessions",
     ) -> None:
         if idle_timeout is not None and clock is None:
             raise ConfigError("idle_timeout needs a clock that tells the time in seconds, such as time.monotonic.")
         self.idle_timeout = idle_timeout
-        self._limit = limit
-        self._end_idlest = end_idlest
+        self._tally = Tally(what, limit)
         self._clock = clock or (lambda: 0.0)
         self._observers = observers
-        self._used: OrderedDict[Session, float] = OrderedDict()
-        self._lasting: set[Session] = set()
-        self._requests: dict[Session, None] = {}
-        self._ending: set[Session] = set()
+        self._parent = parent
+        self._parts: WeakSet[SessionPool[S]] = WeakSet()
+        self._entries: OrderedDict[S, _Entry] = OrderedDict()
+        self._keys: dict[str, S] = {}
+        self._persistent: dict[S, None] = {}
+        self._requests: dict[S, None] = {}
+        self._opening: dict[str, anyio.Lock] = {}
+        self._ending: set[S] = set() if parent is None else parent._ending
+        self._ordered = idle_timeout is not None or limit.when_full == "end_idlest"
+
+    def part(self, what: str, limit: Limit, idle_timeout: float, clock: Callable[[], float]) -> SessionPool[S]:
+        """Return a part of this pool, for sessions that are kept under keys."""
+        part = SessionPool(limit, idle_timeout, clock, parent=self, what=what)
+        self._parts.add(part)
+        return part
 
     @property
-    def sessions(self) -> tuple[Session, ...]:
+    def sessions(self) -> tuple[S, ...]:
         """The open sessions that outlive a request."""
-        return tuple(self._used)
+        return (*self._persistent, *self._entries)
 
     @property
-    def live(self) -> tuple[Session, ...]:
+    def live(self) -> tuple[S, ...]:
         """All open sessions, those of requests under way among them: what a change of the catalog must reach."""
-        return (*self._used, *self._requests)
+        return (*self.sessions, *self._requests)
 
-    def add(self, session: Session, *, lasting: bool = False) -> None:
-        """Take a session in; a `lasting` one is neither counted nor ever idle."""
-        self._requests.pop(session, None)
-        self._used[session] = self._clock()
-        if lasting:
-            self._lasting.add(session)
-        self._observers.notify(SessionOpened(session.id))
+    # -- coming and going ---------------------------------------------------------------------------------------------
 
-    def begin_request(self, session: Session) -> None:
-        """Take in a session that ends with its request: it is not counted, never idle, and observers are not told."""
-        self._requests[session] = None
+    async def admit(self, session: S, key: str | None = None, caller: Caller = None, *, shared: bool = False) -> None:
+        """Take a session in, and end another to make room if need be and if that is allowed (SPEC SES-4).
 
-    async def end_request(self, session: Session) -> None:
-        """End the session of a request, unless it was kept; without hooks there is nothing to do but to forget it."""
-        if session in self._requests:
-            if session.catalog.has_hooks:
-                await _end(session)
-            self._requests.pop(session, None)
-
-    def discard(self, session: Session) -> None:
-        """Drop a session."""
-        self._requests.pop(session, None)
-        if self._used.pop(session, None) is not None:
-            self._lasting.discard(session)
-            self._observers.notify(SessionEnded(session.id))
-
-    def touch(self, session: Session) -> None:
-        """Take note that a session was used now, and with it the one that it inherits from: that one ends later.
-
-        What handlers and hooks ask of it in their threads is part of a request that was.
-        """
-        if (self._end_idlest or self.idle_timeout is not None) and not is_away():
-            for used in (session, session.owner):
-                if used is not None and used in self._used:
-                    self._used[used] = self._clock()
-                    self._used.move_to_end(used)
-
-    async def admit(self, session: Session) -> None:
-        """Take a session in, ending the idlest one of the same caller to make room if that is allowed (SPEC SES-4).
+        Args:
+            session: The session; nothing happens if it is in here.
+            key: What `find` finds it by. A session that has the key ends first.
+            caller: Whose place it takes, unless that is its own caller's.
+            shared: Whether others use it, too, so that it does not end to make room.
 
         Raises:
             QuotaExceeded: There is no room, and none is made.
         """
-        while self._limit is not None and len(self._used) - len(self._lasting) >= self._limit:
-            idlest = self._idlest(session) if self._end_idlest else None
-            if idlest is None:
-                raise QuotaExceeded("open sessions", self._limit, "close one before you open another")
-            await self._end(idlest)
-        self.add(session)
-        self.touch(session)
+        if session in self._entries:
+            return
+        if key is not None and (before := self._keys.get(key)) is not None:
+            await self._end(before)
+        caller = caller or session.caller
+        while not self._tally.has_room(caller):
+            dispensable = self._dispensable(caller, session.owner)
+            if dispensable is None:
+                raise self._refusal(caller)
+            await self._end(dispensable)
+        self._enter(session, _Entry(key, caller, shared, self._clock()))
+        if self._parent is not None:
+            try:
+                await self._parent.admit(session)
+            except BaseException:
+                self.discard(session)
+                raise
 
-    def _idlest(self, new: Session) -> Session | None:
-        """Return the idlest session of the caller of a new one; not the one that it inherits from.
+    def add(self, session: S, *, persistent: bool = False) -> None:
+        """Take a session in whatever the limit; a `persistent` one is not counted and never idle."""
+        if persistent:
+            self._persistent[session] = None
+            self._told(SessionOpened, session)
+        else:
+            self._enter(session, _Entry(None, session.caller, False, self._clock()))
 
-        One that is ending for another new session is waited for only if there is no other: its hooks may take long.
+    def check(self, caller: Caller) -> None:
+        """Raise `QuotaExceeded` if a session of a caller would not be admitted now."""
+        if not self._tally.has_room(caller) and self._dispensable(caller) is None:
+            raise self._refusal(caller)
+
+    def discard(self, session: S) -> None:
+        """Take a session out: it has ended."""
+        self._requests.pop(session, None)
+        entry = self._entries.pop(session, None)
+        if entry is not None:
+            self._tally.give_back(entry.caller)
+            if entry.key is not None:
+                del self._keys[entry.key]
+        if entry is not None or session in self._persistent:
+            self._persistent.pop(session, None)
+            self._told(SessionEnded, session)
+        for part in self._parts:
+            part.discard(session)
+
+    def begin_request(self, session: S) -> None:
+        """Take in a session that ends with its request: it is not counted, never idle, and observers are not told."""
+        self._requests[session] = None
+
+    async def end_request(self, session: S) -> None:
+        """End the session of a request, unless it was admitted; without hooks there is nothing to do but forget it."""
+        if session in self._requests:
+            if session.has_hooks:
+                await self._end(session)
+            self._requests.pop(session, None)
+
+    # -- keys and use -------------------------------------------------------------------------------------------------
+
+    def find(self, key: str) -> S | None:
+        """Return the session of a key, which counts as a use of it and of the one that it inherits from.
+
+        It is `None` if there is none, if it is ending or idle, or if what it inherits has been closed.
         """
-        in_use = {new.owner, *(session.owner for session in self._ending)}
-        own = (session for session in self.sessions if session.caller == new.caller and session not in self._lasting)
-        candidates = [session for session in own if session not in in_use]
-        return next((session for session in candidates if session not in self._ending), next(iter(candidates), None))
+        session = self._keys.get(key)
+        if session is None or session in self._ending or self._is_over(session):
+            return None
+        self.touch(session)
+        return session
+
+    async def get_or_open(
+        self,
+        key: str,
+        make: Callable[[], S],
+        caller: Caller = None,
+        is_usable: Callable[[S], bool] = lambda session: True,
+    ) -> S:
+        """Return the session of a key, opened by the first who asks for it; time alone ends it.
+
+        Args:
+            key: What it is found by. Who asks for the same waits until it is open.
+            make: Makes it, still to be started.
+            caller: Whose place it takes, unless that is its own caller's.
+            is_usable: Whether an open one will do; otherwise it ends before another opens.
+
+        Raises:
+            QuotaExceeded: There is no room for it.
+            ToolfoldError: It can't be started.
+        """
+        async with self._turn(key):
+            session = self.find(key)
+            if session is None or not is_usable(session):
+                session = make()
+                await self.admit(session, key, caller, shared=True)
+                await session.start()
+            return session
+
+    @asynccontextmanager
+    async def _turn(self, key: str) -> AsyncGenerator[None]:
+        """Let those who ask for the same key come one after the other."""
+        lock = self._opening.setdefault(key, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.statistics().locked and self._opening.get(key) is lock:
+                del self._opening[key]
+
+    def touch(self, session: S) -> None:
+        """Take note that a session was used now, and with it the one that it inherits from: that one ends later.
+
+        What handlers and hooks ask of it in their threads is part of a request that was.
+        """
+        if self._ordered and not is_away():
+            for used in (session, session.owner):
+                if used is not None and (entry := self._entries.get(used)) is not None:
+                    entry.used = self._clock()
+                    self._entries.move_to_end(used)
+
+    def is_idle(self, session: S) -> bool:
+        """Return whether an open session has not been used for `idle_timeout`."""
+        entry = self._entries.get(session)
+        if self.idle_timeout is None or entry is None:
+            return False
+        return self._clock() - entry.used >= self.idle_timeout
+
+    # -- ending -------------------------------------------------------------------------------------------------------
 
     async def end_idle(self) -> int:
-        """End the sessions that have had no request for `idle_timeout`, side by side; return how many.
+        """End the sessions that are idle, side by side; return how many.
 
         Hooks that take long hold up the end of no other session. One that others inherit from ends after these.
         """
-        idle = [session for session in self.sessions if self.is_idle(session) and session not in self._ending]
-        over = {session: anyio.Event() for session in idle}
-        heirs: dict[Session | None, list[anyio.Event]] = {}
-        for session in idle:
+        idle = [session for session in self._entries if self.is_idle(session) and session not in self._ending]
+        return await self._end_each(idle, self.is_idle, AT_ONCE)
+
+    async def end_if_over(self, key: str) -> None:
+        """End the session of a key if it is not found any more."""
+        session = self._keys.get(key)
+        if session is not None and self._is_over(session):
+            await self._end(session)
+
+    async def end_all(self) -> None:
+        """End all sessions, side by side, those that others inherit from after these."""
+        await self._end_each(list(self._entries), lambda session: True, inf)
+
+    async def _end_each(self, sessions: Iterable[S], is_due: Callable[[S], bool], at_once: float) -> int:
+        over = {session: anyio.Event() for session in sessions}
+        heirs: dict[S | None, list[anyio.Event]] = {}
+        for session in over:
             heirs.setdefault(session.owner, []).append(over[session])
-        limiter = anyio.CapacityLimiter(AT_ONCE)
+        limiter = anyio.CapacityLimiter(at_once)
         ended = 0
 
-        async def end(session: Session) -> None:
+        async def end(session: S) -> None:
             nonlocal ended
             try:
                 for heir in heirs.get(session, ()):
                     await heir.wait()
                 async with limiter:
-                    if self.is_idle(session):  # it may have been used, or have ended, while others ended
+                    if is_due(session):  # it may have been used, or have ended, while others ended
                         await self._end(session)
                         ended += 1
             except ReentrantTransition:
@@ -154,26 +305,58 @@ class SessionPool:
                 over[session].set()
 
         async with anyio.create_task_group() as tasks:
-            for session in idle:
+            for session in over:
                 tasks.start_soon(end, session)
         return ended
 
-    async def _end(self, session: Session) -> None:
+    async def _end(self, session: S) -> None:
         self._ending.add(session)
         try:
-            await _end(session)
+            await session.close()
+        except ExceptionGroup:
+            return  # the log and the observers have been told of each hook
         finally:
             self._ending.discard(session)
 
-    def is_idle(self, session: Session) -> bool:
-        """Return whether an open session has had no request for `idle_timeout`."""
-        if self.idle_timeout is None or session not in self._used or session in self._lasting:
-            return False
-        return self._clock() - self._used[session] >= self.idle_timeout
+    # -- within -------------------------------------------------------------------------------------------------------
 
+    def _enter(self, session: S, entry: _Entry) -> None:
+        self._requests.pop(session, None)
+        self._tally.add(entry.caller)
+        self._entries[session] = entry
+        if entry.key is not None:
+            self._keys[entry.key] = session
+        self._told(SessionOpened, session)
+        self.touch(session)
 
-async def _end(session: Session) -> None:
-    try:
-        await session.close()
-    except ExceptionGroup:
-        return  # the log and the observers have been told of each hook
+    def _told(self, event: type[SessionOpened | SessionEnded], session: S) -> None:
+        if self._observers is not None:
+            self._observers.notify(event(session.id))
+
+    def _is_over(self, session: S) -> bool:
+        """Return whether nobody can go on with a session: it is idle, or what it inherits has been closed."""
+        return session.is_orphaned or self.is_idle(session)
+
+    def _dispensable(self, caller: Caller, owner: S | None = None) -> S | None:
+        """Return the session that makes room for a new one of a caller, which inherits from `owner`; `None` for none.
+
+        It is an idle one, or where the limit says so the one that this caller has used least recently. One that is
+        ending for another new session is waited for only if there is no other: its hooks may take long.
+        """
+        in_use, ending = {owner, *(session.owner for session in self._ending)}, None
+        end_own = self._tally.limit.when_full == "end_idlest"
+        for session, entry in self._entries.items():
+            own = end_own and entry.caller == caller and not entry.shared
+            if session not in in_use and (own or self.is_idle(session)):
+                if session not in self._ending:
+                    return session
+                ending = ending or session
+        return ending
+
+    def _refusal(self, caller: Caller) -> QuotaExceeded:
+        limit, own = self._tally.exceeded(caller) or (0, False)
+        if self.idle_timeout is None:
+            return QuotaExceeded(self._tally.what, limit, "close one before you open another")
+        now = self._clock()
+        used = next((entry.used for entry in self._entries.values() if not own or entry.caller == caller), now)
+        return Full(self._tally.what, limit, own, used + self.idle_timeout - now)

@@ -51,7 +51,7 @@ class Host(Surroundings, Protocol):
         ...
 
     @property
-    def pool(self) -> SessionPool:
+    def pool(self) -> SessionPool[Any]:
         """The open sessions."""
         ...
 
@@ -229,6 +229,11 @@ class Session:
         return self.snapshot.catalog
 
     @property
+    def has_hooks(self) -> bool:
+        """Whether any transition of this session runs a hook."""
+        return self.catalog.has_hooks
+
+    @property
     def active(self) -> tuple[str, ...]:
         """The active groups, in canonical order."""
         return self.snapshot.active
@@ -337,8 +342,8 @@ class Session:
         Raises:
             ToolNotFound: It is unknown or not available.
             InvalidArguments: The arguments do not fit.
-            ToolError: The handler told the caller what went wrong (SPEC CALL-3).
-            ProtocolError: The handler asked for an error of the protocol, or failed in another way.
+            ToolError: The handler told the caller what went wrong, or failed in another way (SPEC CALL-3).
+            ProtocolError: The handler asked for an error of the protocol.
         """
         return await self._fetch(kind, name, arguments, request, spell, lambda answer: answer)
 

@@ -5,6 +5,7 @@ The section says nothing about which groups are open, so it stays the same for t
 
 from __future__ import annotations
 
+from .._catalog.catalog import Catalog
 from .._session.session import Session
 from .._view.control import line_of
 from ..names import SEPARATOR, Spelling
@@ -12,6 +13,13 @@ from .toolset import ToolSet
 
 HEADING = "## Available Tool Groups"
 _RULE = "\n\n---\n\n"
+
+
+def openers(catalog: Catalog) -> dict[str, str]:
+    """Return the groups that a model can open, in canonical order, each with the tool that opens it."""
+    loader = catalog.loader.name if catalog.loader else None
+    tools = {group.path: loader or f"{group.path}{SEPARATOR}activate" for group in catalog.groups if group.controls}
+    return {path: tool for path, tool in tools.items() if tool in catalog.tools}
 
 
 def prompt_section(of: ToolSet | Session, *, spell: Spelling = str) -> str:
@@ -22,16 +30,15 @@ def prompt_section(of: ToolSet | Session, *, spell: Spelling = str) -> str:
         spell: Gives tools' names as the model knows them.
     """
     catalog = of.catalog
-    loader = catalog.loader.name if catalog.loader else None
-    openers = {group.path: loader or f"{group.path}{SEPARATOR}activate" for group in catalog.groups if group.controls}
-    usable = [path for path, opener in openers.items() if opener in catalog.tools]
-    if not usable:
+    groups = openers(catalog)
+    if not groups:
         return ""
-    if loader is not None:
-        guide = f"Use `{spell(loader)}` to load tools from a group before using them."
+    opener = spell(next(iter(groups.values())))
+    if catalog.loader is not None:
+        guide = f"Use `{opener}` to load tools from a group before using them."
     else:
-        guide = f"Open a group by its own tool, such as `{spell(openers[usable[0]])}`, before you call the tools in it."
-    return "\n".join([HEADING, "", guide, "", *(line_of(path, catalog.group(path).description) for path in usable)])
+        guide = f"Open a group by its own tool, such as `{opener}`, before you call the tools in it."
+    return "\n".join([HEADING, "", guide, "", *(line_of(path, catalog.group(path).description) for path in groups)])
 
 
 def system_prompt(base: str, of: ToolSet | Session, *, spell: Spelling = str) -> str:

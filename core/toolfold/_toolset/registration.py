@@ -12,6 +12,7 @@ from typing import Any, TypeVar, Unpack, overload
 from .._catalog.catalog import Catalog
 from .._catalog.components import GroupSpec, Kind, Profile, Spec
 from .._session.pool import SessionPool
+from .._session.session import Session
 from .._usercode import on_loop
 from ..errors import ExclusionConflict, SessionClosed
 from ..names import qualified_name
@@ -36,7 +37,7 @@ class Registration:
 
     qualified_name = staticmethod(qualified_name)
 
-    def __init__(self, builder: Builder, pool: SessionPool, run_in_thread: bool) -> None:
+    def __init__(self, builder: Builder, pool: SessionPool[Session], run_in_thread: bool) -> None:
         self.pool = pool
         self._builder = builder
         self._unsaid: dict[str, Any] = {"run_in_thread": run_in_thread}

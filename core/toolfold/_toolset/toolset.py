@@ -18,6 +18,7 @@ from .._catalog.loader import Loader
 from .._session.observers import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
 from .._session.persistence import read
 from .._session.pool import SessionPool
+from .._session.quota import Limit
 from .._session.session import Session
 from .._snapshot import Snapshot
 from .._usercode import on_loop
@@ -91,7 +92,7 @@ class ToolSet(Registration):
         self.observers = Observers()
         super().__init__(
             Builder(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest"),
-            SessionPool(max_sessions, when_full == "end_idlest", idle_timeout, clock, self.observers),
+            SessionPool(Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers),
             run_in_thread,
         )
         self.name = name
@@ -311,7 +312,7 @@ class ToolSet(Registration):
         if default is None or not default.is_open:
             default = self._default = Session(self, f"{self.name}-default", None, ())
             default.begin()
-            self.pool.add(default, lasting=True)
+            self.pool.add(default, persistent=True)
         return default
 
     async def activate_group(self, path: str) -> bool:

@@ -18,9 +18,6 @@ from .results import ToolResult, arguments_refused, internal_error, to_result
 
 log = logging.getLogger("toolfold")
 
-INTERNAL_ERROR = -32603
-"""The code of JSON-RPC for a failure of which the caller is told nothing."""
-
 
 def as_object(name: str, arguments: Any) -> dict[str, Any]:
     """Return the arguments of a call by name, none for `None`, or raise `InvalidArguments` (SPEC CALL-2)."""
@@ -74,9 +71,9 @@ async def fetch(
 
     Raises:
         InvalidArguments: The arguments do not fit.
-        ToolError: The handler told the caller what went wrong.
-        ProtocolError: The handler asked for that error of the protocol; or it failed in a way that its caller is told
-            nothing of, and that is logged in full.
+        ToolError: The handler told the caller what went wrong; or it failed in a way that its caller is told nothing
+            of, and that is logged in full.
+        ProtocolError: The handler asked for that error of the protocol.
     """
     values = as_object(spec.name, arguments)
     if spec.arguments is not None:
@@ -93,7 +90,7 @@ async def fetch(
         kind = spec.kind.replace("_", " ")
         log.exception("the handler of the %s %r failed", kind, spec.name)
         text = f"The {kind} {spec.name} failed with an internal error; its operator can find it in the log."
-        raise ProtocolError(INTERNAL_ERROR, text) from error
+        raise ToolError(text) from error
 
 
 def _carried(error: ProtocolError) -> ProtocolError:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from attrs import frozen
 
-from .._catalog.components import Kind, Spec
+from .._catalog.components import GroupSpec, Kind, Spec
 from .._limits import MAX_CURSOR
 from .._snapshot import Snapshot
 from ..errors import InvalidCursor
@@ -53,6 +53,12 @@ class GroupInfo:
     active: bool
     parent: str | None
     tool_count: int
+
+
+def selectable_groups(snapshot: Snapshot) -> tuple[GroupSpec, ...]:
+    """Return the groups that a request may name, and those that are active anyway, in canonical order (SPEC SES-6)."""
+    catalog = snapshot.catalog
+    return tuple(catalog.groups[number] for number in bits(catalog.selectable | snapshot.configuration.active))
 
 
 @frozen(eq=False)

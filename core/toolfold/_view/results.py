@@ -32,13 +32,6 @@ class InputRequired:
     requests: Mapping[str, Mapping[str, Any]] = {}
     state: str | None = None
 
-    @property
-    def wire(self) -> dict[str, Any]:
-        """The whole result, in the shape of the MCP specification."""
-        asked = {"inputRequests": dict(self.requests)} if self.requests else {}
-        state = {} if self.state is None else {"requestState": self.state}
-        return {"resultType": "input_required", **asked, **state}
-
 
 @frozen(eq=False)
 class AboutTools:
@@ -114,7 +107,7 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
     if isinstance(value, ToolResult):
         return _encodable(value)
     if isinstance(value, InputRequired):
-        return _encodable(ToolResult(needs=value))
+        return ToolResult(needs=_encodable_needs(value))
     if value is None:
         return ToolResult()
     if isinstance(value, str):
@@ -128,17 +121,21 @@ def _encodable(result: ToolResult) -> ToolResult:
     content = tuple(encodable(block) for block in result.content)
     structured, meta, needs = encodable(result.structured), encodable(result.meta), result.needs
     if needs is not None:
-        needs = InputRequired(encodable(needs.requests), encodable(needs.state))
+        needs = _encodable_needs(needs)
     same = structured is result.structured and meta is result.meta and needs == result.needs
     if same and all(made is given for made, given in zip(content, result.content, strict=True)):
         return result
     return evolve(result, content=content, structured=structured, meta=meta, needs=needs)
 
 
+def _encodable_needs(needs: InputRequired) -> InputRequired:
+    return InputRequired(encodable(needs.requests), encodable(needs.state))
+
+
 def to_prompt(value: Any) -> Any:
     """Return what a prompt's handler answered as a prompt result: a text is one message of the user."""
     if isinstance(value, InputRequired):
-        return encodable(value.wire)
+        return _encodable_needs(value)
     if isinstance(value, str):
         value = [{"role": "user", "content": {"type": "text", "text": value}}]
     return encodable(dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {"messages": value})
@@ -147,7 +144,7 @@ def to_prompt(value: Any) -> Any:
 def to_contents(uri: str, mime_type: str | None, value: Any) -> Any:
     """Return what a resource's handler answered as a resource result: texts and bytes become its one content."""
     if isinstance(value, InputRequired):
-        return encodable(value.wire)
+        return _encodable_needs(value)
     kind = {"mimeType": mime_type} if mime_type else {}
     if isinstance(value, bytes):
         value = [{"uri": uri, **kind, "blob": base64.b64encode(value).decode()}]

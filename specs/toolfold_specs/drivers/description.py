@@ -29,7 +29,7 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from toolfold import Catalog, ToolSet, WireNames
-from toolfold.spi import WIRE_SEPARATOR, Always
+from toolfold.spi import Always
 from toolfold.spi import Group as InGroup
 from toolfold_specs.driver import Group, Setup, Tool
 
@@ -37,6 +37,9 @@ GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate"})
 CALL_KEYS = frozenset({"tool", "arguments"})
 SEPARATORS = (".", WIRE_SEPARATOR)
 """What may stand between the segments of a tool's name; a group's path always has dots."""
+
+WIRE_SEPARATOR = "__"
+"""What stands for the dot in names unless a description says otherwise (SPEC NAM-6)."""
 
 
 class DescriptionError(Exception):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.adapters.cli.support import PROGRAM, RAW, environment, invoke, run
 from toolfold import ToolSet
-from toolfold_diagrams import drawing, recording, sequence
+from toolfold_diagrams import drawing, sequence, tracing
 
 ORDERS = ("shop:tools", "--active", "orders")
 
@@ -115,14 +115,14 @@ def test_a_story_is_the_one_of_opening_groups(shop: Path) -> None:
 async def test_a_story_that_was_recorded_before_is_drawn_from_its_file(shop: Path) -> None:
     tools = ToolSet("kept")
     tools.register_group("g", on_activate=lambda: None)
-    with recording(tools) as recorder:
+    with tracing(tools) as recorder:
         async with tools.open_session() as session:
             await session.activate("g")
-    (shop / "story.json").write_text(json.dumps(recorder.story.dump()))
-    drawn = run("diagram", "story.json", "--view", "sequence", "--format", "dot", cwd=shop)
-    assert (drawn.returncode, drawn.stdout) == (0, sequence(recorder.story).dot)
-    (shop / "story.json").write_text('{"no": "story"}')
-    refused = run("diagram", "story.json", "--view", "sequence", cwd=shop)
+    (shop / "trace.json").write_text(json.dumps(recorder.trace.dump()))
+    drawn = run("diagram", "trace.json", "--view", "sequence", "--format", "dot", cwd=shop)
+    assert (drawn.returncode, drawn.stdout) == (0, sequence(recorder.trace).dot)
+    (shop / "trace.json").write_text('{"no": "trace"}')
+    refused = run("diagram", "trace.json", "--view", "sequence", cwd=shop)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("toolfold: ")
 
@@ -159,7 +159,7 @@ def test_an_export_has_no_limit_as_the_picture_has_one(form: str, shop: Path) ->
         (["shop:tools", "-o", "nowhere/x.dot"], 1, "nowhere/x.dot can't be written: No such file or directory.\n"),
         (["shop:tools", "--limit", "3", "--format", "dot"], 1, "The view 'structure' as dot has no limit"),
         (["missing.json", "--view", "sequence"], 1, "missing.json can't be read: No such file or directory.\n"),
-        (["x.json", "--view", "sequence", "--active", "a"], 2, "A stored story does not depend on --active"),
+        (["x.json", "--view", "sequence", "--active", "a"], 2, "A stored trace does not depend on --active"),
         (["shop:tools", "--view", "region"], 2, "The view 'region' does not depend on TARGET"),
         (["--view", "region", "--active", "orders"], 2, "The view 'region' does not depend on --active"),
     ],

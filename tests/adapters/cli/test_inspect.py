@@ -266,7 +266,7 @@ async def test_what_is_said_to_be_listed_is_what_clients_are_given(
 
 @pytest.mark.spec("GWY-5")
 def test_without_mcp_a_conversation_in_process_is_counted(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "toolfold_adapters.mcp.through", None)
+    monkeypatch.setitem(sys.modules, "toolfold_adapters.mcp.proxy", None)
     report = json.loads(invoke("inspect", "toolfold_adapters.demo:library_desk", "--json").stdout)
     costs = measure(view_at_start(library_desk()))
     assert report["tokens"]["after"] == costs.after

@@ -18,8 +18,7 @@ from tests.adapters.mcp.test_principals import principals
 from toolfold import ConfigError, Loader, LoaderTexts, ToolSet
 from toolfold._view.control import ERROR_META
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.answers import CHANGE_META
-from toolfold_adapters.mcp.through import HANDLE_META
+from toolfold_adapters.mcp.meta import CHANGE_META, HANDLE_META
 from toolfold_adapters.tokens import approximate_tokens
 
 ERAS = ("legacy", MODERN)

@@ -16,7 +16,7 @@ from tests.adapters.mcp.test_handle_delivery import text_of, through
 from tests.adapters.mcp.test_principals import principals
 from tests.core.modes import Buffers
 from toolfold import Mode, Modes, ToolSet, View, Visibility
-from toolfold_adapters.mcp.through import HANDLE_META
+from toolfold_adapters.mcp.meta import HANDLE_META
 
 ERAS = ("legacy", "auto")
 TRANSPORTS = ("memory", "http")

@@ -12,7 +12,7 @@ from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import build_server, modern_body, modern_headers, names_of, over_http
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through, told
 from toolfold_adapters.mcp import FollowingClient
-from toolfold_adapters.mcp.through import HANDLE_HEADER, HANDLE_META
+from toolfold_adapters.mcp.meta import HANDLE_HEADER, HANDLE_META
 
 TRANSPORTS = ("memory", "stdio", "http")
 

@@ -13,9 +13,8 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import KEY, MODERN, listed_under, opened, text_of, through, told
 from toolfold import ConfigError, Context, ToolSet
-from toolfold_adapters.mcp.answers import DISCARDED_META
-from toolfold_adapters.mcp.handles import NAMELESS
-from toolfold_adapters.mcp.through import HANDLE_META
+from toolfold._session.persistence import NAMELESS
+from toolfold_adapters.mcp.meta import DISCARDED_META, HANDLE_META
 
 pytestmark = pytest.mark.spec("DEL-3")
 

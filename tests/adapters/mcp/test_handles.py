@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolfold import ConfigError, HandleExpired, HandleInvalid, Snapshot, ToolSet, TransitionRequest
-from toolfold_adapters.mcp.handles import KEY_VARIABLE, SignedHandles, Stale, keys_of
+from toolfold_adapters.mcp.handles import KEY_VARIABLE, SignedHandles, Stale, signing_keys
 
 pytestmark = pytest.mark.spec("DEL-3")
 
@@ -148,12 +148,12 @@ def test_a_handle_of_another_server_with_the_same_key_does_not_pass_unnoticed() 
 
 def test_keys_come_from_the_argument_then_the_environment_then_chance(caplog: pytest.LogCaptureFixture) -> None:
     environment = {KEY_VARIABLE: f"{'o' * 20} {'n' * 20}"}
-    assert keys_of(KEY, environment) == [KEY]
-    assert keys_of([KEY, OTHER_KEY], environment) == [KEY, OTHER_KEY]
-    assert keys_of(None, environment) == ["o" * 20, "n" * 20]
-    assert keys_of(None, {}) != keys_of(None, {})
+    assert signing_keys(KEY, environment) == [KEY]
+    assert signing_keys([KEY, OTHER_KEY], environment) == [KEY, OTHER_KEY]
+    assert signing_keys(None, environment) == ["o" * 20, "n" * 20]
+    assert signing_keys(None, {}) != signing_keys(None, {})
     assert not caplog.records
-    keys_of(None, {"WEB_CONCURRENCY": "4"})
+    signing_keys(None, {"WEB_CONCURRENCY": "4"})
     assert KEY_VARIABLE in caplog.text
 
 

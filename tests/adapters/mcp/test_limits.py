@@ -19,10 +19,10 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from tests.adapters.mcp.test_stored_handles import callers_of
 from tests.core.test_counted_threads import Blocking
 from toolfold import ConfigError
+from toolfold._session.quota import Tally
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp.callers import address
-from toolfold_adapters.mcp.connections import Connections, within_descriptors
-from toolfold_adapters.mcp.limits import Tally
+from toolfold_adapters.mcp.connections import ConnectionBounds, within_descriptors
 
 pytestmark = pytest.mark.spec("SAF-4")
 
@@ -286,10 +286,13 @@ def test_all_limits_are_finite_by_default() -> None:
         (lambda: Limit(5, 1, "explode"), "when_full must be one of 'refuse', 'end_idlest', not 'explode'"),  # type: ignore[arg-type]
         (lambda: Limits(calls=Limit(5, 1, "end_idlest")), "calls are not ended to make room"),
         (
-            lambda: Connections(0, 1, Tally("connections", Limit(1, 1))),
+            lambda: ConnectionBounds(0, 1, Tally("connections", Limit(1, 1))),
             "header_timeout must be more than 0 seconds, not 0",
         ),
-        (lambda: Connections(1, -1, Tally("connections", Limit(1, 1))), "body_timeout must be more than 0 seconds"),
+        (
+            lambda: ConnectionBounds(1, -1, Tally("connections", Limit(1, 1))),
+            "body_timeout must be more than 0 seconds",
+        ),
     ],
 )
 def test_a_limit_that_cannot_be_is_named(make: Any, told: str) -> None:

@@ -35,8 +35,8 @@ from tests.adapters.mcp.support import (
 from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, text_of, told
 from tests.adapters.mcp.test_stored_handles import Journal, left
 from toolfold import ToolSet
+from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp import server as server_module
-from toolfold_adapters.mcp.limits import Limit, Limits
 
 PROMPTS = "notifications/prompts/list_changed"
 

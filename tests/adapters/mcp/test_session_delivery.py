@@ -25,7 +25,7 @@ from tests.adapters.mcp.support import (
     target_of,
 )
 from toolfold import Context, ToolSet
-from toolfold_adapters.mcp.notify import WAITING
+from toolfold_adapters.mcp.notify import MAX_WAITING
 
 TRANSPORTS = ("memory", "stdio", "http")
 
@@ -162,7 +162,7 @@ async def test_each_step_of_one_call_is_told_and_a_call_of_a_great_many_is_told_
         await client.call_tool("swing", {"times": 2})
         assert listener.changes == 4
         await client.call_tool("swing", {"times": 500})
-        assert 4 < listener.changes <= 4 + WAITING
+        assert 4 < listener.changes <= 4 + MAX_WAITING
         assert "mode_b.only_b" in await names_of(client)
 
 
@@ -179,7 +179,7 @@ async def test_a_client_that_hears_is_told_of_each_change_up_to_those_that_wait_
         tools.notify_list_changed({"prompt"})
         while await listener.next() == CHANGED:
             pass
-        assert listener.changes == 3 + WAITING
+        assert listener.changes == 3 + MAX_WAITING
 
 
 @pytest.mark.spec("NTF-3", "SES-5")

@@ -17,9 +17,8 @@ from tests.adapters.mcp.test_disclosure import DECLARED
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ExclusionConflict, QuotaExceeded, Session, Snapshot, ToolSet, TransitionRequest
+from toolfold_adapters.mcp import Limit
 from toolfold_adapters.mcp import server as server_module
-from toolfold_adapters.mcp.kept import KeptSessions, end_at_last
-from toolfold_adapters.mcp.limits import Limit, Tally
 
 
 class Waiting:
@@ -166,20 +165,19 @@ async def test_an_inherited_group_that_a_handle_closes_is_its_own_when_it_opens_
 async def test_a_session_that_others_inherit_from_is_kept_for_as_long_as_one_of_them_is_used() -> None:
     tools, journal = inheriting()
     now = [0.0]
-    kept = KeptSessions(60, Tally("sessions", Limit(10, 10)), lambda: now[0])
+    kept = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
     start = Snapshot.of(tools.catalog).after(TransitionRequest(["shared"]))
     async with tools.open_session(active=["shared"]) as owner, tools.request_session(start, None, owner) as heir:
         for key, session in (("owner", owner), ("heir", heir)):
-            async with kept.place(key, None) as keep:
-                keep(session)
+            await kept.admit(session, key)
         await heir.activate("own")
         for _ in range(3):
             now[0] += 40
             assert kept.find("heir") is heir
-            await kept.end_expired()
+            await kept.end_idle()
             assert (owner.is_open, heir.is_open) == (True, True)
         now[0] += 61
-        await kept.end_expired()
+        await kept.end_idle()
         assert journal == ["shared on", "own on", "own off", "shared off"]
 
 
@@ -270,10 +268,9 @@ async def test_a_hook_that_hangs_holds_up_neither_the_end_of_a_server_nor_the_ho
 def test_sessions_end_at_last_on_trio_too() -> None:
     async def run() -> list[str]:
         tools, journal = inheriting()
-        kept = KeptSessions(60, Tally("sessions", Limit(10, 10)), lambda: 0.0)
-        async with kept.place("key", None) as keep:
-            keep(await tools.open_session(active=["shared"]).start())
-        await end_at_last(kept, 1)
+        kept = tools.pool.part("sessions", Limit(10), 60, lambda: 0.0)
+        await kept.get_or_open("key", lambda: tools.open_session(active=["shared"]))
+        await server_module.end_all(kept, 1)
         return journal
 
     assert anyio.run(run, backend="trio") == ["shared on", "shared off"]

@@ -24,11 +24,10 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of, over_http, stdio_desk, target_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
 from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
+from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp import server as server_module
-from toolfold_adapters.mcp.kept import KeptSessions
-from toolfold_adapters.mcp.limits import Limit, Limits, Tally
-from toolfold_adapters.mcp.selection import Selection, Starts
-from toolfold_adapters.mcp.through import HANDLE_META
+from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.mcp.selection import Selection, shared_session
 
 pytestmark = pytest.mark.spec("DEL-3")
 
@@ -302,7 +301,8 @@ async def test_a_tool_finds_what_a_hook_of_its_group_has_opened_also_where_the_g
 @pytest.mark.spec("DEL-4", "HOOK-9")
 async def test_what_a_selection_begins_with_is_closed_after_idling_before_it_is_set_up_again() -> None:
     journal, now = Journal(), [0.0]
-    starts = Starts(make_desk(journal), KeptSessions(60, Tally("sessions", Limit(10, 10)), lambda: now[0]))
+    tools, selection = make_desk(journal), Selection(groups=("database",))
+    kept = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
     for moment, expected in (
         (0, ["database on"]),
         (59, ["database on"]),
@@ -310,10 +310,10 @@ async def test_what_a_selection_begins_with_is_closed_after_idling_before_it_is_
         (178, ["database on", "database off", "database on"]),
     ):
         now[0] = moment
-        start, owner = await starts.open(Selection(groups=("database",)))
-        assert start.active == ("database",)
+        owner = await shared_session(tools, kept, selection, None)
         assert owner is not None
         assert owner.is_open
+        assert owner.active == ("database",)
         assert journal == expected
 
 

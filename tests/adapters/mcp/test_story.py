@@ -17,7 +17,7 @@ from tests.adapters.mcp.support import build_server, names_of, over_http, schema
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, text_of
 from tests.adapters.mcp.test_stored_handles import callers_of
 from toolfold_adapters.mcp import FollowingClient
-from toolfold_adapters.mcp.through import HANDLE_META
+from toolfold_adapters.mcp.meta import HANDLE_META
 
 ERAS = ("legacy", MODERN)
 TRANSPORTS = ("memory", "stdio", "http")

@@ -19,10 +19,11 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from toolfold.spi import Caller, Full, Tally
+
 from ..sdk import ends_at, http_sessions
-from .callers import Caller, caller_at
-from .http import refused
-from .limits import Full, Tally
+from .callers import caller_at
+from .http import error_response
 
 FORGOTTEN = 64
 """About how many sessions that have ended are remembered at most."""
@@ -55,7 +56,7 @@ class BoundedSessions:
             await self._take(caller)
         except Full as full:
             headers = {"retry-after": str(full.retry_after)}
-            response = refused(429 if full.own else 503, str(full), INTERNAL_ERROR, headers)
+            response = error_response(429 if full.own else 503, str(full), INTERNAL_ERROR, headers)
             await response(scope, receive, send)
         else:
             await self._open(caller, scope, receive, send)

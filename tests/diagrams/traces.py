@@ -1,4 +1,4 @@
-"""What the tests of stories share: things that happen in tool sets, at random and at will."""
+"""What the tests of traces share: things that happen in tool sets, at random and at will."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 from tests.core.support import Hooks, Journal, desk, settle
 from toolfold import Context, HookContext, HookFailed, Session, ToolError, ToolfoldError, ToolSet, success_of
-from toolfold_diagrams import Story, recording
+from toolfold_diagrams import Trace, tracing
 
 Play = Callable[[ToolSet], Awaitable[None]]
 
 
-async def recorded(tools: ToolSet, play: Play) -> Story:
-    """The story of what `play` does with a tool set."""
-    with recording(tools) as recorder:
+async def recorded(tools: ToolSet, play: Play) -> Trace:
+    """The trace of what `play` does with a tool set."""
+    with tracing(tools) as recorder:
         await play(tools)
-    return recorder.story
+    return recorder.trace
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Theatre:
         self.outcomes.append((session.id, session.active))
 
 
-async def switching() -> Story:
+async def switching() -> Trace:
     """Opening a group that displaces another: with a listener, first in vain, since a hook fails, then well."""
     journal = Journal()
 
@@ -93,7 +93,7 @@ async def switching() -> Story:
     return await recorded(desk(journal), play)
 
 
-async def crossing() -> Story:
+async def crossing() -> Trace:
     """Two sessions at once: one waits, a hook of one asks the other, a hook asks its own, and one is forced."""
     journal = Journal()
 
@@ -124,7 +124,7 @@ async def crossing() -> Story:
     return await recorded(desk(journal), play)
 
 
-async def gates(*texts: str) -> Story:
+async def gates(*texts: str) -> Trace:
     """Groups that open on the success of a tool; one can't, for each of the texts, and a handler opens one itself."""
     tools = ToolSet("gates")
     tools.register("observe", lambda: "seen")

@@ -1,4 +1,4 @@
-"""Recording a story: what is in it, that it changes nothing, that it ends, and that it can be stored."""
+"""Recording a trace: what is in it, that it changes nothing, that it ends, and that it can be stored."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from tests.core.support import Journal, desk, opened
-from tests.diagrams.stories import Theatre, crossing, gates, recorded, switching
+from tests.diagrams.traces import Theatre, crossing, gates, recorded, switching
 from toolfold import ConfigError, HookFailed, ToolSet, Visibility
 from toolfold._session.observers import Committed
-from toolfold_diagrams import Story, recording
+from toolfold_diagrams import Trace, tracing
 from toolfold_diagrams.interaction import Interaction, Note
-from toolfold_diagrams.recording import Recorder
-from toolfold_diagrams.story import (
+from toolfold_diagrams.trace import (
     Answered,
     Asked,
     Ended,
@@ -29,25 +28,26 @@ from toolfold_diagrams.story import (
     SessionEnded,
     SessionOpened,
 )
-from toolfold_diagrams.story import Committed as Done
+from toolfold_diagrams.trace import Committed as Done
+from toolfold_diagrams.tracing import TraceRecorder
 
 SEEDS = range(12)
 
 
-def lines_of(story: Story) -> list[str]:
-    """The hooks of a story in the words of `Journal`."""
+def lines_of(trace: Trace) -> list[str]:
+    """The hooks of a trace in the words of `Journal`."""
     signs = {"on_activate": "+", "on_deactivate": "-", "on_rollback": "~"}
     return [
         f"{'' if entry.undoes is None else 'undo '}{signs[entry.phase]}{entry.group}"
-        for entry in story.entries
+        for entry in trace.entries
         if isinstance(entry, HookBegan)
     ]
 
 
 @pytest.mark.spec("DIA-1")
 async def test_a_story_tells_what_happened_in_order() -> None:
-    story = await switching()
-    told = [entry for entry in story.entries if getattr(entry, "request", 0) in (2, 3, 4, 5)]
+    trace = await switching()
+    told = [entry for entry in trace.entries if getattr(entry, "request", 0) in (2, 3, 4, 5)]
     assert told == [
         Asked(request=2, session="s", what="tool", name="b.activate"),
         Asked(request=3, session="s", what="transition", by=2, activate=("b",)),
@@ -74,16 +74,16 @@ async def test_a_story_tells_what_happened_in_order() -> None:
         Answered(request=4),
         Ended(request=4),
     ]
-    assert {entry.listeners for entry in story.entries if isinstance(entry, ListChanged)} == {1}
-    assert (story.entries[0], story.entries[-2]) == (SessionOpened(session="s"), SessionEnded(session="s"))
+    assert {entry.listeners for entry in trace.entries if isinstance(entry, ListChanged)} == {1}
+    assert (trace.entries[0], trace.entries[-2]) == (SessionOpened(session="s"), SessionEnded(session="s"))
 
 
 @pytest.mark.spec("DIA-1", "HOOK-3", "HOOK-5")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_the_hooks_of_a_story_are_those_that_ran_in_their_order(seed: int) -> None:
     theatre = Theatre(seed)
-    story = await recorded(theatre.tools(), theatre.play)
-    assert lines_of(story) == theatre.journal.lines
+    trace = await recorded(theatre.tools(), theatre.play)
+    assert lines_of(trace) == theatre.journal.lines
 
 
 @pytest.mark.spec("DIA-1", "HOOK-5")
@@ -92,20 +92,20 @@ async def test_what_was_undone_is_told_in_reverse_before_the_step_is_given_up() 
     for seed in SEEDS:
         theatre = Theatre(seed)
         tools = theatre.tools()
-        story = await recorded(tools, theatre.play)
+        trace = await recorded(tools, theatre.play)
         opted_out = {group.path for group in tools.groups() if group.on_rollback is False}
-        undone += undone_steps(story, opted_out)
+        undone += undone_steps(trace, opted_out)
     assert max(map(len, undone)) > 2
     assert len(undone) > 10
 
 
-def undone_steps(story: Story, opted_out: set[str]) -> list[list[str]]:
+def undone_steps(trace: Trace, opted_out: set[str]) -> list[list[str]]:
     """The groups that each step undid, which must be those whose hooks had gone well, in reverse."""
     done: dict[int, list[str]] = {}
     undone: dict[int, list[str]] = {}
     running: dict[int, HookBegan] = {}
     steps = list[list[str]]()
-    for entry in story.entries:
+    for entry in trace.entries:
         match entry:
             case HookBegan():
                 running[entry.request] = entry
@@ -138,33 +138,33 @@ async def test_recording_does_not_change_what_happens(seed: int) -> None:
 
 async def test_the_recorder_lets_go_at_the_end_whatever_happens() -> None:
     tools = desk()
-    recorders = list[Recorder]()
+    recorders = list[TraceRecorder]()
 
     async def fail() -> None:
-        with recording(tools) as recorder:
+        with tracing(tools) as recorder:
             recorders.append(recorder)
             await tools.activate_group("a")
             raise KeyError
 
     with pytest.raises(KeyError):
         await fail()
-    story = recorders[0].story
+    trace = recorders[0].trace
     await tools.activate_group("b")
-    assert recorders[0].story == story
-    assert len(story.entries) == 6
+    assert recorders[0].trace == trace
+    assert len(trace.entries) == 6
     assert tools.observers.requested("s", "tool") is tools.observers.hook("s", "g", "on_activate", None)
 
 
 async def test_the_story_of_one_session_leaves_others_out() -> None:
     tools = desk(Journal())
     async with tools.open_session(identity="one") as one, tools.open_session(identity="two") as two:
-        with recording(one) as recorder:
+        with tracing(one) as recorder:
             await one.activate("a")
             await two.activate("a")
             await one.deactivate("a")
-    asked = [entry for entry in recorder.story.entries if isinstance(entry, Asked)]
+    asked = [entry for entry in recorder.trace.entries if isinstance(entry, Asked)]
     assert [(entry.request, entry.session) for entry in asked] == [(1, "one"), (2, "one")]
-    assert lines_of(recorder.story) == ["+a", "-a"]
+    assert lines_of(recorder.trace) == ["+a", "-a"]
 
 
 @pytest.mark.spec("DIA-1", "SES-1")
@@ -172,7 +172,7 @@ async def test_steps_at_once_in_sessions_of_one_name_are_told_apart() -> None:
     journal = Journal()
     tools = desk(journal)
     one, two = [await tools.open_session(identity="same").start() for _ in range(2)]
-    with recording(tools) as recorder:
+    with tracing(tools) as recorder:
         parks = journal.park("+a"), journal.park("+b")
         journal.fail("+a")
         tasks = asyncio.ensure_future(one.activate("a")), asyncio.ensure_future(two.transition(["b", "c"]))
@@ -181,10 +181,10 @@ async def test_steps_at_once_in_sessions_of_one_name_are_told_apart() -> None:
         for park, task in zip(parks[::-1], tasks[::-1], strict=True):
             park.release.set()
             await asyncio.wait([task])
-    ends = [entry for entry in recorder.story.entries if isinstance(entry, Done | RolledBack | Ended)]
+    ends = [entry for entry in recorder.trace.entries if isinstance(entry, Done | RolledBack | Ended)]
     assert [(type(entry), entry.request) for entry in ends] == [(Done, 2), (Ended, 2), (RolledBack, 1), (Ended, 1)]
     assert isinstance(tasks[0].exception(), HookFailed)
-    notes = [row.text for row in Interaction.of(recorder.story).rows if isinstance(row, Note)]
+    notes = [row.text for row in Interaction.of(recorder.trace).rows if isinstance(row, Note)]
     assert notes == ["planned: +a", "planned: +b +c", "committed: +b +c", "rolled back: nothing has changed"]
 
 
@@ -196,29 +196,29 @@ async def test_what_was_under_way_when_the_recording_began_is_left_out() -> None
     park = journal.park("+a")
     task = asyncio.ensure_future(session.activate("a"))
     await park.arrived.wait()
-    with recording(tools) as recorder:
+    with tracing(tools) as recorder:
         park.release.set()
         await task
         await session.activate("c")
     stop()
-    assert [entry.activate for entry in recorder.story.entries if isinstance(entry, Asked)] == [("c",)]
-    assert lines_of(recorder.story) == ["+c"]
+    assert [entry.activate for entry in recorder.trace.entries if isinstance(entry, Asked)] == [("c",)]
+    assert lines_of(recorder.trace) == ["+c"]
 
 
 async def test_a_story_can_be_had_while_it_goes_on_and_then_breaks_off() -> None:
     journal = Journal()
     session = await opened(journal)
-    stories = list[Story]()
-    with recording(session) as recorder:
+    traces = list[Trace]()
+    with tracing(session) as recorder:
 
         async def look(context: Any) -> None:
-            stories.append(recorder.story)
+            traces.append(recorder.trace)
 
         journal.acting["+a"] = look
         await session.activate("a")
-    (story,) = stories
-    assert story.entries == recorder.story.entries[:3]
-    assert story.entries[-1] == HookBegan(request=1, group="a", phase="on_activate")
+    (trace,) = traces
+    assert trace.entries == recorder.trace.entries[:3]
+    assert trace.entries[-1] == HookBegan(request=1, group="a", phase="on_activate")
 
 
 async def test_predicates_and_listeners_that_fail_are_noted() -> None:
@@ -240,8 +240,8 @@ async def test_predicates_and_listeners_that_fail_are_noted() -> None:
             await session.activate("g")
             tools.notify_list_changed()
 
-    story = await recorded(tools, play)
-    noted = [entry for entry in story.entries if isinstance(entry, Noted)]
+    trace = await recorded(tools, play)
+    noted = [entry for entry in trace.entries if isinstance(entry, Noted)]
     assert noted[:2] == [
         Noted(text="a predicate or count of tool t failed: RuntimeError: no"),
         Noted(text="a listener failed: RuntimeError: full", session="s"),
@@ -257,10 +257,10 @@ async def test_an_error_whose_text_can_not_be_had_is_told_by_its_type() -> None:
     journal = Journal()
     session = await opened(journal)
     journal.failing["-a"] = Silent()
-    with recording(session) as recorder:
+    with tracing(session) as recorder:
         await session.activate("a")
         await session.deactivate("a", force=True)
-    assert HookEnded(request=2, error="Silent") in recorder.story.entries
+    assert HookEnded(request=2, error="Silent") in recorder.trace.entries
 
 
 # Stories as data
@@ -269,8 +269,8 @@ async def test_an_error_whose_text_can_not_be_had_is_told_by_its_type() -> None:
 @pytest.mark.spec("DIA-1")
 @pytest.mark.parametrize("tell", [switching, crossing, gates])
 async def test_a_story_can_be_stored_as_json_and_read_back(tell: Any) -> None:
-    story = await tell()
-    assert Story.load(json.loads(json.dumps(story.dump()))) == story
+    trace = await tell()
+    assert Trace.load(json.loads(json.dumps(trace.dump()))) == trace
 
 
 ASKED: dict[str, Any] = {"entry": "Asked", "request": 1, "session": "s", "what": "close"}
@@ -282,24 +282,24 @@ ASKED: dict[str, Any] = {"entry": "Asked", "request": 1, "session": "s", "what":
         (None, "is a JSON object, not a NoneType"),
         ([], "is a JSON object"),
         ({}, "version 1 is needed, not None"),
-        ({"version": 2, "story": "s", "entries": []}, "version 1 is needed, not 2"),
-        ({"version": 1, "story": 1, "entries": []}, 'a name under "story"'),
-        ({"version": 1, "story": "s", "entries": {}}, 'list under "entries"'),
+        ({"version": 2, "trace": "s", "entries": []}, "version 1 is needed, not 2"),
+        ({"version": 1, "trace": 1, "entries": []}, 'a name under "trace"'),
+        ({"version": 1, "trace": "s", "entries": {}}, 'list under "entries"'),
         ([3], "is a JSON object"),
     ],
 )
 def test_what_is_no_story_is_refused(data: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        Story.load(data)
+        Trace.load(data)
 
 
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ([3], "Entry 0 of a story is a JSON object, not a int"),
-        ([{}], "Entry 0 of a story must be one of Asked, "),
+        ([3], "Entry 0 of a trace is a JSON object, not a int"),
+        ([{}], "Entry 0 of a trace must be one of Asked, "),
         ([{"entry": ["Asked"]}], "must be one of"),
-        ([ASKED, {"entry": "Ended"}], "Entry 1 of a story does not fit: a Ended has request, error, problem"),
+        ([ASKED, {"entry": "Ended"}], "Entry 1 of a trace does not fit: a Ended has request, error, problem"),
         ([{**ASKED, "request": "1"}], "does not fit"),
         ([{**ASKED, "request": -1}], "does not fit"),
         ([{**ASKED, "what": "sing"}], "does not fit"),
@@ -318,10 +318,17 @@ def test_what_is_no_story_is_refused(data: Any, said: str) -> None:
 )
 def test_entries_that_do_not_fit_are_refused(entries: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        Story.load({"version": 1, "story": "s", "entries": entries})
+        Trace.load({"version": 1, "trace": "s", "entries": entries})
 
 
 def test_a_story_made_by_hand_is_checked_too() -> None:
     entries: tuple[Entry, ...] = (Ended(request=1),)
     with pytest.raises(ConfigError, match="not under way"):
-        Story("s", entries)
+        Trace("s", entries)
+
+
+@pytest.mark.spec("DIA-1")
+async def test_a_trace_that_was_stored_as_a_story_can_still_be_loaded() -> None:
+    trace = await switching()
+    stored = trace.dump()
+    assert Trace.load({**stored, "story": stored.pop("trace")}) == trace

@@ -1,4 +1,4 @@
-"""Recording what happens in a tool set or a session as a story. It watches and changes nothing."""
+"""Records what happens in a tool set or a session as a trace; it changes nothing."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from attrs import define
 from toolfold import Session, ToolSet
 from toolfold.spi import observers
 
-from . import story as told
-from .story import Entry, Story
+from . import trace
+from .trace import Entry, Trace
 
 
 @contextmanager
-def recording(source: ToolSet | Session) -> Generator[Recorder]:
-    """Return a context manager that records what happens while it is entered; its `story` tells it, also meanwhile.
+def tracing(source: ToolSet | Session) -> Generator[TraceRecorder]:
+    """Return a context manager that records what happens while it is entered; its `trace` has it, also meanwhile.
 
     ```
-    with recording(tools) as recorder:
+    with tracing(tools) as recorder:
         await session.activate("database")
-    sequence(recorder.story).render("story.svg")
+    sequence(recorder.trace).render("trace.svg")
     ```
 
-    What was under way when the recording began is left out. Texts of errors are recorded, arguments and results not.
+    What was under way when it is entered is left out. Texts of errors are recorded, arguments and results not.
 
     Args:
         source: A tool set, with all of its sessions, or one session.
     """
     tools = source if isinstance(source, ToolSet) else source.tools
-    recorder = Recorder(tools, None if isinstance(source, ToolSet) else source.id)
-    detach = tools.trace(recorder.hear)
+    recorder = TraceRecorder(tools, None if isinstance(source, ToolSet) else source.id)
+    detach = tools.trace(recorder.record)
     try:
         yield recorder
     finally:
@@ -46,12 +46,12 @@ class _Step:
     committed: bool = False
 
 
-class Recorder:
-    """Writes down what a tool set tells.
+class TraceRecorder:
+    """Records the events of a tool set.
 
     Args:
         tools: The tool set.
-        session: The only session to write about; `None` for all.
+        session: The only session to record; `None` for all.
     """
 
     def __init__(self, tools: ToolSet, session: str | None = None) -> None:
@@ -64,12 +64,12 @@ class Recorder:
         self._steps: dict[int, _Step] = {}
 
     @property
-    def story(self) -> Story:
+    def trace(self) -> Trace:
         """What happened so far."""
-        return Story(self._name, tuple(self._entries))
+        return Trace(self._name, tuple(self._entries))
 
-    def hear(self, event: observers.Event | observers.Trace) -> None:
-        """Write down an event."""
+    def record(self, event: observers.Event | observers.Trace) -> None:
+        """Record an event."""
         session = getattr(event, "session", None)
         if self._only is not None and session not in (None, self._only):
             return
@@ -90,19 +90,21 @@ class Recorder:
                 self._committed(event)
             case observers.ListChanged():
                 kinds = tuple(sorted(event.kinds))
-                self._add(told.ListChanged(session=event.session, kinds=kinds, listeners=event.listeners))
+                self._add(trace.ListChanged(session=event.session, kinds=kinds, listeners=event.listeners))
             case observers.SessionOpened():
-                self._add(told.SessionOpened(session=event.session))
+                self._add(trace.SessionOpened(session=event.session))
             case observers.SessionEnded():
-                self._add(told.SessionEnded(session=event.session))
+                self._add(trace.SessionEnded(session=event.session))
             case observers.NotificationFailed():
-                self._add(told.Noted(text=f"a listener failed: {': '.join(_said(event.error))}", session=event.session))
+                self._add(
+                    trace.Noted(text=f"a listener failed: {': '.join(_described(event.error))}", session=event.session)
+                )
             case observers.PredicateFailed():
                 mode = "" if event.mode is None else f"mode {event.mode} of "
                 what = f"a predicate or count of {mode}{event.kind} {event.name} failed"
-                self._add(told.Noted(text=f"{what}: {': '.join(_said(event.error))}"))
+                self._add(trace.Noted(text=f"{what}: {': '.join(_described(event.error))}"))
             case observers.ListsAnnounced():
-                self._add(told.Noted(text=f"lists announced: {', '.join(sorted(event.kinds))}"))
+                self._add(trace.Noted(text=f"lists announced: {', '.join(sorted(event.kinds))}"))
             case observers.RolledBack() | observers.HooksFailed() | observers.EventRefused():
                 pass  # told by what came before: the hooks and the end of their request
 
@@ -115,7 +117,7 @@ class Recorder:
         self._under_way[event.number] = self._asked
         step = event.step
         self._add(
-            told.Asked(
+            trace.Asked(
                 request=self._asked,
                 session=event.session,
                 what=event.what,
@@ -135,16 +137,16 @@ class Recorder:
         match event:
             case observers.Planned():
                 self._steps[request] = _Step()
-                self._add(told.Planned(request=request, entering=event.entering, leaving=event.leaving))
+                self._add(trace.Planned(request=request, entering=event.entering, leaving=event.leaving))
             case observers.HookBegan():
                 self._steps[request].hooks_ran = True
                 group, phase, undoes = event.group, event.phase, event.undoes
-                self._add(told.HookBegan(request=request, group=group, phase=phase, undoes=undoes))
+                self._add(trace.HookBegan(request=request, group=group, phase=phase, undoes=undoes))
             case observers.HookEnded():
-                error, problem = _said(event.error)
-                self._add(told.HookEnded(request=request, error=error, problem=problem))
+                error, problem = _described(event.error)
+                self._add(trace.HookEnded(request=request, error=error, problem=problem))
             case observers.Answered():
-                self._add(told.Answered(request=request, is_error=event.is_error))
+                self._add(trace.Answered(request=request, is_error=event.is_error))
             case observers.Ended():
                 self._ended(request, event)
 
@@ -155,18 +157,18 @@ class Recorder:
             self._steps[request].committed = True
             entered, left = event.change.activated, event.change.deactivated
             failures = len(event.change.failures)
-            self._add(told.Committed(request=request, activated=entered, deactivated=left, failures=failures))
+            self._add(trace.Committed(request=request, activated=entered, deactivated=left, failures=failures))
 
     def _ended(self, request: int, event: observers.Ended) -> None:
         step = self._steps.pop(request, _Step())
         if step.hooks_ran and not step.committed:
-            self._add(told.RolledBack(request=request))
+            self._add(trace.RolledBack(request=request))
         del self._under_way[event.number]
-        error, problem = _said(event.error)
-        self._add(told.Ended(request=request, error=error, problem=problem))
+        error, problem = _described(event.error)
+        self._add(trace.Ended(request=request, error=error, problem=problem))
 
 
-def _said(error: BaseException | None) -> tuple[str, str]:
+def _described(error: BaseException | None) -> tuple[str, str]:
     """Return the type and the text of an error."""
     if error is None:
         return "", ""

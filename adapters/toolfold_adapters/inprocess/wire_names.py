@@ -1,4 +1,4 @@
-"""Names as a model knows them, and back (SPEC NAM-6, AGT-3)."""
+"""The wire names of a catalog: names as a model knows them, and back (SPEC NAM-6, AGT-3)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ class NameOptions(TypedDict, total=False):
     max_length: int
 
 
-class Speller:
-    """Spells the names of the tools of one catalog, the newest that it learned; arguments are those of `WireNames`."""
+class WireNameCodec:
+    """Turns the names of one catalog, the newest that it was given, into wire names and back.
+
+    Its arguments are those of `WireNames`.
+    """
 
     def __init__(self, separator: str, max_length: int) -> None:
         self.separator = separator
@@ -27,11 +30,11 @@ class Speller:
         self._known = frozenset[str]()
         self._names = WireNames(separator, max_length)
 
-    def learn(self, catalog: Catalog, *, strict: bool = False) -> None:
-        """Take in the names of a catalog.
+    def update(self, catalog: Catalog, *, strict: bool = False) -> None:
+        """Take the names of a catalog.
 
-        A name that can't be spelled raises `ConfigError` if `strict`, as it must when a conversation begins; later, it
-        is logged, and its tool is known by no name. Names that were known before keep their spelling.
+        A name that has no wire name raises `ConfigError` if `strict`, as it must when a conversation begins; later, it
+        is logged, and its tool is left out. Names that were known before keep their wire names.
         """
         if catalog is self._catalog:
             return
@@ -47,16 +50,16 @@ class Speller:
                 known.add(name)
         self._catalog, self._names, self._known = catalog, names, frozenset(known)
 
-    def knows(self, name: str) -> bool:
-        """Return whether a tool has a spelled name."""
+    def has_name(self, name: str) -> bool:
+        """Return whether a tool has a wire name."""
         return name in self._known
 
-    def spell(self, name: str) -> str:
+    def to_wire(self, name: str) -> str:
         """Return a tool's name as the model knows it."""
         return self._names.to_wire(name)
 
-    def meant(self, name: str) -> str:
-        """Return the catalog's name for a spelled one; any other name comes back as it is."""
+    def from_wire(self, name: str) -> str:
+        """Return the catalog's name for a wire name; any other name comes back as it is."""
         try:
             return self._names.from_wire(name)
         except ToolNotFound:

@@ -36,16 +36,15 @@ from toolfold import (
     TransitionRequest,
     WireNames,
 )
-from toolfold.machine import bits
-from toolfold.spi import KINDS, Kind, ancestors, listed, matching, page_of, quoted
+from toolfold.spi import KINDS, Kind, ancestors, listed, matching, page_of, quoted, selectable_groups
 
 from .render import LISTS, Renderer
-from .selection import UNUSABLE, Selection, refusal, selected
+from .selection import SELECTION_FAILURES, Selection, refusal_text, selection_of
 
 EXTENSION = "io.modelcontextprotocol/groups"
 SETTINGS = {"listChanged": False}
-_FOREIGN = re.compile(r"[^a-z0-9]+")
-_LONGEST = 64
+_NOT_ALLOWED = re.compile(r"[^a-z0-9]+")
+_MAX_LENGTH = 64
 
 
 class GroupParams(RequestParams):
@@ -64,18 +63,18 @@ class GroupsListParams(PaginatedRequestParams):
             raise ValueError("there is no such page")
 
 
-def declares(ctx: Any) -> bool:
+def declares_extension(ctx: Any) -> bool:
     """Return whether a request declares the extension; only requests of the modern era can."""
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
     return bool(ctx.session.check_client_capability(ClientCapabilities(extensions={EXTENSION: {}})))
 
 
-def require(ctx: Any, method: str) -> None:
+def require_extension(ctx: Any, method: str) -> None:
     """Raise unless the request is of the modern era and declares the extension."""
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=method)
-    if not declares(ctx):
+    if not declares_extension(ctx):
         raise MCPError(
             code=MISSING_REQUIRED_CLIENT_CAPABILITY,
             message=f"{method} needs the extension {EXTENSION} in the request's client capabilities.",
@@ -89,13 +88,13 @@ class Disclosure:
     Args:
         tools: What is delivered.
         wire: The names that clients see.
-        built: What the server was built to begin with.
+        default: What the server was built to begin with.
     """
 
-    def __init__(self, tools: ToolSet, wire: WireNames, built: Selection) -> None:
+    def __init__(self, tools: ToolSet, wire: WireNames, default: Selection) -> None:
         self._tools = tools
         self._wire = wire
-        self._built = built
+        self._default = default
         self._renderer = Renderer(wire, modern=True)
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
@@ -106,21 +105,21 @@ class Disclosure:
 
     def groups(self, ctx: Any) -> dict[str, Any]:
         """Return the groups at root; those inside of others are found by `group`."""
-        groups = _disclosed(self._start(ctx))
+        groups = selectable_groups(self._start(ctx))
         names = draft_names(groups)
-        top = [_told(group, names) for group in groups if group.parent is None]
+        top = [_group_entry(group, names) for group in groups if group.parent is None]
         return {"resultType": "complete", "groups": top}
 
     def group(self, ctx: Any, name: str) -> dict[str, Any]:
         """Return what is in a group: full definitions, and the groups inside; raises `MCPError` for an unknown one."""
         start = self._start(ctx)
-        groups = _disclosed(start)
+        groups = selectable_groups(start)
         names = draft_names(groups)
         path = next((path for path, draft in names.items() if draft == name), None)
         if path is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown group: {quoted(name)}")
         view = self._tools.view_of(start.after(TransitionRequest(activate=(*ancestors(path), path))))
-        inner = [_told(group, names) for group in groups if group.parent == path]
+        inner = [_group_entry(group, names) for group in groups if group.parent == path]
         contents: dict[str, Any] = {"groups": inner} if inner else {}
         for kind in KINDS:
             specs = [spec for spec in listed(view, kind) if spec.group == path and spec.control is None]
@@ -144,15 +143,15 @@ class Disclosure:
                 result = await session.call(
                     known, arguments, progress=ctx.session.report_progress, request=ctx, spell=self._wire.to_wire
                 )
-        except UNUSABLE as error:
-            result = ToolResult.of_text(refusal(error), is_error=True)
+        except SELECTION_FAILURES as error:
+            result = ToolResult.of_text(refusal_text(error), is_error=True)
         return self._renderer.result(result)
 
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
         """Return the messages of a prompt, whichever group it is in."""
         start = self._start(ctx)
         async with self._session(ctx, start, start.catalog.components["prompt"].by_name.get(name)) as session:
-            return self._renderer.other(await session.get_prompt(name, arguments, ctx))
+            return self._renderer.plain(await session.get_prompt(name, arguments, ctx))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource, whichever group it is in."""
@@ -168,7 +167,7 @@ class Disclosure:
     @asynccontextmanager
     async def _session(self, ctx: Any, start: Snapshot, spec: Spec | None) -> AsyncGenerator[Session]:
         """Yield a session with the group of `spec` open, for one call; hooks run before, and are undone after."""
-        profile = selected(self._tools, self._built, ctx.request).profile
+        profile = selection_of(self._tools, self._default, ctx.request).profile
         state = _opened(start, spec)
         if not state.catalog.has_hooks:
             async with self._tools.request_session(state, profile) as session:
@@ -179,20 +178,14 @@ class Disclosure:
             yield session
 
     def _start(self, ctx: Any) -> Snapshot:
-        return selected(self._tools, self._built, ctx.request).start(self._tools)
+        return selection_of(self._tools, self._default, ctx.request).start(self._tools)
 
 
 def _opened(start: Snapshot, spec: Spec | None) -> Snapshot:
     """Return the state in which the group of `spec` is open if it is disclosed; raises what keeps it from opening."""
-    if spec is None or spec.group not in {group.path for group in _disclosed(start)}:
+    if spec is None or spec.group not in {group.path for group in selectable_groups(start)}:
         return start
     return start.after(TransitionRequest(activate=(*ancestors(spec.group), spec.group)))
-
-
-def _disclosed(start: Snapshot) -> tuple[GroupSpec, ...]:
-    """Return the groups that clients may fetch, and those that are open for them already (SPEC SES-6)."""
-    catalog = start.catalog
-    return tuple(catalog.groups[number] for number in bits(catalog.selectable | start.configuration.active))
 
 
 def draft_names(groups: Iterable[GroupSpec]) -> Mapping[str, str]:
@@ -200,15 +193,15 @@ def draft_names(groups: Iterable[GroupSpec]) -> Mapping[str, str]:
     names: dict[str, str] = {}
     used: set[str] = set()
     for group in groups:
-        plain = _FOREIGN.sub("-", group.path.lower()).strip("-")[:_LONGEST] or "group"
+        plain = _NOT_ALLOWED.sub("-", group.path.lower()).strip("-")[:_MAX_LENGTH] or "group"
         name, number = plain, 1
         while name in used:
             number += 1
-            name = f"{plain[: _LONGEST - len(str(number)) - 1]}-{number}"
+            name = f"{plain[: _MAX_LENGTH - len(str(number)) - 1]}-{number}"
         used.add(name)
         names[group.path] = name
     return names
 
 
-def _told(group: GroupSpec, names: Mapping[str, str]) -> dict[str, Any]:
+def _group_entry(group: GroupSpec, names: Mapping[str, str]) -> dict[str, Any]:
     return {"name": names[group.path], "title": group.display_name, "description": group.description}

@@ -1,7 +1,7 @@
-"""A story: what happened in a tool set, as plain data in the order in which it happened, to be stored and drawn later.
+"""A trace: what happened in a tool set, as plain data in the order in which it happened, to be stored and drawn later.
 
 It tells who asked for what, what was planned, which hooks ran and how they ended, what was committed or rolled back,
-and which lists changed; no times, arguments or results. `recording` makes one.
+and which lists changed; no times, arguments or results. `tracing` makes one.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ _ENTRIES: Mapping[str, type[Entry]] = {
 
 
 @frozen
-class Story:
+class Trace:
     """What happened in a tool set: its name, and entries in the order in which they happened.
 
     Raises:
@@ -173,26 +173,27 @@ class Story:
         under_way: dict[int, bool] = {}
         for number, entry in enumerate(self.entries):
             if problem := _problem(entry, under_way):
-                raise ConfigError(f"Entry {number} of the story of {self.name!r} does not fit: {problem}.")
+                raise ConfigError(f"Entry {number} of the trace of {self.name!r} does not fit: {problem}.")
 
     def dump(self) -> dict[str, Any]:
-        """Return the story as a value for `json.dumps`, and for `Story.load`."""
+        """Return the trace as a value for `json.dumps`, and for `Trace.load`."""
         entries = [{"entry": type(entry).__name__, **_plain(entry)} for entry in self.entries]
-        return {"story": self.name, "version": VERSION, "entries": entries}
+        return {"trace": self.name, "version": VERSION, "entries": entries}
 
     @classmethod
-    def load(cls, data: Any) -> Story:
-        """Return the story that `dump` gave, perhaps by way of JSON.
+    def load(cls, data: Any) -> Trace:
+        """Return the trace that `dump` gave, perhaps by way of JSON.
 
         Raises:
-            ConfigError: It is no story, or one of another version, or damaged.
+            ConfigError: It is no trace, or one of another version, or damaged.
         """
-        story = _mapping(data, "A story")
-        if story.get("version") != VERSION:
-            raise ConfigError(f"A story of version {VERSION} is needed, not {story.get('version')!r}.")
-        if not isinstance(story.get("story"), str) or not isinstance(story.get("entries"), list):
-            raise ConfigError('A story has a name under "story", and a list under "entries".')
-        return cls(story["story"], tuple(_entry(number, one) for number, one in enumerate(story["entries"])))
+        given = _mapping(data, "A trace")
+        if given.get("version") != VERSION:
+            raise ConfigError(f"A trace of version {VERSION} is needed, not {given.get('version')!r}.")
+        name, entries = given.get("trace", given.get("story")), given.get("entries")  # what it was called at first
+        if not isinstance(name, str) or not isinstance(entries, list):
+            raise ConfigError('A trace has a name under "trace", and a list under "entries".')
+        return cls(name, tuple(_entry(number, one) for number, one in enumerate(cast("list[object]", entries))))
 
 
 def _problem(entry: Entry, under_way: dict[int, bool]) -> str | None:
@@ -219,16 +220,16 @@ def _plain(entry: Entry) -> dict[str, Any]:
 
 
 def _entry(number: int, data: Any) -> Entry:
-    told = dict(_mapping(data, f"Entry {number} of a story"))
+    told = dict(_mapping(data, f"Entry {number} of a trace"))
     kind = _ENTRIES.get(str(told.pop("entry", None)))
     if kind is None:
-        raise ConfigError(f"Entry {number} of a story must be one of {', '.join(_ENTRIES)}.")
+        raise ConfigError(f"Entry {number} of a trace must be one of {', '.join(_ENTRIES)}.")
     known = [attribute.name for attribute in fields(kind)]
     try:
         return kind(**told)
     except (TypeError, ValueError) as error:
         wanted = f"a {kind.__name__} has {', '.join(known)}"
-        raise ConfigError(f"Entry {number} of a story does not fit: {wanted}, each of its own kind.") from error
+        raise ConfigError(f"Entry {number} of a trace does not fit: {wanted}, each of its own kind.") from error
 
 
 def _mapping(data: Any, what: str) -> Mapping[str, Any]:

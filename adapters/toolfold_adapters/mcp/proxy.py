@@ -1,4 +1,4 @@
-"""`call_tool` and the handle argument: the way for clients that never list again (SPEC DEL-2, DEL-8)."""
+"""The call-tool proxy, and the handle argument: for clients that never list again (SPEC DEL-2, DEL-8)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from attrs import frozen
 from toolfold import ConfigError, Context, InvalidArguments, InvalidName, Spec, ToolSet, Visibility, WireNames
 from toolfold.spi import Arguments, check_segment
 
-HANDLE = "handle"
-HANDLE_META = "dev.toolfold/handle"
-HANDLE_HEADER = "toolfold-handle"
-NO_HANDLE = ""
-"""What stands for a handle where the one that a request itself carried is of no use any more."""
+from .meta import HANDLE
 
 _HANDLE_SCHEMA = {
     "type": "string",
@@ -23,16 +19,16 @@ _HANDLE_SCHEMA = {
 
 
 @frozen
-class Asked:
-    """A call as it is meant: which tool, with which arguments, and under which handle."""
+class ToolCall:
+    """A call of a tool by its name on the wire, under a handle, if it has one."""
 
     name: str
     arguments: dict[str, Any]
     handle: str | None
 
 
-class CallThrough:
-    """The tool that calls other tools by name.
+class CallToolProxy:
+    """`call_tool`: a tool that calls other tools by name.
 
     Args:
         name: What it is called.
@@ -60,16 +56,16 @@ class CallThrough:
             "description": f"Call a tool of a group {how}. Use it for tools that are not in your list.",
             "inputSchema": self._arguments.schema,
         }
-        self.spec = Spec(kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=_unused)
+        self.spec = Spec(kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=_never_run)
 
-    def unpack(self, arguments: Mapping[str, Any] | None) -> Asked:
-        """Return the call that is meant, or raise `InvalidArguments`."""
+    def unpack(self, arguments: Mapping[str, Any] | None) -> ToolCall:
+        """Return the call that the arguments describe, or raise `InvalidArguments`."""
         given = self._arguments.check(self.name, dict(arguments or {}))
-        return Asked(given["name"], given.get("arguments", {}), given.get(HANDLE))
+        return ToolCall(given["name"], given.get("arguments", {}), given.get(HANDLE))
 
 
-async def _unused(arguments: dict[str, Any], context: Context) -> None:
-    """Never run: a delivery unpacks the call and makes the one that is meant."""
+async def _never_run(arguments: dict[str, Any], context: Context) -> None:
+    """Never run: a delivery unpacks the call and makes the one in it."""
 
 
 def with_handle(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,19 +75,19 @@ def with_handle(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {**definition, "inputSchema": {**schema, "properties": properties}}
 
 
-def take_handle(spec: Spec | None, asked: Asked) -> Asked:
+def take_handle(spec: Spec | None, call: ToolCall) -> ToolCall:
     """Return a call of a control tool with its handle taken out of the arguments; any other as it is."""
-    if spec is None or spec.control is None or HANDLE not in asked.arguments:
-        return asked
-    arguments = dict(asked.arguments)
+    if spec is None or spec.control is None or HANDLE not in call.arguments:
+        return call
+    arguments = dict(call.arguments)
     handle = arguments.pop(HANDLE)
     if not isinstance(handle, str):
         raise InvalidArguments(spec.name, {f"arguments.{HANDLE}": "a handle is a text"})
-    return Asked(asked.name, arguments, handle)
+    return ToolCall(call.name, arguments, handle)
 
 
-def reserve(tools: ToolSet, wire: WireNames, name: str | None) -> None:
-    """Give the names of `tools` to `wire`, now and from now on, and keep `name` for the call-through tool, if any.
+def reserve_names(tools: ToolSet, wire: WireNames, name: str | None) -> None:
+    """Give the names of `tools` to `wire`, now and from now on, and keep `name` for the call-tool proxy, if any.
 
     Raises:
         ConfigError: Two names would be the same on the wire, or a tool has `name` (SPEC NAM-6, DEL-2). Nothing is
@@ -101,12 +97,12 @@ def reserve(tools: ToolSet, wire: WireNames, name: str | None) -> None:
         try:
             check_segment(name)
         except InvalidName as error:
-            raise ConfigError(f"The call-through tool can't be called {name!r}: {error.problem}.") from error
+            raise ConfigError(f"The call-tool proxy can't be called {name!r}: {error.problem}.") from error
 
     def admit(registered: str) -> None:
         if wire.to_wire(registered) == name:
             raise ConfigError(
-                f"A tool is called {name!r}, and so is the tool that calls others: rename one, the latter by call_tool="
+                f"A tool is called {name!r}, and so is the call-tool proxy: rename one, the latter by call_tool="
             )
         wire.admit(registered)
 

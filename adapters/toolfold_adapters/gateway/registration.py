@@ -1,4 +1,4 @@
-"""An upstream's tools made those of a tool set: named, grouped, and each registered by itself (SPEC GWY-1, REG-6)."""
+"""Registers the tools of an upstream in a tool set: named, grouped, and each by itself (SPEC GWY-1, REG-6)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from attrs import frozen
 
 from toolfold import ToolfoldError, ToolSet
+from toolfold.spi import table
 
 from .config import GatewayConfig
-from .forward import forwarder, table
+from .forward import forwarder
 from .grouping import by_pattern, by_prefix, description_of
 from .naming import allowed_names
 from .upstream import Upstream
@@ -18,7 +19,7 @@ from .upstream import Upstream
 
 @frozen
 class Report:
-    """What became of an upstream's tools.
+    """How the tools of an upstream were registered.
 
     `server` is the upstream's name and version, and `version` the latter alone; `instructions` is what it tells
     clients, `tools` maps a name here to the upstream's own, and `warnings` are sentences for its operator.
@@ -31,7 +32,7 @@ class Report:
     version: str = ""
 
 
-def offer(
+def register_tools(
     tools: ToolSet, config: GatewayConfig, upstream: Upstream, definitions: Iterable[Any], reserved: Iterable[str]
 ) -> Report:
     """Register an upstream's tools, in groups, and return the report.
@@ -48,8 +49,8 @@ def offer(
     for original, name in names.items():
         if name != original:
             warnings.append(f"The tool {original!r} is called {name!r} here: its own name is not allowed or taken.")
-    if upstream.complaint:
-        warnings.append(f"The server {upstream.name!r} is untidy. {upstream.complaint}")
+    if upstream.stdout_warning:
+        warnings.append(f"The server {upstream.name!r} is untidy. {upstream.stdout_warning}")
     members, unmatched = _members(config, list(usable))
     _declare(tools, config, members, names)
     home = {original: path for path, originals in members.items() for original in originals}

@@ -23,11 +23,11 @@ from toolfold import (
 )
 from toolfold.spi import internal_error, misfit, refused
 
-from .arguments import unreadable
+from .arguments import unreadable_arguments
 from .messages import PastCall
 from .turn import Call
 
-_ANY = "\N{SYMBOL FOR NULL}"
+_PLACEHOLDER = "\N{SYMBOL FOR NULL}"
 
 
 def has_failed(past: PastCall, call: Call, name: str, catalog: Catalog) -> bool:
@@ -43,7 +43,7 @@ def has_failed(past: PastCall, call: Call, name: str, catalog: Catalog) -> bool:
         return past.marked
     if past.found is not None:  # a search that loads a group tells of its tools
         return not past.found and any(
-            _has_tools(path, catalog) for step in call.steps(catalog) for path in step.activate
+            _has_tools(path, catalog) for step in call.requests(catalog) for path in step.activate
         )
     texts = [*_refusals_of(name), *(_refused_steps(call, catalog) if call.is_control(catalog) else ())]
     return any(_reads_as(past.text, text) for text in texts)
@@ -57,8 +57,8 @@ def _has_tools(path: str, catalog: Catalog) -> bool:
 def _refusals_of(name: str) -> Iterator[str]:
     """Give the texts that a call of any tool is refused with."""
     yield str(ToolNotFound(name))
-    yield str(InvalidArguments(name, {_ANY: _ANY}))
-    for result in (unreadable(name), internal_error(name), misfit(name, _ANY)):
+    yield str(InvalidArguments(name, {_PLACEHOLDER: _PLACEHOLDER}))
+    for result in (unreadable_arguments(name), internal_error(name), misfit(name, _PLACEHOLDER)):
         yield result.text
 
 
@@ -67,25 +67,25 @@ def _refused_steps(call: Call, catalog: Catalog) -> Iterator[str]:
     yield from _refused_by_groups()
     loader = catalog.tools[call.name].loader
     if loader is not None and call.arguments is not None:
-        yield from loader.refusals(str(call.arguments.get(loader.argument)), _ANY, _ANY)
+        yield from loader.refusals(str(call.arguments.get(loader.argument)), _PLACEHOLDER, _PLACEHOLDER)
 
 
 @cache
 def _refused_by_groups() -> tuple[str, ...]:
-    errors = (QuotaExceeded(_ANY, cast("Any", _ANY), _ANY), ReentrantTransition(_ANY))
+    errors = (QuotaExceeded(_PLACEHOLDER, cast("Any", _PLACEHOLDER), _PLACEHOLDER), ReentrantTransition(_PLACEHOLDER))
     open_ended = [
-        str(GroupNotFound(_ANY)),
-        *(refused(HookFailed(_ANY, phase)) for phase in ("on_activate", "on_deactivate")),
+        str(GroupNotFound(_PLACEHOLDER)),
+        *(refused(HookFailed(_PLACEHOLDER, phase)) for phase in ("on_activate", "on_deactivate")),
     ]
     # what follows the name depends there on the groups that there are, and on the reason
-    locked = refused(ParentInactive(_ANY, _ANY), _ANY)
-    return locked, *map(refused, errors), *(text[: text.rindex(_ANY) + 1] for text in open_ended)
+    locked = refused(ParentInactive(_PLACEHOLDER, _PLACEHOLDER), _PLACEHOLDER)
+    return locked, *map(refused, errors), *(text[: text.rindex(_PLACEHOLDER) + 1] for text in open_ended)
 
 
 def _reads_as(text: str, made: str) -> bool:
     """Return whether a text begins as one that was made with stand-ins, whatever is in their place."""
-    beginning, *rest = made.split(_ANY)
-    if not made.replace(_ANY, "").strip() or not text.startswith(beginning):
+    beginning, *rest = made.split(_PLACEHOLDER)
+    if not made.replace(_PLACEHOLDER, "").strip() or not text.startswith(beginning):
         return False
     at = len(beginning)
     for literal in rest:

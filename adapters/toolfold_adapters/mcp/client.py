@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, InputResponses, ListToolsResult, RequestParamsMeta
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from .through import HANDLE_META, NO_HANDLE
+from .meta import HANDLE_META, NO_HANDLE
 
 
 @dataclass
@@ -43,7 +43,7 @@ class FollowingClient(Client):
                 cursor=cursor, meta=carrying, cache_mode=cache_mode if carrying is meta else "bypass"
             )
         except MCPError as error:
-            if not self._drops(error.data, carrying):
+            if not self._forgets(error.data, carrying):
                 raise
             return await super().list_tools(cursor=cursor, meta=meta, cache_mode=cache_mode)
 
@@ -69,7 +69,7 @@ class FollowingClient(Client):
             request_state=request_state,
             meta=carrying,
         )
-        if not self._drops(result.meta, carrying) and (handle := (result.meta or {}).get(HANDLE_META)):
+        if not self._forgets(result.meta, carrying) and (handle := (result.meta or {}).get(HANDLE_META)):
             self.handle = str(handle)
         return result
 
@@ -79,9 +79,9 @@ class FollowingClient(Client):
             return meta
         return cast(RequestParamsMeta, {HANDLE_META: self.handle, **(meta or {})})
 
-    def _drops(self, told: Any, carried: Mapping[str, Any] | None) -> bool:
-        """Drop the handle if an answer says that it, as the request carried it, is of no use; return whether it did."""
-        refused = isinstance(told, Mapping) and cast("Mapping[str, Any]", told).get(HANDLE_META) == NO_HANDLE
+    def _forgets(self, answer: Any, carried: Mapping[str, Any] | None) -> bool:
+        """Forget the handle that a request carried if the answer refuses it; return whether it did."""
+        refused = isinstance(answer, Mapping) and cast("Mapping[str, Any]", answer).get(HANDLE_META) == NO_HANDLE
         if not refused or self.handle != (carried or {}).get(HANDLE_META):
             return False
         self.handle = None

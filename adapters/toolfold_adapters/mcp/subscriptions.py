@@ -1,0 +1,100 @@
+"""Subscriptions to changes of lists, in the modern era: `subscriptions/listen` (SPEC NTF-3, DEL-6)."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from typing import Any
+from weakref import WeakValueDictionary
+
+from anyio.abc import TaskGroup
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
+
+from toolfold import Session
+
+from .callers import principal_of
+from .notify import EVENTS, MAX_WAITING
+
+
+class Subscriptions:
+    """The subscriptions to a server's lists (`subscriptions/listen`): one bus for each caller, or one for all.
+
+    Args:
+        by_caller: Whether a caller can_receive only of its own changes, and of what is announced to everybody.
+
+    `running` has the task groups of those who run the server, in which announcements go out.
+    """
+
+    def __init__(self, *, by_caller: bool) -> None:
+        self.running: list[TaskGroup] = []
+        self._by_caller = by_caller
+        self._pending: dict[str | None, deque[frozenset[str]]] = {}
+        self._publishing = False
+        self._buses: dict[str, tuple[InMemorySubscriptionBus, ListenHandler]] = {}
+        self._subscribers: dict[str, int] = {}
+        self._followed: WeakValueDictionary[str, Session] = WeakValueDictionary()
+
+    async def listen(self, ctx: Any, params: Any) -> Any:
+        """Serve one subscription until its client leaves."""
+        caller = principal_of(ctx) if self._by_caller else ""
+        if self._by_caller and not caller:
+            raise unauthenticated()
+        if caller not in self._buses:
+            bus = InMemorySubscriptionBus()
+            self._buses[caller] = (bus, ListenHandler(bus, max_subscriptions=sys.maxsize))
+        self._subscribers[caller] = self._subscribers.get(caller, 0) + 1
+        try:
+            return await self._buses[caller][1](ctx, params)
+        finally:
+            self._subscribers[caller] -= 1
+            if not self._subscribers[caller]:
+                del self._subscribers[caller], self._buses[caller]
+
+    def follow(self, caller: str, session: Session) -> None:
+        """Take note that a caller's session says when lists changed, also when that is announced to everybody."""
+        self._followed[caller] = session
+
+    def announce(self, kinds: frozenset[str], caller: str | None = None) -> None:
+        """Notify a caller's subscribers soon that lists changed; or all whose session does not do so itself.
+
+        What waits to be sent is bounded: the last of it covers the rest.
+        """
+        if not self.running:
+            return
+        due = self._pending.setdefault(caller, deque())
+        due.append(kinds if len(due) < MAX_WAITING else due.pop() | kinds)
+        if not self._publishing:
+            self._publishing = True
+            self.running[0].start_soon(self._publish_pending)
+
+    async def _publish_pending(self) -> None:
+        try:
+            while self._pending:
+                caller = next(iter(self._pending))
+                kinds = self._pending[caller].popleft()
+                if not self._pending[caller]:
+                    del self._pending[caller]
+                await self._publish(kinds, caller)
+        finally:
+            self._publishing = False
+
+    async def _publish(self, kinds: frozenset[str], caller: str | None) -> None:
+        events = sorted({EVENTS[kind] for kind in kinds}, key=lambda event: str(event.__name__))
+        for one in [caller] if caller is not None else [one for one in self._buses if not self._is_followed(one)]:
+            for event in events:
+                if one in self._buses:
+                    await self._buses[one][0].publish(event())
+
+    def _is_followed(self, caller: str) -> bool:
+        session = self._followed.get(caller)
+        return session is not None and session.is_open
+
+
+def unauthenticated() -> MCPError:
+    """Return the refusal of a request whose caller is unknown."""
+    return MCPError(
+        code=INVALID_REQUEST,
+        message="This server keeps its lists by caller, and the request is not authenticated: send a bearer token.",
+    )

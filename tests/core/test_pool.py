@@ -1,0 +1,128 @@
+"""Parts of the pool of sessions: keys under which sessions are found again, limits and idle times of their own."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from toolfold import HookFailed, QuotaExceeded, Session, ToolSet
+from toolfold._session.quota import Full, Limit
+
+WAIT = 10
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def hooked(**options: object) -> tuple[ToolSet, list[str]]:
+    """Return a tool set with a group that has hooks, and what they do."""
+    tools, journal = ToolSet("t", **options), list[str]()  # type: ignore[arg-type]
+    tools.register_group("a", on_activate=lambda: journal.append("on"), on_deactivate=lambda: journal.append("off"))
+    return tools, journal
+
+
+@pytest.mark.spec("SES-4", "STO-7")
+async def test_a_session_that_is_closed_gives_back_its_place_and_its_key() -> None:
+    tools, _ = hooked()
+    part = tools.pool.part("kept sessions", Limit(1), 60, Clock())
+    session = await part.get_or_open("key", tools.open_session)
+    with pytest.raises(QuotaExceeded):
+        part.check(None)
+    await session.close()
+    part.check(None)
+    assert part.find("key") is None
+    assert part.sessions == tools.sessions == ()
+
+
+@pytest.mark.spec("SES-4")
+async def test_a_session_that_the_tool_set_has_no_room_for_takes_no_place_in_a_part() -> None:
+    tools, _ = hooked(max_sessions=1)
+    part = tools.pool.part("kept sessions", Limit(1), 60, Clock())
+    async with tools.open_session():
+        with pytest.raises(QuotaExceeded, match="open sessions"):
+            await part.get_or_open("key", tools.open_session)
+        part.check(None)
+    assert (await part.get_or_open("key", tools.open_session)).is_open
+
+
+@pytest.mark.spec("HOOK-4", "STO-7")
+async def test_a_session_that_can_not_start_takes_no_place_in_a_part() -> None:
+    tools = ToolSet("t")
+    tools.register_group("bad", on_activate=lambda: 1 / 0)
+    part = tools.pool.part("kept sessions", Limit(1), 60, Clock())
+    with pytest.raises(HookFailed):
+        await part.get_or_open("key", lambda: tools.open_session(active=["bad"]))
+    assert part.find("key") is None
+    part.check(None)
+
+
+@pytest.mark.spec("HOOK-1")
+async def test_those_who_ask_for_one_key_at_once_share_one_session() -> None:
+    tools, journal = hooked()
+    part = tools.pool.part("kept sessions", Limit(5), 60, Clock())
+    found: set[Session] = set()
+
+    async def ask() -> None:
+        found.add(await part.get_or_open("key", lambda: tools.open_session(active=["a"])))
+
+    with anyio.fail_after(WAIT):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(ask)
+    assert len(found) == len(tools.sessions) == 1
+    assert journal == ["on"]
+
+
+@pytest.mark.spec("HOOK-9")
+async def test_a_session_that_will_not_do_ends_before_another_opens_under_its_key() -> None:
+    tools, journal = hooked()
+    part = tools.pool.part("kept sessions", Limit(5), 60, Clock())
+    first = await part.get_or_open("key", lambda: tools.open_session(active=["a"]))
+    second = await part.get_or_open("key", lambda: tools.open_session(active=["a"]), None, lambda session: False)
+    assert (first.is_open, second.is_open) == (False, True)
+    assert journal == ["on", "off", "on"]
+
+
+@pytest.mark.spec("SES-3", "SES-4", "SAF-4")
+async def test_an_idle_session_makes_room_where_others_would_be_refused() -> None:
+    clock = Clock()
+    tools, _ = hooked(max_sessions=1, idle_timeout=60, clock=clock)
+    idle = await tools.open_session(caller="ada").start()
+    clock.now = 45
+    with pytest.raises(Full, match="The limit of 1 open sessions in all is reached: try again in 15 seconds") as full:
+        await tools.open_session(caller="bob").start()
+    assert (full.value.own, full.value.retry_after) == (False, 15)
+    clock.now = 60
+    async with tools.open_session(caller="bob"):
+        assert not idle.is_open
+
+
+@pytest.mark.spec("SES-4")
+async def test_the_limit_of_one_caller_leaves_room_for_others_and_ends_nothing_of_theirs() -> None:
+    tools, clock = ToolSet("t"), Clock()
+    part = tools.pool.part("kept sessions", Limit(3, 1, "end_idlest"), 60, clock)
+    for caller in ("ada", "bob", "ada", "ada"):
+        await part.admit(await tools.open_session(caller=caller).start(), f"{caller} {clock.now}")
+        clock.now += 1
+    assert [session.caller for session in part.sessions] == ["bob", "ada"]
+
+
+@pytest.mark.spec("DEL-4")
+async def test_a_shared_session_is_ended_by_time_alone() -> None:
+    tools, clock = ToolSet("t"), Clock()
+    part = tools.pool.part("kept sessions", Limit(1, None, "end_idlest"), 60, clock)
+    shared = await part.get_or_open("key", tools.open_session, "ada")
+    with pytest.raises(Full):
+        part.check("ada")
+    clock.now = 59
+    assert part.find("key") is shared
+    clock.now = 118
+    assert await part.end_idle() == 0
+    clock.now = 119
+    assert part.find("key") is None
+    assert await part.end_idle() == 1
+    assert not shared.is_open
