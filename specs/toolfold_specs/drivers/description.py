@@ -35,11 +35,10 @@ from toolfold_specs.driver import Group, Setup, Tool
 
 GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate"})
 CALL_KEYS = frozenset({"tool", "arguments"})
-SEPARATORS = (".", WIRE_SEPARATOR)
-"""What may stand between the segments of a tool's name; a group's path always has dots."""
-
 WIRE_SEPARATOR = "__"
 """What stands for the dot in names unless a description says otherwise (SPEC NAM-6)."""
+SEPARATORS = (".", WIRE_SEPARATOR)
+"""What may stand between the segments of a tool's name; a group's path always has dots."""
 
 
 class DescriptionError(Exception):
