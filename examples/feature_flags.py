@@ -9,7 +9,7 @@ FLAGS = Forest.of(
 
 
 def main() -> None:
-    """Turn flags on and off, and print what each request comes to."""
+    """Turn flags on and off, and print the result of each request."""
     now = Configuration.initial(FLAGS)
     for flags in (["search.fuzzy"], ["search", "search.fuzzy", "theme_dark"], ["search.semantic"], ["theme_light"]):
         try:

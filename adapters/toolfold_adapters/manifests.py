@@ -41,7 +41,7 @@ _OPTIONS = {
 
 @frozen
 class ManifestReport:
-    """What came of loading manifests: the groups and tools that were registered, and what could not be."""
+    """The result of loading manifests: the groups and tools that were registered, and what could not be."""
 
     groups: tuple[GroupSpec, ...] = ()
     tools: tuple[Spec, ...] = ()
@@ -75,26 +75,26 @@ def load_manifests(
     Raises:
         ManifestError: With `strict`, the first error; the others are its notes.
     """
-    loading = _Loading(tools, handlers if callable(handlers) else handlers.get, flat)
+    loader = _Loader(tools, handlers if callable(handlers) else handlers.get, flat)
     with tools.all_or_nothing():
         for path in paths:
-            for file in loading.files(Path(path)):
-                loading.load(file)
-        if strict and loading.errors:
-            first, *others = loading.errors
+            for file in loader.files(Path(path)):
+                loader.load(file)
+        if strict and loader.errors:
+            first, *others = loader.errors
             for other in others:
                 first.add_note(str(other))
             raise first
-    return ManifestReport(tuple(loading.groups), tuple(loading.specs), tuple(loading.errors))
+    return ManifestReport(tuple(loader.groups), tuple(loader.specs), tuple(loader.errors))
 
 
-class _Unusable(Exception):
+class _InvalidEntry(Exception):
     """Says why an entry is no tool, or a file no group."""
 
 
 @frozen
-class _Loading:
-    """One call of `load_manifests`, and what has come of it so far."""
+class _Loader:
+    """One call of `load_manifests`, and its results so far."""
 
     tools: ToolSet
     find: Find
@@ -146,8 +146,8 @@ class _Loading:
                     if number > 0 or not _is_meta(entry):
                         made.extend(self.tool(file, _position(number, entry), entry, group.path))
                 if not made:
-                    raise _Unusable("it has no tools that can be loaded, so it was left out")
-        except (_Unusable, ToolfoldError) as error:
+                    raise _InvalidEntry("it has no tools that can be loaded, so it was left out")
+        except (_InvalidEntry, ToolfoldError) as error:
             self.report(file, "group", error)
         else:
             self.groups.append(group)
@@ -155,15 +155,15 @@ class _Loading:
 
     def about(self, file: Path, meta: object) -> dict[str, str]:
         """Return what a `_meta` element says of its group; what is not a text is reported and left out."""
-        said: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for key in ("display_name", "description"):
             try:
                 text = check_text("_meta", key, (table(meta) or {}).get(key))
             except InvalidDefinition as error:
                 self.report(file, _position(0, meta), error)
             else:
-                said |= {} if text is None else {key: text}
-        return said
+                texts |= {} if text is None else {key: text}
+        return texts
 
     def tool(self, file: Path, position: str, entry: object, group: str | None) -> tuple[Spec, ...]:
         """Register one tool and return its spec, or report why it can't be."""
@@ -172,7 +172,7 @@ class _Loading:
             handler = self.handler(name, function)
             flat = group is not None and self.flat
             return (self.tools.register(name, handler, group=group, flat=flat, **options),)
-        except (_Unusable, ToolfoldError) as error:
+        except (_InvalidEntry, ToolfoldError) as error:
             self.report(file, position, error)
             return ()
 
@@ -186,7 +186,7 @@ class _Loading:
                 continue
             if found is not None:
                 return found
-        raise _Unusable(f"there is no handler for {' or '.join(map(repr, asked))}")
+        raise _InvalidEntry(f"there is no handler for {' or '.join(map(repr, asked))}")
 
 
 def _parsed(file: Path) -> object:
@@ -207,25 +207,25 @@ def _parsed(file: Path) -> object:
 
 
 def _tool(entry: object) -> tuple[str, object, dict[str, Any]]:
-    """Return name, function and options of registration of a tool, or raise `_Unusable`."""
-    told = table(entry)
-    if told is None:
-        raise _Unusable("a tool must be an object")
-    if _is_meta(told):
-        raise _Unusable("a _meta element must be the first of its file, and is not a tool")
-    name = told.get("name")
+    """Return name, function and options of registration of a tool, or raise `_InvalidEntry`."""
+    given = table(entry)
+    if given is None:
+        raise _InvalidEntry("a tool must be an object")
+    if _is_meta(given):
+        raise _InvalidEntry("a _meta element must be the first of its file, and is not a tool")
+    name = given.get("name")
     if not isinstance(name, str):
-        raise _Unusable("it has no name" if name is None else "its name must be a text")
-    schemas = (told.get("parameters"), told.get("inputSchema"))
+        raise _InvalidEntry("it has no name" if name is None else "its name must be a text")
+    schemas = (given.get("parameters"), given.get("inputSchema"))
     schema = next((given for given in schemas if given is not None), NO_ARGUMENTS)
-    if not isinstance(told.get("hidden", False), bool):
-        raise _Unusable("its hidden must be true or false")
+    if not isinstance(given.get("hidden", False), bool):
+        raise _InvalidEntry("its hidden must be true or false")
     for key in ("icons", "tags"):
-        if not isinstance(told.get(key, []), list):
-            raise _Unusable(f"its {key} must be a list")
-    options = {option: told[key] for key, option in _OPTIONS.items() if told.get(key) is not None}
+        if not isinstance(given.get(key, []), list):
+            raise _InvalidEntry(f"its {key} must be a list")
+    options = {option: given[key] for key, option in _OPTIONS.items() if given.get(key) is not None}
     options.setdefault("description", "")  # and not the docstring of a handler that several tools may share
-    return name, told.get("function"), {**options, "input_schema": schema, "meta": told.get("_meta")}
+    return name, given.get("function"), {**options, "input_schema": schema, "meta": given.get("_meta")}
 
 
 def _is_meta(entry: object) -> bool:
@@ -245,5 +245,5 @@ def _display_name(path: str) -> str:
 
 
 def _problem(problem: object) -> str:
-    told = problem.problem if isinstance(problem, InvalidDefinition) else str(problem)
-    return told.removesuffix(".")
+    given = problem.problem if isinstance(problem, InvalidDefinition) else str(problem)
+    return given.removesuffix(".")

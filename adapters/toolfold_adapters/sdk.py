@@ -41,18 +41,18 @@ def http_sessions(server: Server[Any]) -> Mapping[str, StreamableHTTPServerTrans
     return {} if manager is None else manager._server_instances  # pyright: ignore[reportPrivateUsage]
 
 
-def ends_at(transport: StreamableHTTPServerTransport) -> float:
+def idle_deadline(transport: StreamableHTTPServerTransport) -> float:
     """Return when a session ends unless it is used, by the clock of the event loop: never while a request lasts."""
     return math.inf if transport.idle_scope is None else transport.idle_scope.deadline
 
 
-def guard_http(server: Server[Any], guard: Callable[[ASGIApp], ASGIApp]) -> None:
+def wrap_endpoint(server: Server[Any], guard: Callable[[ASGIApp], ASGIApp]) -> None:
     """Put a guard in front of the endpoint of a server that has an HTTP application, behind its authentication."""
     manager: Any = server.session_manager  # which types the endpoint as what it makes it itself
     manager.asgi_app = guard(manager.asgi_app)
 
 
-def rides_on_responses(server: Server[Any], connection: Connection) -> bool:
+def can_notify_in_responses(server: Server[Any], connection: Connection) -> bool:
     """Return whether a notification sent within a request reaches the client: not where responses are plain JSON."""
     manager = server._session_manager  # pyright: ignore[reportPrivateUsage]
     return connection.session_id is None or manager is None or not manager.json_response

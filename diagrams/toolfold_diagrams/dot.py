@@ -40,7 +40,7 @@ class Dot:
         self._lines = [f"{'digraph' if directed else 'graph'} {dot_string(name)} {{"]
         self._arrow = "->" if directed else "--"
         self._depth = 1
-        for each in _told(attributes):
+        for each in _formatted(attributes):
             self._add(each)
 
     def default(self, kind: str, **attributes: Value) -> None:
@@ -60,7 +60,7 @@ class Dot:
         """Put what is added within into a box."""
         self._add(f"subgraph {dot_string(f'cluster_{key}')} {{")
         self._depth += 1
-        for each in _told({"label": label, **attributes}):
+        for each in _formatted({"label": label, **attributes}):
             self._add(each)
         yield
         self._depth -= 1
@@ -75,10 +75,10 @@ class Dot:
 
 
 def _attributes(attributes: Mapping[str, Value]) -> str:
-    return f" [{', '.join(_told(attributes))}]" if attributes else ""
+    return f" [{', '.join(_formatted(attributes))}]" if attributes else ""
 
 
-def _told(attributes: Mapping[str, Value]) -> Iterator[str]:
+def _formatted(attributes: Mapping[str, Value]) -> Iterator[str]:
     for name, value in attributes.items():
         yield f"{name.removesuffix('_')}={_value(value)}"
 

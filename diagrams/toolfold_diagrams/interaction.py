@@ -28,7 +28,7 @@ from .trace import (
     Trace,
 )
 
-TOLD_BY_HOOKS = "HookFailed"
+SHOWN_BY_HOOKS = "HookFailed"
 """The error whose text says no more than the hook that failed, which is in the picture."""
 
 
@@ -254,8 +254,8 @@ class _RowBuilder:
     def _ended(self, entry: Ended) -> None:
         request = self._requests.pop(entry.request)
         if entry.error:
-            told = request.rolled_back and entry.error == TOLD_BY_HOOKS
-            text = _failure(entry.error, "" if told else entry.problem)
+            shown = request.rolled_back and entry.error == SHOWN_BY_HOOKS
+            text = _failure(entry.error, "" if shown else entry.problem)
             self.rows.append(Message(request.head, request.tail, text, Look.FAILED))
         elif request.tail != request.head:
             self.rows.append(Message(request.head, request.tail, _answer(request), Look.REPLY))

@@ -40,8 +40,8 @@ def reachable(source: Source, *, limit: int = 64) -> Diagram:
     snapshot = snapshot_of(source)
     graph = explore(snapshot.catalog, limit)
     here = graph.number(snapshot)
-    told = drawable(_mermaid(graph, here), 1 + len(list(_arrows(graph))))  # one says where it begins
-    return Diagram(f"{snapshot.catalog.name}: reachable states", _dot(graph, here), told)
+    mermaid_text = drawable(_mermaid(graph, here), 1 + len(list(_arrows(graph))))  # one says where it begins
+    return Diagram(f"{snapshot.catalog.name}: reachable states", _dot(graph, here), mermaid_text)
 
 
 @frozen

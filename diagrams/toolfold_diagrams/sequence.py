@@ -24,8 +24,8 @@ def sequence(trace: Trace) -> Diagram:
     where a trace is too long for what Mermaid draws.
     """
     interaction = Interaction.of(trace)
-    told = drawable(_mermaid(interaction))
-    return Diagram(f"{printable(trace.name)}: sequence", drawn(interaction, trace.name), told)
+    mermaid_text = drawable(_mermaid(interaction))
+    return Diagram(f"{printable(trace.name)}: sequence", drawn(interaction, trace.name), mermaid_text)
 
 
 def _mermaid(interaction: Interaction) -> str:

@@ -51,9 +51,9 @@ def statechart(source: Source, *, limit: int = LIMIT) -> Diagram:
         )
     chart = Statechart.of(catalog)
     view = _View(snapshot, chart)
-    told = drawable(_mermaid(view), sum(len(region.transitions) for region in chart.walk()))
+    mermaid_text = drawable(_mermaid(view), sum(len(region.transitions) for region in chart.walk()))
     exports = {name: export(chart) for name, export in EXPORTS.items()} if chart.limit is None else {}
-    return Diagram(f"{catalog.name}: statechart", _dot(view), told, **exports)
+    return Diagram(f"{catalog.name}: statechart", _dot(view), mermaid_text, **exports)
 
 
 def _xstate(source: Catalog | Statechart) -> str:
@@ -195,9 +195,9 @@ def _mermaid(view: _View) -> str:
     Mermaid 11 fails at arrows to a state that has regions, so `active` has none.
     """
     lines = ["stateDiagram-v2", "  direction LR"]
-    told = view.note() or ("" if view.chart.regions else "no groups")
-    if told:
-        lines += [f'  state "{mermaid(told)}" as told', "  class told aside"]
+    note = view.note() or ("" if view.chart.regions else "no groups")
+    if note:
+        lines += [f'  state "{mermaid(note)}" as told', "  class told aside"]
     for region in view.chart.regions:
         lines += (f"  {line}" for line in _mermaid_region(view, region))
     for region in view.chart.walk():

@@ -270,9 +270,9 @@ def _mermaid(facts: _Facts) -> tuple[str, int]:
     head = mermaid_lines([facts.catalog.name, *facts.at_root(), *facts.legend()])
     lines = ["flowchart LR", f'  root["{head}"]:::note']
     for number, info in enumerate(facts.infos):
-        told = wrapped(f"{LOOKS[info.state].mark} {info.display_name}", MERMAID_LETTERS, TITLE_LINES)
-        told += [facts.about(number), *wrapped(info.description, MERMAID_LETTERS, 3 if few else 0)]
-        lines.append(f'  {ids[number]}["{mermaid_lines(told)}"]:::{info.state.value}')
+        label = wrapped(f"{LOOKS[info.state].mark} {info.display_name}", MERMAID_LETTERS, TITLE_LINES)
+        label += [facts.about(number), *wrapped(info.description, MERMAID_LETTERS, 3 if few else 0)]
+        lines.append(f'  {ids[number]}["{mermaid_lines(label)}"]:::{info.state.value}')
     children: dict[int, list[str]] = {}
     for number, parent in enumerate(facts.parents):
         if parent is not None:

@@ -1,6 +1,6 @@
 """A trace: what happened in a tool set, as plain data in the order in which it happened, to be stored and drawn later.
 
-It tells who asked for what, what was planned, which hooks ran and how they ended, what was committed or rolled back,
+It has who asked for what, what was planned, which hooks ran and how they ended, what was committed or rolled back,
 and which lists changed; no times, arguments or results. `tracing` makes one.
 """
 
@@ -109,7 +109,7 @@ class Ended:
 
 @frozen(kw_only=True)
 class ListChanged:
-    """Lists of a session changed, and so many listeners were told."""
+    """Lists of a session changed, and so many listeners were notified."""
 
     session: str = field(validator=_text)
     kinds: tuple[str, ...] = _texts()
@@ -132,7 +132,7 @@ class SessionEnded:
 
 @frozen(kw_only=True)
 class Noted:
-    """Something else that was told of, of a session or of the whole tool set."""
+    """Something else that happened, in a session or in the whole tool set."""
 
     text: str = field(validator=_text)
     session: str | None = field(default=None, validator=optional(_text))
@@ -215,18 +215,18 @@ def _problem(entry: Entry, under_way: dict[int, bool]) -> str | None:
 
 def _plain(entry: Entry) -> dict[str, Any]:
     """Return an entry as a JSON value, without what is as it is by default."""
-    told = [(attribute, getattr(entry, attribute.name)) for attribute in fields(type(entry))]
-    return {attribute.name: value for attribute, value in told if value != attribute.default}
+    given = [(attribute, getattr(entry, attribute.name)) for attribute in fields(type(entry))]
+    return {attribute.name: value for attribute, value in given if value != attribute.default}
 
 
 def _entry(number: int, data: Any) -> Entry:
-    told = dict(_mapping(data, f"Entry {number} of a trace"))
-    kind = _ENTRIES.get(str(told.pop("entry", None)))
+    given = dict(_mapping(data, f"Entry {number} of a trace"))
+    kind = _ENTRIES.get(str(given.pop("entry", None)))
     if kind is None:
         raise ConfigError(f"Entry {number} of a trace must be one of {', '.join(_ENTRIES)}.")
     known = [attribute.name for attribute in fields(kind)]
     try:
-        return kind(**told)
+        return kind(**given)
     except (TypeError, ValueError) as error:
         wanted = f"a {kind.__name__} has {', '.join(known)}"
         raise ConfigError(f"Entry {number} of a trace does not fit: {wanted}, each of its own kind.") from error

@@ -106,7 +106,7 @@ class TraceRecorder:
             case observers.ListsAnnounced():
                 self._add(trace.Noted(text=f"lists announced: {', '.join(sorted(event.kinds))}"))
             case observers.RolledBack() | observers.HooksFailed() | observers.EventRefused():
-                pass  # told by what came before: the hooks and the end of their request
+                pass  # shown by what came before: the hooks and the end of their request
 
     def _add(self, entry: Entry) -> None:
         self._entries.append(entry)

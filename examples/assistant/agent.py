@@ -59,8 +59,8 @@ class ScriptedModel:
         called = {block["name"] for block in _blocks(messages[asked:], "tool_use")}
         open_wishes = [wish for wish in wishes if wish.tool not in called]
         if not open_wishes:
-            said = [block["content"] for block in _blocks(messages[asked:], "tool_result")]
-            return {"role": "assistant", "content": [{"type": "text", "text": said[-1]}]}
+            results = [block["content"] for block in _blocks(messages[asked:], "tool_result")]
+            return {"role": "assistant", "content": [{"type": "text", "text": results[-1]}]}
         offered = {tool["name"] for tool in tools}
         lacking = {wish.group for wish in open_wishes if wish.tool not in offered and f"\n- {wish.group}: " in system}
         if lacking:
@@ -76,7 +76,7 @@ class ScriptedModel:
 
 
 async def turn(conversation: Conversation, model: ScriptedModel, messages: list[Message], text: str) -> str:
-    """Return the answer to a user's message; what was said and called on the way is added to `messages`."""
+    """Return the answer to a user's message; messages and calls on the way are added to `messages`."""
     messages.append({"role": "user", "content": text})
     while True:
         reply = model.reply(conversation.system_prompt(BASE), conversation.tools("anthropic"), messages)

@@ -135,8 +135,8 @@ class Store:
     @classmethod
     def read(cls) -> Store:
         """Return a store with the records of the file."""
-        told: dict[str, list[Row]] = json.loads(DATA.read_text(encoding="utf-8"))
-        return cls({kind: Records(kind, dict(enumerate(rows, start=1))) for kind, rows in told.items()})
+        records: dict[str, list[Row]] = json.loads(DATA.read_text(encoding="utf-8"))
+        return cls({kind: Records(kind, dict(enumerate(rows, start=1))) for kind, rows in records.items()})
 
     def handler(self, function: str) -> Callable[[Row], Any] | None:
         """Return what does what a function says, or `None` if it is none."""

@@ -55,7 +55,7 @@ class Database:
         """Begin the transaction of a session."""
         connection = self.connect()
         try:
-            with told():
+            with as_tool_errors():
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("SAVEPOINT opened")
         except ToolError:
@@ -65,7 +65,7 @@ class Database:
 
     def save(self, session: Session) -> None:
         """Save what a session wrote, and end its transaction; if that can't be done, the transaction goes on."""
-        with told():
+        with as_tool_errors():
             self._writing[session].commit()
         self._writing.pop(session).close()
 
@@ -77,7 +77,7 @@ class Database:
 
     def find(self, session: Session, pattern: str) -> dict[str, str]:
         """Return the records whose names match, as the session sees them: saved ones, and those that it wrote."""
-        with told():
+        with as_tool_errors():
             if (writing := self._writing.get(session)) is not None:
                 return _matching(writing, pattern)
             with closing(self.connect()) as connection:
@@ -111,7 +111,7 @@ class DatabaseWrite:
     def insert(self, name: Name, value: str, context: Context) -> str:
         """Write a new record."""
         connection = self._database.transaction_of(context.session)
-        with told(f"There is a record {name!r} already."):
+        with as_tool_errors(f"There is a record {name!r} already."):
             connection.execute("INSERT INTO records VALUES (?, ?)", (name, value))
         return f"{name} is written, and saved when the group is closed."
 
@@ -119,7 +119,7 @@ class DatabaseWrite:
     def roll_back(self, context: Context) -> str:
         """Take back all that was written since the group was opened."""
         connection = self._database.transaction_of(context.session)
-        with told():
+        with as_tool_errors():
             connection.execute("ROLLBACK TO opened")
         return "Everything is as it was when the group was opened."
 
@@ -132,14 +132,14 @@ class Maintenance:
     @tool(annotations={"idempotentHint": True})
     def compact(self) -> str:
         """Check the database, and give back the space that it does not need."""
-        with told(), closing(self._database.connect()) as connection:
+        with as_tool_errors(), closing(self._database.connect()) as connection:
             (found,) = connection.execute("PRAGMA integrity_check").fetchone()
             connection.execute("VACUUM")
         return f"The database is {found}, and compact."
 
 
 @contextmanager
-def told(twice: str = "That is there already.") -> Generator[None]:
+def as_tool_errors(twice: str = "That is there already.") -> Generator[None]:
     """Say in words that a client may read why the database does not do what it is asked."""
     try:
         yield

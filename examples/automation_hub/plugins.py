@@ -90,5 +90,5 @@ class Plugins:
 
 def _problem(error: BaseException) -> str:
     """Return what any client may know: what is wrong with the file, but not what it raised when it ran."""
-    told = f": {error}" if isinstance(error, (SyntaxError, ToolfoldError)) else "; the log says more"
-    return f"{type(error).__name__}{told}"
+    detail = f": {error}" if isinstance(error, (SyntaxError, ToolfoldError)) else "; the log says more"
+    return f"{type(error).__name__}{detail}"

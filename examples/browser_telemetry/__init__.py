@@ -85,7 +85,7 @@ def page_tools(telemetry: Telemetry, events: Iterable[Event] = ()) -> ToolSet:
 
     @tools.tool(modes=OBSERVE, annotations=READS)
     def observe(what: str, limit: Amount = 20) -> dict[str, Any]:
-        """Look at what the page has told: the newest of one kind."""
+        """Look at what the page has reported: the newest of one kind."""
         items = OBSERVATIONS[what](telemetry)
         return {"total": len(items), "items": items[-limit:]}
 
@@ -109,7 +109,7 @@ def page_tools(telemetry: Telemetry, events: Iterable[Event] = ()) -> ToolSet:
 
     @tools.tool(group=DISCLOSED, flat=True, modes=CONFIGURE)
     def configure(action: str, amount: Amount = 50) -> str:
-        """Let the visitor go on for a number of events, forget all that was told, or set what each buffer holds."""
+        """Let the visitor go on for a number of events, forget all that was reported, or set what each buffer holds."""
         match action:
             case "visit":
                 happened = list(islice(to_come, amount))
@@ -126,5 +126,5 @@ def page_tools(telemetry: Telemetry, events: Iterable[Event] = ()) -> ToolSet:
 
 
 def tools() -> ToolSet:
-    """Return the tools of a page that has told nothing yet."""
+    """Return the tools of a page that has reported nothing yet."""
     return page_tools(Telemetry(), visit(seed=7))

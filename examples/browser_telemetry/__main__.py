@@ -19,8 +19,8 @@ def show(title: str, session: Session) -> None:
         parameter = spec.modes.parameter if spec.modes else None
         modes = spec.input_schema["properties"][parameter]["enum"] if parameter else []
         counts = spec.definition.get("_meta", {}).get("data_counts", {})
-        told = [f"{mode} ({counts[mode]})" if mode in counts else mode for mode in modes]
-        print(f"  {spec.name:<10} {', '.join(told) or '-'}")
+        texts = [f"{mode} ({counts[mode]})" if mode in counts else mode for mode in modes]
+        print(f"  {spec.name:<10} {', '.join(texts) or '-'}")
 
 
 async def demonstrate() -> None:

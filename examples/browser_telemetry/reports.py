@@ -62,7 +62,7 @@ def _timeline(telemetry: Telemetry) -> list[dict[str, Any]]:
 
 
 def _script(action: Action) -> str:
-    """Return the action as a line of Python; what the page has told is quoted, so that it can't be code."""
+    """Return the action as a line of Python; what the page has reported is quoted, so that it can't be code."""
     target, value = json.dumps(action.target), json.dumps(action.value)
     match action.kind:
         case "navigate":

@@ -1,4 +1,4 @@
-"""What a page has told so far: bounded buffers, of which the oldest goes when there is no room."""
+"""What a page has reported so far: bounded buffers, which drop the oldest entry when they are full."""
 
 from collections import deque
 from collections.abc import Callable

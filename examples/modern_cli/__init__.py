@@ -17,7 +17,7 @@ How other people's programs are run safely:
 - A program has a small environment without the server's secrets, a time limit and an output limit, and ends with all
   that it started (`programs.py`). A program that is in the working folder is not run: a caller may have written it.
 
-What is not promised: this is no sandbox. The groups system, container and kubernetes run what they are told to, with
+What is not promised: this is no sandbox. The groups system, container and kubernetes run what they are asked to, with
 all rights of the server; network reaches what this machine reaches; memory and disk are not limited. A path is checked
 before a program starts, not while it runs. What programs find in the home folder is trusted. What is written into the
 working folder may be run by others later, such as tests. So serve it as a user of its own or in a container, with a
@@ -36,8 +36,8 @@ from typing import Any
 from toolfold import ConfigError, ToolSet
 
 from . import files, repositories, state
+from .definitions import Program, groups, profiles
 from .files import Files
-from .offer import Program, groups, profiles
 from .programs import Limits, Place, environment, outside
 
 
@@ -81,9 +81,9 @@ def build(
                 found[name] = here[name]
         tools.register_group(path, group.described(found), title=group.title)
         for name, handler in found.items():
-            told = group.tools[name]
-            options: dict[str, Any] = {"description": told.description, "annotations": told.annotations}
-            tools.register(name, handler, group=path, flat=True, input=told.input, **options)
+            tool = group.tools[name]
+            options: dict[str, Any] = {"description": tool.description, "annotations": tool.annotations}
+            tools.register(name, handler, group=path, flat=True, input=tool.input, **options)
     for profile in profiles():
         tools.register_profile(profile)
     return tools

@@ -13,7 +13,7 @@ import anyio
 from toolfold import Session, ToolSet
 
 from . import build
-from .offer import groups
+from .definitions import groups
 
 CALLS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("filesystem", "fs_exists", {"path": "no such file; echo $(id)"}),

@@ -117,20 +117,20 @@ def permissions(values: dict[str, Any]) -> str:
     """Return what a numeric mode allows."""
     signs = stat.filemode(int(values["mode"], 8))[1:]
     words = {"r": "read", "w": "write", "x": "execute", "s": "execute as its owner or group", "t": "execute"}
-    told = []
+    permissions = []
     for who, part in (("the owner", signs[:3]), ("the group", signs[3:6]), ("others", signs[6:])):
         may = [words[sign] for sign in part if sign in words]
-        told.append(f"{who} may {', '.join(may)}" if may else f"{who} may do nothing")
-    return f"{signs}: {'; '.join(told)}."
+        permissions.append(f"{who} may {', '.join(may)}" if may else f"{who} may do nothing")
+    return f"{signs}: {'; '.join(permissions)}."
 
 
 def system_info() -> dict[str, str]:
     """Return what machine this is."""
-    told = platform.uname()
+    system = platform.uname()
     return {
-        "system": told.system,
-        "release": told.release,
-        "machine": told.machine,
+        "system": system.system,
+        "release": system.release,
+        "machine": system.machine,
         "python": platform.python_version(),
     }
 

@@ -89,8 +89,8 @@ async def check(git: str, path: str, place: Place) -> None:
 
 def doubtful(listed: str) -> set[str]:
     """Return what a repository itself sets, of the settings that git listed, that is not harmless."""
-    told = listed.split("\0")
-    own = {name for scope, name in zip(told[::2], told[1::2], strict=False) if scope in ("local", "worktree")}
+    entries = listed.split("\0")
+    own = {name for scope, name in zip(entries[::2], entries[1::2], strict=False) if scope in ("local", "worktree")}
     return {name for name in own if not any(fnmatchcase(name, pattern) for pattern in HARMLESS)}
 
 

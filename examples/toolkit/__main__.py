@@ -13,11 +13,13 @@ async def find(session: Session, **asked: object) -> str:
     """Return what the catalog tool finds: names, those of hidden things in brackets, and categories."""
     found = (await session.call("catalog", asked)).structured
     return "; ".join(
-        f"{section}: " + ", ".join(_told(entry) for entry in entries) for section, entries in found.items() if entries
+        f"{section}: " + ", ".join(_described(entry) for entry in entries)
+        for section, entries in found.items()
+        if entries
     )
 
 
-def _told(entry: dict[str, object]) -> str:
+def _described(entry: dict[str, object]) -> str:
     name = f"({entry['name']})" if entry["hidden"] else str(entry["name"])
     return f"{name} [{entry['category']}]" if "category" in entry else name
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from examples.modern_cli import build
-from examples.modern_cli.offer import groups
+from examples.modern_cli.definitions import groups
 from tests.adapters.mcp.support import without_schemas
 from tests.examples.callers import UNKNOWN, WAYS
 from tests.examples.document_e import COUNTS, MORE, PROFILES, READING, TOOLS

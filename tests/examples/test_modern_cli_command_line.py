@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 from mcp import StdioServerParameters
 
-from examples.modern_cli.offer import groups
+from examples.modern_cli.definitions import groups
 from tests.adapters.cli.support import PROGRAM, environment, run
 from tests.examples.callers import connected
 from tests.examples.document_e import PROFILES, TOOLS

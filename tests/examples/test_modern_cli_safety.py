@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from examples.modern_cli import build
-from examples.modern_cli.offer import groups
+from examples.modern_cli.definitions import groups
 from tests.examples.programs import fake
 from toolfold import ConfigError, ToolResult, ToolSet
 

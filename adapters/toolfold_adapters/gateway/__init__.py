@@ -1,6 +1,6 @@
 """Groups in front of an existing MCP server (SPEC 20): its tools in groups that open and close, its answers unchanged.
 
-gateway.py   `open_gateway`, and the life of a gateway   upstream.py  the connection to the server behind it
+gateway.py   `open_gateway`, and opening and closing it  upstream.py  the connection to the server behind it
 registration.py  the server's tools in a tool set       forward.py   calls there and back
 grouping.py  groups from names, or by patterns           naming.py    names that clients may be given
 config.py    the TOML file

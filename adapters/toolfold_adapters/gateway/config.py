@@ -88,7 +88,7 @@ class UpstreamConfig(_Table):
 
 
 class GroupConfig(_Table):
-    """A group: the patterns of its tools' names, and what is said of it. The description is derived if not given."""
+    """A group: the patterns of its tools' names, and texts about it. The description is derived if not given."""
 
     tools: Texts = ()
     description: str | None = None

@@ -21,7 +21,7 @@ log = logging.getLogger("toolfold.gateway")
 class Gateway:
     """A server's tools in groups; made by `open_gateway` and opened by `async with`, once.
 
-    `report` says, once it is open, what became of the server's tools.
+    `report` says, once it is open, how the server's tools were registered.
     """
 
     report: Report
@@ -36,7 +36,7 @@ class Gateway:
         """Start the server and return its tools as a tool set.
 
         Raises:
-            ConfigError: The configuration is wrong, by itself or for this server.
+            ConfigError: The configuration is wrong, in general or for this server.
             UpstreamError: The server could not be started.
         """
         self._config.new_tool_set("scratch")  # a wrong option is found before anything is started
@@ -60,7 +60,7 @@ class Gateway:
         await self._close()
 
     async def _close(self) -> None:
-        """End the task group without an error of its own, so that what is raised within comes out as it is."""
+        """End the task group without an error of its own, so that what is raised within comes out unchanged."""
         self._upstream.stop()
         tasks, self._tasks = self._tasks, None
         if tasks is not None:

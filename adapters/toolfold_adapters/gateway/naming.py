@@ -11,7 +11,7 @@ _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def allowed_names(names: Sequence[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """Return a name that NAM-1 allows for each of the different `names`; an allowed one stays as it is.
+    """Return a name that NAM-1 allows for each of the different `names`; an allowed one stays unchanged.
 
     Other characters become `_`, what is too long is cut, and what is taken gets a number: `_2`, `_3`, … An allowed name
     keeps its place before one that has to be changed, and the same names always give the same result.

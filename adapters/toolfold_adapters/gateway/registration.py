@@ -1,4 +1,4 @@
-"""Registers the tools of an upstream in a tool set: named, grouped, and each by itself (SPEC GWY-1, REG-6)."""
+"""Registers the tools of an upstream in a tool set: named, grouped, and each on its own (SPEC GWY-1, REG-6)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .upstream import Upstream
 class Report:
     """How the tools of an upstream were registered.
 
-    `server` is the upstream's name and version, and `version` the latter alone; `instructions` is what it tells
+    `server` is the upstream's name and version, and `version` the latter alone; `instructions` is what it sends to
     clients, `tools` maps a name here to the upstream's own, and `warnings` are sentences for its operator.
     """
 
@@ -138,7 +138,7 @@ def _register(tools: ToolSet, upstream: Upstream, definition: Mapping[str, Any],
         description=definition.get("description"),
         input_schema=definition["inputSchema"],
         output_schema=definition.get("outputSchema"),
-        check_output=False,  # a result goes on as it is (SPEC GWY-1)
+        check_output=False,  # results pass unchanged (SPEC GWY-1)
         title=definition.get("title"),
         group=group,
         flat=True,

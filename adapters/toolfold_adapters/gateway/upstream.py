@@ -44,7 +44,7 @@ class _ConnectionLost(UpstreamError):
 class Upstream:
     """One MCP server behind a gateway.
 
-    `name`, `version` and `instructions` are what it says of itself, once it is started.
+    `name`, `version` and `instructions` are its own, once it is started.
     """
 
     def __init__(self, config: UpstreamConfig) -> None:
@@ -176,7 +176,7 @@ class Upstream:
             params = {"cursor": cursor}
 
     def _reason(self, error: Exception) -> str:
-        """Return in words, with what to do, why the start failed."""
+        """Return why the start failed, and what to do."""
         cause = _first_cause(error)
         match cause:
             case FileNotFoundError() | NotADirectoryError() if self.config.cwd and not Path(self.config.cwd).is_dir():
@@ -202,7 +202,7 @@ class Upstream:
         return f"{type(cause).__name__}: {cause}."
 
     def _exited(self) -> str:
-        return f"it ended before it answered.{self._warning()} What it wrote to stderr says why; try it by itself."
+        return f"it ended before it answered.{self._warning()} What it wrote to stderr says why; try it on its own."
 
     def _warning(self) -> str:
         return f" {self.stdout_warning}" if self.stdout_warning else ""

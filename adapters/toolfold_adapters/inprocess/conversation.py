@@ -98,7 +98,7 @@ class Conversation:
     ) -> Self:
         """Return the conversation that `dump` was asked of, with the same groups loaded in the same order (SPEC GRP-6).
 
-        Against a changed catalog it is normalised, and `dropped` tells what is gone (SPEC PER-2). What
+        Against a changed catalog it is normalised, and `dropped` has what is gone (SPEC PER-2). What
         `Session.dump` gave is taken too.
 
         Args:
@@ -128,23 +128,23 @@ class Conversation:
         failed: FailureCheck | None = None,
         **name_options: Unpack[NameOptions],
     ) -> Self:
-        """Return a conversation with the groups loaded that its messages tell of (SPEC GRP-6).
+        """Return a conversation with the groups loaded that its messages have loaded (SPEC GRP-6).
 
         The turns are replayed in the present catalog, the calls of each in the order in which `execute` runs them. A
         call did nothing if its answer is marked as an error or, in messages that have no such mark, reads as one of the
         library's refusals; an answer that reads otherwise is taken for a success. What would be refused by now is
         passed over.
 
-        Messages do not tell everything. Facts are not restored, nor what handlers or code opened and closed. A group
+        Messages do not have everything. Facts are not restored, nor what handlers or code opened and closed. A group
         that opens with the success of a tool is taken to have opened, though its hook may have failed; and OpenAI's
-        messages, which mark no errors, do not tell when such a tool failed in words of its own.
+        messages, which mark no errors, do not show when such a tool failed with a message of its own.
 
         Args:
             tools: The tools.
             messages: Of Anthropic's Messages API, of OpenAI's Chat Completions API, or items of its Responses API.
             profile: The profile of the conversation.
             active: The groups that the conversation started with.
-            failed: Tells of a `PastCall` whether it failed, for answers that were not kept as they were given; `None`
+            failed: Returns of a `PastCall` whether it failed, for answers that were not kept as they were given; `None`
                 from it leaves that to the answer.
             name_options: `separator` and `max_length`.
 
@@ -160,7 +160,7 @@ class Conversation:
                 made._start_snapshot = state
                 made._update_loaded()
             if made._start_snapshot is not before:
-                made._listed()  # what the model was given next keeps its place
+                made._listed()  # what the model was given next keeps its position
         made._restore(made.dump())
         return made
 
@@ -257,8 +257,8 @@ class Conversation:
             format: `None` for the shape of the MCP specification, `"anthropic"`, `"openai"` (Chat Completions) or
                 `"openai_responses"`.
             deferred: Use what the provider has for late tools, so that a load leaves the list as it is: groups that the
-                conversation did not start with are told by what `late` returns after their load. For `"anthropic"`
-                their tools are in the list, kept from the model until they are referred to; for `"openai_responses"`
+                conversation did not start with are announced by what `late` returns after a load. For `"anthropic"`
+                their tools are in the list, withheld from the model until they are needed; for `"openai_responses"`
                 the loader is given as a tool search, which the caller carries out by calling the loader.
 
         Raises:
@@ -270,7 +270,7 @@ class Conversation:
         return [formats.definition(spec, format, self._names.to_wire) for spec in self._listed()]
 
     def late(self, result: ToolResult, format: Format) -> list[Definition]:
-        """Return what to tell a provider of the tools that a result made callable, for `tools(deferred=True)`.
+        """Return what to send to a provider about the tools that a result made callable, for `tools(deferred=True)`.
 
         For `"anthropic"` they are blocks for the content of the tool result; for `"openai_responses"`, the tools of a
         `tool_search_output` item.

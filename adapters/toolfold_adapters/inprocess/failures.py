@@ -41,7 +41,7 @@ def has_failed(past: PastCall, call: Call, name: str, catalog: Catalog) -> bool:
     """
     if past.marked is not None:
         return past.marked
-    if past.found is not None:  # a search that loads a group tells of its tools
+    if past.found is not None:  # a search that loads a group returns its tools
         return not past.found and any(
             _has_tools(path, catalog) for step in call.requests(catalog) for path in step.activate
         )

@@ -22,7 +22,7 @@ def definition(spec: Spec, format: Format | None, spell: Spelling) -> Definition
 
 
 def deferred(spec: Spec, format: Format | None, spell: Spelling) -> Definition:
-    """Return the definition of a tool that the provider keeps from the model until it is referred to."""
+    """Return the definition of a tool that the provider withholds from the model until it is referred to."""
     return {**definition(spec, format, spell), "defer_loading": True}
 
 
@@ -37,7 +37,7 @@ def search(loader: Spec) -> Definition:
 
 
 def late(specs: Iterable[Spec], format: Format | None, spell: Spelling) -> list[Definition]:
-    """Return what tells a provider of tools that were loaded: references to deferred ones, or their definitions."""
+    """Return what announces loaded tools to a provider: references to deferred ones, or their definitions."""
     if format == "anthropic":
         return [{"type": "tool_reference", "tool_name": spell(spec.name)} for spec in specs]
     return [deferred(spec, format, spell) for spec in specs]
@@ -66,7 +66,7 @@ def _openai(spec: Spec, name: str) -> Definition:
 
 
 def _openai_responses(spec: Spec, name: str) -> Definition:
-    # strict mode takes a part of JSON Schema only, and the API turns it on unless told otherwise
+    # strict mode takes a part of JSON Schema only, and the API turns it on by default
     return {"type": "function", **_function(spec, name), "strict": False}
 
 

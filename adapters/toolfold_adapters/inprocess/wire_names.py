@@ -59,7 +59,7 @@ class WireNameCodec:
         return self._names.to_wire(name)
 
     def from_wire(self, name: str) -> str:
-        """Return the catalog's name for a wire name; any other name comes back as it is."""
+        """Return the catalog's name for a wire name; any other name comes back unchanged."""
         try:
             return self._names.from_wire(name)
         except ToolNotFound:

@@ -95,7 +95,7 @@ class Answers:
             result: What the core answers.
             spec: The tool that was called.
             was_listed: Tells whether the caller was given the definition of a tool.
-            relists: Whether the caller lists again by itself when its list has changed.
+            relists: Whether the caller lists again automatically when its list has changed.
         """
         control = spec is not None and spec.control is not None
         if result.is_error:
@@ -110,7 +110,7 @@ class Answers:
 
         Args:
             result: What the core answers.
-            relists: Whether the caller lists again by itself when its list has changed.
+            relists: Whether the caller lists again automatically when its list has changed.
             handle: The handle of the state that it led to, if there is one.
             guide: How the handle is used, in words.
         """

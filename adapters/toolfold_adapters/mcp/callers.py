@@ -13,7 +13,7 @@ from mcp.server.auth.provider import principal_components
 from toolfold.spi import Caller
 
 _PREFIX = 64
-"""Of an IPv6 address, the part that is a network's: whoever has one address of it has all of them."""
+"""The length of an IPv6 network: whoever has one address in it has all of them."""
 
 
 def principal_of(ctx: Any) -> str:

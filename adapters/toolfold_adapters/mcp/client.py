@@ -21,9 +21,9 @@ class FollowingClient(Client):
     """An `mcp.Client` whose lists and calls follow the groups that it opens, in either era.
 
     In the modern era it remembers the newest handle of a result and sends it with each later list and call. In the
-    legacy era the server keeps a session, and this changes nothing. Its calls are meant to come one after the other:
+    legacy era the server keeps a session, and this changes nothing. Make its calls one after the other:
     of two at once that both open a group, the handle of the later answer stays. To go on from an earlier state, set
-    `handle` to an earlier handle; to begin anew, to `None`.
+    `handle` to an earlier handle; to start over, to `None`.
     """
 
     handle: str | None = field(default=None, kw_only=True)

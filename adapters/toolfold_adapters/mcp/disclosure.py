@@ -182,7 +182,7 @@ class Disclosure:
 
 
 def _opened(start: Snapshot, spec: Spec | None) -> Snapshot:
-    """Return the state in which the group of `spec` is open if it is disclosed; raises what keeps it from opening."""
+    """Return the state in which the group of `spec` is open if it is disclosed; raises if it can't be opened."""
     if spec is None or spec.group not in {group.path for group in selectable_groups(start)}:
         return start
     return start.after(TransitionRequest(activate=(*ancestors(spec.group), spec.group)))

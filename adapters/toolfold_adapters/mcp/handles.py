@@ -1,6 +1,6 @@
 """Handles: how a protocol without sessions refers to a state (SPEC DEL-2, DEL-3).
 
-Without hooks a handle is the signed snapshot itself: the server keeps nothing, every replica that has the key can read
+Without hooks a handle is the signed snapshot itself: the server stores nothing, every replica that has the key can read
 it, and from one handle several can be made. With hooks it names a stored session, which holds what the hooks opened.
 """
 
@@ -49,7 +49,7 @@ class SignedHandles:
         keys: Secrets; the last one signs, and all of them are accepted, so that keys can be changed under way.
         lifetime: Seconds for which a handle is accepted.
         stale: What to do with a handle of an older catalog: `"normalise"` it as a stored state is (SPEC PER-2), where
-            it tells the names of its groups, or `"refuse"` it.
+            it has the names of its groups, or `"refuse"` it.
         clock: Tells the time in seconds since 1970.
     """
 
@@ -133,14 +133,14 @@ def _is_canonical(handle: str) -> bool:
 
 
 class StoredHandles:
-    """Makes and reads handles that name kept sessions: short ones without a dot, which signed ones have."""
+    """Makes and reads handles of stored sessions: short ones without a dot, which signed ones have."""
 
     def __init__(self, pool: SessionPool[Session]) -> None:
         self._pool = pool
         self._last_active: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
 
     async def issue(self, session: Session, principal: str) -> str:
-        """Return a handle of a session, which is kept from now on; raises `QuotaExceeded` (SPEC SAF-4)."""
+        """Return a handle of a session, which is stored from now on; raises `QuotaExceeded` (SPEC SAF-4)."""
         handle = secrets.token_urlsafe(16)
         await self._pool.admit(session, _key(handle, principal))
         self.note_answer(session)
@@ -177,7 +177,7 @@ class StoredHandles:
 
 
 def is_signed(handle: str) -> bool:
-    """Return whether a text has the form of a signed handle; else it can only name a kept session."""
+    """Return whether a text has the form of a signed handle; else it can only be that of a stored session."""
     return "." in handle
 
 

@@ -44,7 +44,7 @@ def http_app(
     allowed_origins: Iterable[str] = (),
     max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> ASGIApp:
-    """Return an MCP server as an ASGI application that refuses what is not meant for it (SPEC DEL-10).
+    """Return an MCP server as an ASGI application that refuses requests for other servers (SPEC DEL-10).
 
     Args:
         server: The server.

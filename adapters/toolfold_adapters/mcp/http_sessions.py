@@ -1,7 +1,7 @@
 """How many sessions of the era up to 2025-11-25 are open over HTTP, in all and of each caller (SPEC SES-4, SAF-4).
 
-The SDK opens one for whoever begins a handshake, and knows a limit in all only, which a single client can reach. So
-whatever would open one is counted before the SDK sees it.
+The SDK opens one for every handshake, and has a limit in all only, which a single client can reach. So requests that
+would open one are counted before the SDK sees them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolfold.spi import Caller, Full, Tally
 
-from ..sdk import ends_at, http_sessions
+from ..sdk import http_sessions, idle_deadline
 from .callers import caller_at
 from .http import error_response
 
@@ -110,7 +110,7 @@ class BoundedSessions:
         """Return when the session ends that has been idle for longest, and its id; of some callers, or of all."""
         open_now = http_sessions(self._server)
         mine = [one for one, caller in self._opened.items() if callers is None or caller in callers]
-        return min(((ends_at(open_now[one]), one) for one in mine if one in open_now), default=(inf, ""))
+        return min(((idle_deadline(open_now[one]), one) for one in mine if one in open_now), default=(inf, ""))
 
 
 def _opens_session(scope: Scope) -> bool:

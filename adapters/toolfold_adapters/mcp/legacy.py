@@ -50,7 +50,7 @@ class ConnectionSession:
             return self._session
 
     async def end(self) -> None:
-        """End the session; what its hooks raise is the observers' to hear, since no client is there any more."""
+        """End the session; observers are notified of hooks that fail, since no client is there any more."""
         if self._session is not None:
             with suppress(ExceptionGroup, ToolfoldError):
                 await self._session.close()

@@ -42,7 +42,7 @@ HANDLE_ERRORS = (HandleInvalid, HandleExpired)
 
 @define
 class RequestState:
-    """What one request is about: a session, the state that it starts from, and the handle that it is kept under."""
+    """The state of one request: its session, the snapshot before it, and the handle of a stored session."""
 
     session: Session
     before: Snapshot
@@ -59,7 +59,7 @@ class HandleDelivery:
         default: What the server was built to begin with.
         signed: Makes handles for catalogs without hooks.
         handles: `"stored"` to make no signed ones.
-        pool: Has the sessions that are kept between requests.
+        pool: Has the sessions that are stored between requests.
         proxy: The call-tool proxy.
         options: How tools are described in answers (SPEC CTL-4).
     """
@@ -168,7 +168,7 @@ class HandleDelivery:
         return self._signed.read(handle, catalog, principal_of(ctx))
 
     def _session(self, ctx: Any, handle: str) -> Session:
-        """Return the session of a stored handle; one that the handle is of no use for any more ends."""
+        """Return the session of a stored handle; ends it if the handle is no longer valid."""
         try:
             return self._stored.get(handle, principal_of(ctx))
         except HandleInvalid:
@@ -177,7 +177,7 @@ class HandleDelivery:
 
     @asynccontextmanager
     async def _state(self, ctx: Any, selection: Selection, handle: str | None) -> AsyncGenerator[RequestState]:
-        """Yield a session in the state that the request is about; what it opened is closed again unless it is kept."""
+        """Yield a session in the state that the request names; what it opened is closed again unless it is stored."""
         if handle is not None and not is_signed(handle):
             session = self._session(ctx, handle)
             yield RequestState(session, session.snapshot, handle, self._stored.discarded(session))
@@ -231,7 +231,7 @@ class HandleDelivery:
         return self._answers.with_new_tools(result, new, handle, guide)
 
     async def _handle(self, ctx: Any, state: RequestState) -> str:
-        """Return a handle of the present state; its session is kept from now on unless the handle says it all."""
+        """Return a handle of the present state; its session is stored unless the handle is the state itself."""
         snapshot = state.session.snapshot
         if state.stored is None:
             if not self._stores_sessions(snapshot.catalog):
@@ -242,7 +242,7 @@ class HandleDelivery:
         return state.stored
 
     def _stores_sessions(self, catalog: Catalog) -> bool:
-        """Return whether handles of a catalog name kept sessions, and not only where a signed one is too long."""
+        """Return whether handles of a catalog name stored sessions, and not only where a signed one is too long."""
         return self._short or catalog.has_hooks
 
 

@@ -20,7 +20,7 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
-from ..sdk import has_standing_stream, rides_on_responses
+from ..sdk import can_notify_in_responses, has_standing_stream
 
 METHODS = {
     "tool": "notifications/tools/list_changed",
@@ -70,7 +70,7 @@ class Notifier:
 
         If the request is cancelled, what it changed goes out later like any other change.
         """
-        scope = RequestScope(self if rides_on_responses(self._server, self._connection) else None)
+        scope = RequestScope(self if can_notify_in_responses(self._server, self._connection) else None)
         token = _request_scope.set(scope)
         try:
             yield
@@ -84,7 +84,7 @@ class Notifier:
                 self._owe(scope.pending)
 
     def _owe(self, methods: Iterable[str]) -> None:
-        """Send notifications on the standing stream; while there is none, one of each kind is kept for later."""
+        """Send notifications on the standing stream; while there is none, one of each kind waits."""
         can_receive = self._can_receive()
         _queue(self._owed, methods, MAX_WAITING if can_receive else 1)
         if can_receive and not self._sending:

@@ -1,7 +1,7 @@
 """Principal delivery: in the modern era the list follows the authenticated caller (SPEC DEL-6).
 
-Each caller has one session, whatever connection a request comes from; its list is private, and its changes are told to
-that caller's subscriptions only. Chosen with `delivery="principal"`.
+Each caller has one session, whatever connection a request comes from; its list is private, and its changes go to that
+caller's subscriptions only. Chosen with `delivery="principal"`.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def with_handle(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def take_handle(spec: Spec | None, call: ToolCall) -> ToolCall:
-    """Return a call of a control tool with its handle taken out of the arguments; any other as it is."""
+    """Return a call of a control tool with its handle taken out of the arguments; any other unchanged."""
     if spec is None or spec.control is None or HANDLE not in call.arguments:
         return call
     arguments = dict(call.arguments)

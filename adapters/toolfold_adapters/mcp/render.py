@@ -187,7 +187,7 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
         raise MCPError(code=types.INTERNAL_ERROR, message=message) from error
     except MCPError:
         raise
-    except Exception as error:  # the SDK would tell a client of the legacy era its text
+    except Exception as error:  # the SDK would send its text to a client of the legacy era
         log.exception("a request about %r failed", quoted(asked))
         raise MCPError(code=types.INTERNAL_ERROR, message="Internal error") from error
 

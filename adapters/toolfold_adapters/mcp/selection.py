@@ -1,4 +1,4 @@
-"""Selection: the request itself says with which groups it begins, in its URL or headers (SPEC DEL-4).
+"""Selection: a request itself selects the groups that it begins with, in its URL or headers (SPEC DEL-4).
 
 `?groups=a,b` and `?profile=x`, or the headers `Toolfold-Groups` and `Toolfold-Profile`. What a request does not say is
 as the server was default. A group brings its parents.
@@ -32,7 +32,7 @@ from toolfold.spi import Caller, SessionPool, ancestors, enumerated, quoted, sel
 log = logging.getLogger("toolfold.mcp")
 
 REMEMBERED = 64
-"""How many selections' snapshots, and with them their lists, are kept for a catalog while nobody is in them."""
+"""How many snapshots of selections, and with them their lists, a catalog remembers while nobody uses them."""
 
 GROUPS = "groups"
 PROFILE = "profile"

@@ -43,7 +43,7 @@ async def serve(
     on_ready: Ready | None = None,
     **options: Any,
 ) -> None:
-    """Serve until the client leaves (stdio) or the process is told to end (HTTP).
+    """Serve until the client leaves (stdio) or the process is asked to end (HTTP).
 
     Args:
         tools: What to serve.
@@ -133,7 +133,7 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
 
 
 class _AnnouncingServer(uvicorn.Server):
-    """A server that says when it takes requests."""
+    """A server that announces when it takes requests."""
 
     def __init__(self, config: uvicorn.Config, url: str, on_ready: Ready | None) -> None:
         super().__init__(config)

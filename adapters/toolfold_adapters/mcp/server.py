@@ -22,7 +22,7 @@ from toolfold import ConfigError, Profile, Session, ToolNotFound, ToolSet, WireN
 from toolfold.spi import Event, Full, Kind, ListsAnnounced, SessionPool, Tally
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
-from ..sdk import guard_http
+from ..sdk import wrap_endpoint
 from ..tokens import ANSWER_TOKENS
 from .answers import AnswerForm, AnswerOptions
 from .callers import caller_of, principal_of
@@ -69,7 +69,7 @@ class ToolSetServer(Server[TaskGroup]):
         app = super().streamable_http_app(**options)
         if not self.session_manager.stateless:
             tally = Tally("sessions", self.limits.sessions)
-            guard_http(self, lambda endpoint: BoundedSessions(endpoint, self, tally))
+            wrap_endpoint(self, lambda endpoint: BoundedSessions(endpoint, self, tally))
         return app
 
     def create_initialization_options(
@@ -127,7 +127,7 @@ def build_server(
         selection: Whether a request may say which groups it begins with, in its URL or headers (SPEC DEL-4). Groups
             that are not `selectable` are not among those.
         disclosure: Whether to offer the draft extension for groups (SPEC DEL-5).
-        instructions: What the server tells clients about itself; how groups are opened is added.
+        instructions: The server's instructions; how groups are opened is added.
         version: The server's version; Toolfold's own unless given.
         call_tool: The name of the tool that calls other tools.
         legacy_call_tool: Whether legacy clients are offered it too (SPEC DEL-8).
@@ -137,7 +137,7 @@ def build_server(
         stale_handles: `"normalise"` or `"refuse"` a handle that was made before the groups changed.
         limits: How much there may be at a time, in all and for each caller (SPEC SAF-4).
         handles: `"auto"`: a handle is the signed state itself unless groups have hooks. `"stored"`: it names a session
-            that the server keeps; that is 22 characters, which a model copies with each call (SPEC DEL-3).
+            that the server stores; that is 22 characters, which a model copies with each call (SPEC DEL-3).
         answers: How an answer to opening a group describes the tools that can be called now (SPEC CTL-4):
             `"definitions"` with name, description and input schema, for clients that never list again; `"names"` by
             name alone; `"auto"` with definitions, except in a session whose client has listed again after an earlier

@@ -53,7 +53,7 @@ class Subscriptions:
                 del self._subscribers[caller], self._buses[caller]
 
     def follow(self, caller: str, session: Session) -> None:
-        """Take note that a caller's session says when lists changed, also when that is announced to everybody."""
+        """Note that a caller's session notifies of changes itself, also of those that are announced to everybody."""
         self._followed[caller] = session
 
     def announce(self, kinds: frozenset[str], caller: str | None = None) -> None:

@@ -111,8 +111,8 @@ def read(tools: str, data: Any) -> Saved:
 class StatePacker:
     """Packs states into as few bytes as there are ways to tell the groups apart, and unpacks them.
 
-    Few groups have digests of their paths, so that a newer catalog can be told what they are; many are bits of a mask,
-    or numbers where the quota needs their order, which the very same catalog alone understands.
+    A few groups have digests of their paths, which a newer catalog can read; many are bits of a mask, or numbers where
+    the quota needs their order, which the very same catalog alone can read.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class StatePacker:
         return bytes([kind]) + _fingerprint(catalog) + len(state).to_bytes(2, "big") + state + facts
 
     def unpack(self, packed: bytes, catalog: Catalog, *, same: bool = False) -> Saved | None:
-        """Return the state that `pack` wrote; `None` if it can't be told what it is in `catalog`.
+        """Return the state that `pack` wrote; `None` if `catalog` can't read it.
 
         Args:
             packed: The bytes, which nobody has changed.

@@ -76,7 +76,7 @@ class SessionPool(Generic[S]):
         limit: How many there may be. The idlest session of a caller may make room for a new one of the same caller.
         idle_timeout: Seconds without use after which a session is idle; `None` for never.
         clock: Tells the time in seconds.
-        observers: Are told of each session that comes and goes.
+        observers: Are notified of each session that opens and ends.
         parent: The pool that this is a part of.
         what: What the sessions are called in refusals.
     """
@@ -159,7 +159,7 @@ class SessionPool(Generic[S]):
         """Take a session in whatever the limit; a `persistent` one is not counted and never idle."""
         if persistent:
             self._persistent[session] = None
-            self._told(SessionOpened, session)
+            self._notify(SessionOpened, session)
         else:
             self._enter(session, _Entry(None, session.caller, False, self._clock()))
 
@@ -178,12 +178,12 @@ class SessionPool(Generic[S]):
                 del self._keys[entry.key]
         if entry is not None or session in self._persistent:
             self._persistent.pop(session, None)
-            self._told(SessionEnded, session)
+            self._notify(SessionEnded, session)
         for part in self._parts:
             part.discard(session)
 
     def begin_request(self, session: S) -> None:
-        """Take in a session that ends with its request: it is not counted, never idle, and observers are not told."""
+        """Take in a session that ends with its request: it is not counted, never idle, and observers are not notified."""
         self._requests[session] = None
 
     async def end_request(self, session: S) -> None:
@@ -314,7 +314,7 @@ class SessionPool(Generic[S]):
         try:
             await session.close()
         except ExceptionGroup:
-            return  # the log and the observers have been told of each hook
+            return  # logged, and observers were notified, for each hook
         finally:
             self._ending.discard(session)
 
@@ -326,10 +326,10 @@ class SessionPool(Generic[S]):
         self._entries[session] = entry
         if entry.key is not None:
             self._keys[entry.key] = session
-        self._told(SessionOpened, session)
+        self._notify(SessionOpened, session)
         self.touch(session)
 
-    def _told(self, event: type[SessionOpened | SessionEnded], session: S) -> None:
+    def _notify(self, event: type[SessionOpened | SessionEnded], session: S) -> None:
         if self._observers is not None:
             self._observers.notify(event(session.id))
 

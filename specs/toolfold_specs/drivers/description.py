@@ -37,6 +37,8 @@ GROUP_KEYS = frozenset({"path", "parent", "tools", "activate", "deactivate"})
 CALL_KEYS = frozenset({"tool", "arguments"})
 WIRE_SEPARATOR = "__"
 """What stands for the dot in names unless a description says otherwise (SPEC NAM-6)."""
+SEPARATORS = (".", WIRE_SEPARATOR)
+"""What may stand between the segments of a tool's name; a group's path always has dots."""
 
 SEPARATORS = (".", WIRE_SEPARATOR)
 """What may stand between the segments of a tool's name; a group's path always has dots."""

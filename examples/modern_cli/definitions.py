@@ -1,4 +1,4 @@
-"""What is offered, as data: groups of tools and profiles in TOML files, and how a tool calls its program."""
+"""Groups of tools and profiles as data in TOML files, and how a tool calls its program."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ class GroupData(_Data):
                 missing.setdefault(" or ".join(tool.program), []).append(name)
         if not missing:
             return self.description
-        told = ", ".join(one if [one] == names else f"{one} ({', '.join(names)})" for one, names in missing.items())
+        absent = ", ".join(one if [one] == names else f"{one} ({', '.join(names)})" for one, names in missing.items())
         some = any(name in found for name in self.tools)
-        return f"{self.description}. {'Not' if some else 'Empty, since no program of it is'} installed here: {told}"
+        return f"{self.description}. {'Not' if some else 'Empty, since no program of it is'} installed here: {absent}"
 
 
 @frozen
@@ -130,7 +130,7 @@ def groups() -> dict[str, GroupData]:
 
 def profiles() -> Iterable[Profile]:
     """Return the profiles, in the order of document E."""
-    return [Profile(name=name, **told) for name, told in _read(HERE / "profiles.toml").items()]
+    return [Profile(name=name, **options) for name, options in _read(HERE / "profiles.toml").items()]
 
 
 def _read(file: Path) -> dict[str, Any]:
