@@ -23,19 +23,25 @@ from .targets import Target
 if TYPE_CHECKING:
     from toolfold_specs import Report
     from toolfold_specs.drivers.description import Description
+    from toolfold_specs.drivers.protocol import Era
     from toolfold_specs.kit import Factory
 
-NOTHING_CHECKED = 2
-"""The exit status if nothing is known about the target."""
 SMOKE_LAYERS = ("exhaustive",)
 SMOKE_BUDGET = 674
 """How many operations the systems of up to three groups take; the layer begins with the smallest."""
-ERAS = ("legacy", "modern")
+ERAS: tuple[Era, ...] = ("legacy", "modern")
 TRANSPORTS = ("stdio", "http")
 IN_PROCESS = "in-process"
 BOTH = "both"
 WIDTH = 160
 """The width of reports in characters where there is no terminal."""
+
+
+class NothingChecked(Failed):
+    """Nothing is known about the target: exits with status 2."""
+
+    exit_code = 2
+
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -168,7 +174,7 @@ def _show(report: Report, folder: Path | None, target: Target, as_json: bool) ->
             click.echo(f"toolfold: to replay the first violation: {command}", err=True)
     if not report.ran:
         reasons = dict.fromkeys(f"{result.setting}: {result.reason}" for result in report.results)
-        raise Failed("\n".join(("Nothing could be checked.", *(reasons or ("There are no checks.",)))), NOTHING_CHECKED)
+        raise NothingChecked("\n".join(("Nothing could be checked.", *(reasons or ("There are no checks.",)))))
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------
@@ -176,7 +182,7 @@ def _show(report: Report, folder: Path | None, target: Target, as_json: bool) ->
 
 @contextmanager
 def driver_factories(
-    target: Target, eras: Sequence[str], transports: Sequence[str], description: Path | None = None
+    target: Target, eras: Sequence[Era], transports: Sequence[str], description: Path | None = None
 ) -> Generator[Mapping[str, Factory]]:
     """Yield a factory of drivers for each setting of a target: "in process", or a transport and an era of MCP.
 
@@ -348,12 +354,12 @@ def _show_list(entries: Sequence[Mapping[str, Any]], as_json: bool, **headings: 
 
 
 def _failing() -> AbstractContextManager[None]:
-    """Turn errors into `Failed` with the status of a target that could not be checked."""
+    """Turn errors into `NothingChecked`."""
     from toolfold_specs import ExpectationError, TargetFailed
     from toolfold_specs.drivers.description import DescriptionError
     from toolfold_specs.replay import ReplayError
 
-    return failing(TargetFailed, ExpectationError, DescriptionError, ReplayError, status=NOTHING_CHECKED)
+    return failing(TargetFailed, ExpectationError, DescriptionError, ReplayError, failure=NothingChecked)
 
 
 @contextmanager

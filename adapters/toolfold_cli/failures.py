@@ -23,11 +23,9 @@ _TRACEBACK = "toolfold.traceback"
 
 
 class Failed(click.ClickException):
-    """The command failed: exits with a paragraph on standard error and status 1, or another one."""
+    """The command failed: exits with a paragraph on standard error, and status 1."""
 
-    def __init__(self, message: str, status: int = 1) -> None:
-        super().__init__(message)
-        self.exit_code = status
+    exit_code = 1
 
     def show(self, file: Any = None) -> None:
         """Print the paragraph."""
@@ -41,12 +39,12 @@ def run(job: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def failing(*expected: type[Exception], status: int = 1) -> Generator[None]:
-    """Turn errors into `Failed`, with a traceback only if one was asked for.
+def failing(*expected: type[Exception], failure: type[Failed] = Failed) -> Generator[None]:
+    """Turn errors into a failure of the command, with a traceback only if one was asked for.
 
     Args:
         expected: Errors whose messages explain themselves, besides those of Toolfold.
-        status: The exit status.
+        failure: What to raise.
     """
     try:
         with extras_named():
@@ -59,8 +57,8 @@ def failing(*expected: type[Exception], status: int = 1) -> Generator[None]:
             raise leaves[0] from None
         if traceback_wanted():
             traceback.print_exception(error)
-        known = (ToolfoldError, *expected)
-        raise Failed("\n".join(dict.fromkeys(_in_words(leaf, known) for leaf in leaves)), status) from error
+        known: tuple[type[Exception], ...] = (ToolfoldError, *expected)
+        raise failure("\n".join(dict.fromkeys(_in_words(leaf, known) for leaf in leaves))) from error
 
 
 def request_traceback(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.support import invoke
 from toolfold import ToolSet
 from toolfold_cli import scenario
+from toolfold_cli.library import desk
 
 
 @pytest.mark.spec("CALL-1", "ACT-4", "HOOK-4", "HOOK-5", "NTF-1", "DEL-1")
@@ -40,7 +41,7 @@ def test_it_prints_json() -> None:
 
 def broken_by(change: Callable[[ToolSet], object]) -> Callable[[list[str] | None], ToolSet]:
     """Return a function that makes the library's desk with something changed."""
-    make = scenario.desk
+    make = desk
 
     def made(hook_log: list[str] | None = None) -> ToolSet:
         tools = make(hook_log)
