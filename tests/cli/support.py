@@ -1,4 +1,4 @@
-"""What the tests of the command line share: small modules to work on, and the program as a process."""
+"""Helpers of the tests of the command line: a module to work on, and the program in this process or as another."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import rich.table  # noqa: F401 (before any test, as pytester forgets what is first imported during its runs)
 from click.testing import CliRunner, Result
 from mcp import StdioServerParameters
 
@@ -114,9 +115,9 @@ def run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[s
 
 @contextmanager
 def started(*arguments: str, cwd: Path, ignoring: signal.Signals | None = None) -> Generator[subprocess.Popen[str]]:
-    """The program as a process with pipes, apart from the signals of this one; it is killed if it takes too long.
+    """The program as a process with pipes, in a session of its own; it is killed if it takes too long.
 
-    It begins with a signal ignored, as `nohup` does it, if `ignoring` names one.
+    It starts with the signal `ignoring` ignored, as `nohup` does.
     """
     nohup = ["/bin/sh", "-c", f'trap "" {ignoring.name[3:]}; exec "$@"', "sh"] if ignoring is not None else []
     process = subprocess.Popen(

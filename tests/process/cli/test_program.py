@@ -59,19 +59,18 @@ def test_a_missing_package_that_is_no_extra_is_an_error_of_its_own(shop: Path) -
     assert "pip install" not in done.stderr
 
 
-def test_help_and_serve_import_nothing_that_they_do_not_need(shop: Path) -> None:
+def test_help_imports_none_of_what_commands_need(shop: Path) -> None:
     code = """
 import sys
 from click.testing import CliRunner
 from toolfold_cli.program import program
-heavy = ("toolfold_diagrams", "toolfold_specs", "toolfold_adapters", "mcp", "rich", "hypothesis", "asyncio")
-shown = CliRunner().invoke(program, ["--help"]).stdout
-assert "conform   Check an implementation" in shown, shown
-print(sorted({name.partition(".")[0] for name in sys.modules} & {*heavy} - {"asyncio"}))
-CliRunner().invoke(program, ["serve", "--help"])
-print(sorted({"toolfold_diagrams", "toolfold_specs", "mcp", "hypothesis"} & {*sys.modules}))
-CliRunner().invoke(program, ["conform", "--help"])
-print(sorted({"hypothesis", "toolfold_specs.kit", "toolfold_specs.oracle"} & {*sys.modules}))
+for argument, heavy in {
+    "--help": {"toolfold_adapters", "toolfold_diagrams", "toolfold_specs", "mcp", "rich"},
+    "serve": {"toolfold_diagrams", "toolfold_specs", "mcp"},
+    "conform": {"toolfold_diagrams", "toolfold_specs.kit", "mcp", "hypothesis"},
+}.items():
+    assert CliRunner().invoke(program, [argument, "--help"]).exit_code == 0
+    assert not heavy & {*sys.modules}, heavy & {*sys.modules}
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -81,7 +80,7 @@ print(sorted({"hypothesis", "toolfold_specs.kit", "toolfold_specs.oracle"} & {*s
         encoding="utf-8",
         timeout=SECONDS,
     )
-    assert (done.stdout, done.stderr) == ("[]\n[]\n[]\n", "")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_module_and_the_entry_point_are_one_program(shop: Path) -> None:
@@ -140,11 +139,3 @@ def test_a_terminal_is_shown_a_tree_with_the_state_of_each_group(shop: Path) -> 
         "└─ ● orders · active · 1 tool · exclude…",
         "   └─ ○ returns · 1 tool · Take goods b…",
     ]
-
-
-@pytest.mark.spec("DIA-1")
-@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
-def test_without_graphviz_a_picture_is_refused_with_what_to_install(form: str, shop: Path, tmp_path: Path) -> None:
-    done = run("diagram", "shop:tools", "-o", str(tmp_path / f"shop.{form}"), cwd=shop, PATH=str(tmp_path))
-    assert (done.returncode, done.stdout, (tmp_path / f"shop.{form}").exists()) == (1, "", False)
-    assert "apt-get install graphviz" in done.stderr
