@@ -196,11 +196,13 @@ def driver_factories(
 
     Raises:
         ConfigError: It can't be found, or has none of the transports.
+        DescriptionError: The description is wrong.
     """
     from toolfold_specs import Driver
+    from toolfold_specs.drivers.description import load as load_description
     from toolfold_specs.drivers.over_mcp import DriverFactory
 
-    known: Path | Description | None = description
+    known = None if description is None else load_description(description)
     if target.reference is not None:
         made, make = _loaded(target.reference)
         if isinstance(made, Driver):

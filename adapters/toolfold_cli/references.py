@@ -121,7 +121,8 @@ class Loaded:
         """
         made = self.call()
         with self._failing():
-            return self.checked(await made if inspect.isawaitable(made) else made)
+            made = await made if inspect.isawaitable(made) else made
+        return self.checked(made)
 
     def checked(self, made: object) -> Any:
         """Return what was made; raises `ConfigError` unless it is an instance of one of the wanted types."""
@@ -136,8 +137,6 @@ class Loaded:
     def _failing(self) -> Generator[None]:
         try:
             yield
-        except ConfigError:
-            raise
         except (Exception, SystemExit) as error:
             raise ConfigError(f"{self.reference.text} raised {self.reference.describe(error)}") from error
 

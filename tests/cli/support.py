@@ -10,7 +10,9 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import pytest
 import rich.table  # noqa: F401 (before any test, as pytester forgets what is first imported during its runs)
 from click.testing import CliRunner, Result
 from mcp import StdioServerParameters
@@ -19,7 +21,9 @@ import toolfold
 import toolfold_cli
 import toolfold_diagrams
 import toolfold_specs
+from toolfold import ConfigError
 from toolfold_cli.program import program
+from toolfold_cli.targets import GatewayOptions, open_target, parse_target
 
 SECONDS = 30
 PROGRAM = (sys.executable, "-m", "toolfold_cli")
@@ -153,3 +157,17 @@ def server(*arguments: str, cwd: Path) -> StdioServerParameters:
 def invoke(*arguments: str) -> Result:
     """Run the program in this process."""
     return CliRunner().invoke(program, arguments, prog_name="toolfold")
+
+
+async def name_of(text: str | None, *command: str, **options: Any) -> str:
+    """Open a target, and return the name of its tool set."""
+    given = GatewayOptions(**options)
+    async with open_target(parse_target(text, command, given), given) as opened:
+        return opened.tools.name
+
+
+async def refusal_of(text: str | None, *command: str, **options: Any) -> str:
+    """Return why a target can't be opened."""
+    with pytest.raises(ConfigError) as caught:
+        await name_of(text, *command, **options)
+    return str(caught.value)

@@ -78,7 +78,7 @@ def vectors(*arguments: str) -> Result:
 
 @pytest.mark.spec("CNF-3")
 @pytest.mark.parametrize(
-    ("target", "status", "said"),
+    ("target", "status", "message"),
     [
         ("systems:TinyDriver", 0, "It conforms: "),
         ("./systems.py:TinyDriver", 0, "It conforms: "),
@@ -89,15 +89,15 @@ def vectors(*arguments: str) -> Result:
     ],
 )
 def test_the_status_says_whether_it_conforms_does_not_or_could_not_be_checked(
-    target: str, status: int, said: str
+    target: str, status: int, message: str
 ) -> None:
     result = vectors(target)
     assert result.exit_code == status
-    assert said in result.stdout
+    assert message in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "There is no TARGET"),
         (("systems:TinyDriver", "--", "npx"), "leave one of them out"),
@@ -137,10 +137,10 @@ def test_the_status_says_whether_it_conforms_does_not_or_could_not_be_checked(
         ),
     ],
 )
-def test_what_cannot_be_run_has_status_2_and_says_why(arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_run_has_status_2_and_says_why(arguments: tuple[str, ...], message: str) -> None:
     result = conform(*arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -280,6 +280,15 @@ def test_a_factory_of_drivers_is_the_one_that_was_named() -> None:
         assert isinstance(factories["in process"](), TinyDriver)
     with pytest.raises(ConfigError), driver_factories(parse_target("systems:number"), ERAS, [IN_PROCESS]):
         pass
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_description_that_is_wrong_is_refused(folder: Path) -> None:
+    (folder / "groups.toml").write_text("[[groups")
+    result = conform("shop:tools", "--transport", "stdio", "--describe", "groups.toml", "--layers", "vectors")
+    assert result.exit_code == 2
+    assert "groups.toml" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 # -- progress ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A TARGET that is a file of Python, and one that is another file or a folder."""
+"""A TARGET that is module:attribute or path/to/file.py:attribute: how it is found, and the message if it is not."""
 
 from __future__ import annotations
 
@@ -7,22 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.support import SHOP, invoke
-from toolfold import ConfigError
-from toolfold_cli.targets import open_target, parse_target
+from tests.cli.support import SHOP, invoke, name_of, refusal_of
 
 ONE = "from toolfold import ToolSet\nalone = ToolSet('alone')\nsame = alone\n"
+FAILING = SHOP.splitlines().index('    raise RuntimeError("the till is locked")') + 1
+SOURCES = {
+    "deep.py": "import shop\nclass Here:\n    there = shop.tools\n",
+    "one.py": ONE,
+    "none.py": "value = 5\n",
+    "json.py": ONE,
+    "notes.txt": "hello",
+    "inner/module.py": "from shop import tools\n",
+    "needy.py": "\nimport no_such_package_anywhere\n",
+    "dividing.py": "x = 1\nx / 0\n",
+    "invalid.py": "def f(:\n",
+    "raising.py": "raise ValueError\n",
+    "twice.py": "from shop import tools\ntools.register('hours', print, input_schema={'type': 'object'})\n",
+    "script.py": "import sys\nsys.exit(3)\n",
+    "ending.py": "def make():\n    raise SystemExit(3)\n",
+    "configured.py": "from toolfold import ToolSet\nasync def make():\n    ToolSet('x', page_size=0)\n",
+}
 
 
-async def name_of(text: str, app_dir: Path | None = None) -> str:
-    async with open_target(parse_target(text, app_dir=app_dir)) as opened:
-        return opened.tools.name
-
-
-async def refused(text: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        await name_of(text)
-    return str(caught.value)
+@pytest.fixture
+def sources(shop: Path) -> Path:
+    """The current folder, with modules and files of many kinds."""
+    for name, source in SOURCES.items():
+        (shop / name).parent.mkdir(exist_ok=True)
+        (shop / name).write_text(source)
+    return shop
 
 
 @pytest.fixture
@@ -35,14 +48,26 @@ def elsewhere(shop: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("shop:tools", "shop"),
+        ("shop:make", "shop"),
+        ("shop:make_later", "shop"),
+        ("deep:Here.there", "shop"),
+        ("inner.module:tools", "shop"),
+        ("one", "alone"),
+        ("one.py", "alone"),
+        ("./inner/module.py:tools", "shop"),
+    ],
+)
+async def test_a_tool_set_or_a_function_that_makes_one_is_opened(sources: Path, text: str, name: str) -> None:
+    assert await name_of(text) == name
+
+
 async def test_a_file_is_opened_and_the_modules_beside_it_are_found(elsewhere: Path) -> None:
     assert await name_of("else where/my-server.py:make") == "stock"
     assert await name_of(f"{elsewhere}/stock.py:tools") == "stock"
-
-
-async def test_modules_of_the_current_folder_are_found_too(elsewhere: Path) -> None:
-    (elsewhere / "outer.py").write_text("from shop import tools\n")
-    assert await name_of("else where/outer.py:tools") == "shop"
 
 
 async def test_a_file_is_the_module_that_others_import(elsewhere: Path) -> None:
@@ -51,102 +76,116 @@ async def test_a_file_is_the_module_that_others_import(elsewhere: Path) -> None:
     assert await name_of("else where/circle.py:alone") == "alone"
 
 
-async def test_the_attribute_may_be_left_out_where_there_is_one_tool_set(shop: Path) -> None:
-    (shop / "one.py").write_text(ONE)
-    assert await name_of("one.py") == await name_of("one") == "alone"
-
-
-async def test_the_attribute_is_asked_for_where_there_are_several_or_none(shop: Path) -> None:
-    assert await refused("shop.py") == (
-        "Which object in 'shop.py'? Write shop.py:NAME. "
-        "In 'shop.py' there is shop.py:tools, shop.py:make, shop.py:make_later, shop.py:fail."
-    )
-    (shop / "none.py").write_text("")
-    assert await refused("./none.py") == (
-        "Which object in './none.py'? Write ./none.py:NAME. There is no ToolSet in './none.py'."
-    )
-
-
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("./missing.py", "There is no file ./missing.py. The folder {folder} has: shop.py."),
-        ("shp.py:tools", "There is no file shp.py. Did you mean 'shop.py'?"),
-        ("nowhere/shop.py", "There is no file nowhere/shop.py: there is no folder {folder}/nowhere."),
-        ("shop.py:tool", "shop.py:tool does not exist. Did you mean 'tools'?"),
-        ("shop.py:NUMBER", "shop.py:NUMBER is of type int; expected a ToolSet, or a function that makes one."),
+        (
+            "shopp:tools",
+            "There is no module 'shopp'; searched: the current folder ({folder}) and the installed packages. "
+            "Did you mean 'shop'?",
+        ),
+        (
+            "toolfold_cli.libary:desk",
+            "There is no module 'toolfold_cli.libary'; searched: package 'toolfold_cli'. "
+            "Did you mean 'toolfold_cli.library'?",
+        ),
+        ("warehouse:tools", "The current folder has: configured, deep, dividing, "),
+        ("npx", " A command goes after --."),
         ("shop.tools", "'shop' is a module, not a package. Did you mean shop:tools?"),
+        ("shop:tool", "shop:tool does not exist. Did you mean 'tools'?"),
+        (
+            "shop:xyz",
+            "shop:xyz does not exist. In 'shop' there is shop:tools, shop:make, shop:make_later, shop:fail.",
+        ),
+        ("shop", "Which object in 'shop'? Write shop:NAME. In 'shop' there is shop:tools, "),
+        ("shop.py", "Which object in 'shop.py'? Write shop.py:NAME. In 'shop.py' there is shop.py:tools, "),
+        ("none.py", "Which object in 'none.py'? Write none.py:NAME. There is no ToolSet in 'none.py'."),
+        (
+            "shop:NUMBER",
+            "shop:NUMBER is of type int; expected a ToolSet, or a function that makes one. "
+            "In 'shop' there is shop:tools, ",
+        ),
+        ("none:value", "There is no ToolSet in 'none'."),
+        ("shop:needs", "shop:needs can't be called without arguments: missing a required argument: 'key'."),
+        ("shop:wrong", "shop:wrong returned a value of type int, not a ToolSet."),
+        (
+            "./nowhere-at-all.py",
+            "There is no file ./nowhere-at-all.py. The folder {folder} has: configured.py, ",
+        ),
+        ("shp.py:tools", "There is no file shp.py. Did you mean 'shop.py'"),
+        ("nowhere/shop.py", "There is no file nowhere/shop.py: there is no folder {folder}/nowhere."),
         ("notes.txt", "notes.txt is neither a Python file (.py) nor a configuration (.toml)."),
-        ("./notes.txt", "./notes.txt is neither a Python file (.py) nor a configuration (.toml)."),
-        ("deep/", "deep/ is a folder; name a Python file in it: deep/FILE.py:NAME."),
+        ("inner/", "inner/ is a folder; name a Python file in it: inner/FILE.py:NAME."),
         (".", ". is a folder; name a Python file in it: FILE.py:NAME."),
+        ("json.py", "json.py has the name of another module that is in use, 'json': rename the file."),
     ],
 )
-async def test_what_is_not_there_is_named_with_what_is(shop: Path, text: str, said: str) -> None:
-    (shop / "notes.txt").write_text("hello")
-    (shop / "deep").mkdir()
-    assert said.format(folder=shop) in await refused(text)
+async def test_an_object_that_is_not_found_is_reported_with_those_that_are(
+    sources: Path, text: str, message: str
+) -> None:
+    assert message.format(folder=sources) in await refusal_of(text)
+
+
+async def test_an_empty_folder_is_said_to_have_no_modules(
+    shop: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
+    assert (await refusal_of("warehouse:tools")).endswith("There are no modules in the current folder.")
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("text", "message"),
     [
-        ("1 / 0\n", "The file mine.py can't be imported. ZeroDivisionError: division by zero (mine.py, line 1)."),
         (
-            "import no_such_package_anywhere\n",
-            "The file mine.py needs 'no_such_package_anywhere', which is not installed.",
+            "needy:tools",
+            "Module 'needy' needs 'no_such_package_anywhere', which is not installed. "
+            "ModuleNotFoundError: No module named 'no_such_package_anywhere' (needy.py, line 2).",
         ),
-        ("raise SystemExit(3)\n", "The file mine.py exits when it is imported; put what it runs under"),
         (
-            "def make():\n    raise SystemExit(3)\n",
-            "mine.py:make raised SystemExit: 3 (mine.py, line 2).",
+            "dividing:tools",
+            "Module 'dividing' can't be imported. ZeroDivisionError: division by zero (dividing.py, line 2).",
         ),
+        (
+            "dividing.py:tools",
+            "The file dividing.py can't be imported. ZeroDivisionError: division by zero (dividing.py, line 2).",
+        ),
+        ("invalid:tools", "Module 'invalid' can't be imported. SyntaxError: invalid syntax (invalid.py, line 1)."),
+        ("raising:tools", "Module 'raising' can't be imported. ValueError (raising.py, line 1)."),
+        (
+            "twice:tools",
+            "Module 'twice' can't be imported. DuplicateName: A tool named 'hours' is registered already; choose "
+            "another name or unregister it first (twice.py, line 2).",
+        ),
+        (
+            "script:tools",
+            "Module 'script' exits when it is imported; put what it runs under "
+            'if __name__ == "__main__", and what is to be served outside.',
+        ),
+        ("ending:make", "ending:make raised SystemExit: 3 (ending.py, line 2)."),
+        (
+            "configured:make",
+            "configured:make raised ConfigError: page_size must be a whole number of at least 1, not 0 (configured.py, line 3).",
+        ),
+        ("shop:fail", f"shop:fail raised RuntimeError: the till is locked (shop.py, line {FAILING})."),
     ],
 )
-async def test_what_a_file_raises_is_told_with_the_place(shop: Path, source: str, said: str) -> None:
-    (shop / "mine.py").write_text(source)
-    assert (await refused("mine.py:make")).startswith(said)
+async def test_an_error_of_a_module_is_reported_with_its_line(sources: Path, text: str, message: str) -> None:
+    assert await refusal_of(text) == message
 
 
-async def test_a_file_with_the_name_of_a_module_in_use_is_refused(shop: Path) -> None:
-    (shop / "json.py").write_text(ONE)
-    assert await refused("json.py") == (
-        "json.py has the name of another module that is in use, 'json': rename the file."
-    )
+async def test_a_file_that_failed_is_imported_again_once_it_is_repaired(shop: Path) -> None:
+    (shop / "repaired.py").write_text("1 / 0\n")
+    await refusal_of("repaired.py")
+    (shop / "repaired.py").write_text(ONE)
+    assert await name_of("repaired.py") == "alone"
 
 
-async def test_a_file_that_failed_is_read_again_once_it_is_mended(shop: Path) -> None:
-    (shop / "mended.py").write_text("1 / 0\n")
-    await refused("mended.py")
-    (shop / "mended.py").write_text(ONE)
-    assert await name_of("mended.py") == "alone"
-
-
-async def test_another_folder_may_be_the_one_whose_modules_are_found(elsewhere: Path) -> None:
-    assert await name_of("stock:tools", elsewhere) == "stock"
-    assert sys.path[0] == str(elsewhere)
-
-
-def test_the_folder_is_an_option_of_the_command_line(elsewhere: Path) -> None:
+def test_modules_of_another_folder_are_found_with_an_option(elsewhere: Path) -> None:
     result = invoke("profiles", "stock:tools", "--app-dir", "else where")
     assert (result.exit_code, result.stderr) == (0, "")
+    assert sys.path[0] == str(elsewhere)
     missing = invoke("profiles", "stocks:tools", "--app-dir", "else where")
     assert missing.stderr == (
         f"toolfold: There is no module 'stocks'; searched: the folder ({elsewhere}) and the installed packages. "
         "Did you mean 'stock'?\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("shop:tools", "--app-dir", "nowhere"), "'nowhere' does not exist"),
-        (("gateway.toml", "--app-dir", "."), "--app-dir is for Python modules; gateway.toml is none."),
-        (("shop.py:tools", "--control", "none"), "shop.py:tools sets it itself: ToolSet(..., control=...)."),
-        (("shop.py:tools", "--start-timeout", "3"), "--start-timeout is for other servers; shop.py:tools is none."),
-    ],
-)
-def test_options_that_do_not_go_with_it_are_wrong_usage(shop: Path, arguments: tuple[str, ...], said: str) -> None:
-    result = invoke("inspect", *arguments)
-    assert result.exit_code == 2
-    assert said in result.stderr

@@ -23,7 +23,7 @@ def test_the_version_is_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("serve",), "There is no TARGET."),
         (("serve", "shop:tools", "--", "npx"), "leave one of them out."),
@@ -45,17 +45,18 @@ def test_the_version_is_printed() -> None:
         (("serve", "shop:tools", "--limit", "cats=5"), "connections, sessions, handles, calls, streams"),
         (("serve", "shop:tools", "--limit", "calls=0"), "A limit must be at least 1, not 0"),
         (("inspect", "shop:tools", "--control", "none"), "ToolSet(..., control=...)"),
-        (("inspect", "gopher://x"), "has http or https"),
+        (("inspect", "shop:tools", "--app-dir", "nowhere"), "'nowhere' does not exist"),
+        (("inspect", "gateway.toml", "--app-dir", "."), "--app-dir is for Python modules; gateway.toml is none."),
         (("profiles", "no target"), "is not a TARGET"),
         (("conform", "shop:tools", "--control", "none"), "No such option"),
         (("no-such-command",), "No such command"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments: tuple[str, ...], message: str) -> None:
     result = invoke(*arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from attrs import define, field
 
@@ -24,16 +23,15 @@ class DriverFactory:
     Attributes:
         address: Returns the command that starts the server, or its URL.
         era: The era of MCP to speak.
-        description: The groups of a server that was not made for the kit, or the file that describes them.
+        description: The groups of a server that was not made for the kit; without one they are inferred.
 
     Raises:
         TargetFailed: The server can't be started, or does not list its tools.
-        DescriptionError: The description is wrong.
     """
 
     address: Callable[[], Command | str]
     era: Era
-    description: Path | Description | None = None
+    description: Description | None = None
     _made_for_the_kit: bool | None = field(default=None, init=False)
 
     def __call__(self) -> Driver:
