@@ -135,7 +135,7 @@ def _conform(
 
     from .progress import show_progress
 
-    eras = [name for name in ERAS if era in (None, BOTH, name)]
+    eras: list[Era] = [name for name in ERAS if era in (None, BOTH, name)]
     choices = TRANSPORTS if transport == BOTH else (*TRANSPORTS, IN_PROCESS)
     transports = [name for name in choices if transport in (None, BOTH, name)]
     with driver_factories(target, eras, transports, describe) as factories, _implementation_log_silenced():
@@ -204,12 +204,12 @@ def driver_factories(
 
     known = None if description is None else load_description(description)
     if target.reference is not None:
-        made, make = _loaded(target.reference)
-        if isinstance(made, Driver):
+        found = _in_process(target.reference)
+        if callable(found):
             _available(transports, (IN_PROCESS,), target)
-            yield {Driver.name: make}
+            yield {Driver.name: found}
             return
-        known = known or _described(made)
+        known = known or found
     has = {"url": ("http",), "command": ("stdio",)}.get(target.kind, TRANSPORTS)
     with ExitStack() as stack:
         addresses = {transport: _address(target, transport, stack) for transport in _available(transports, has, target)}
@@ -227,27 +227,27 @@ def _available(wanted: Sequence[str], has: Sequence[str], target: Target) -> lis
     return transports
 
 
-def _loaded(reference: Reference) -> tuple[Any, Any]:
-    """Return what a reference names or makes, and the object that it names; the former may have to be awaited."""
+def _in_process(reference: Reference) -> Factory | Description | None:
+    """Return the factory of drivers that a reference names, or else a description of the tool set there.
+
+    The latter is `None` if the tool set has to be awaited, which is left to the server, or can't be described.
+    """
     from toolfold_specs import Driver
+    from toolfold_specs.drivers.description import described
 
     loaded = load(reference, ToolSet, Driver)
     made = loaded.call()
-    if isinstance(made, Driver):
-        if made is loaded.value:
-            raise ConfigError(f"{reference.text} is a Driver; name its class, or a function that makes one.")
-        made.close()
-    return made if inspect.isawaitable(made) else loaded.checked(made), loaded.value
-
-
-def _described(made: Any) -> Description | None:
-    """Return the groups of a tool set; `None` if it has to be awaited, which the server does."""
-    from toolfold_specs.drivers.description import described
-
     if inspect.iscoroutine(made):
         made.close()
         return None
-    return described(made)
+    instance: ToolSet | Driver = loaded.checked(made)
+    if isinstance(instance, ToolSet):
+        return described(instance)
+    if instance is loaded.value:
+        raise ConfigError(f"{reference.text} is a Driver; name its class, or a function that makes one.")
+    instance.close()
+    make: Factory = loaded.value
+    return make
 
 
 def _address(target: Target, transport: str, stack: ExitStack) -> Any:

@@ -164,7 +164,8 @@ async def test_an_empty_folder_is_said_to_have_no_modules(
         ("ending:make", "ending:make raised SystemExit: 3 (ending.py, line 2)."),
         (
             "configured:make",
-            "configured:make raised ConfigError: page_size must be a whole number of at least 1, not 0 (configured.py, line 3).",
+            "configured:make raised ConfigError: page_size must be a whole number of at least 1, not 0 "
+            "(configured.py, line 3).",
         ),
         ("shop:fail", f"shop:fail raised RuntimeError: the till is locked (shop.py, line {FAILING})."),
     ],
