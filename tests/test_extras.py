@@ -11,12 +11,13 @@ import pytest
 
 import toolfold
 import toolfold_adapters
+import toolfold_cli
 import toolfold_diagrams
 import toolfold_specs
 from toolfold import MissingExtra, ToolfoldError
 from toolfold._extras import EXTRAS, extras_named
 
-PACKAGES = (toolfold, toolfold_adapters, toolfold_diagrams, toolfold_specs)
+PACKAGES = (toolfold, toolfold_adapters, toolfold_cli, toolfold_diagrams, toolfold_specs)
 SECONDS = 60
 BASE_INSTALL = f"""
 import sys
@@ -44,7 +45,7 @@ def on_the_base_install(code: str) -> subprocess.CompletedProcess[str]:
         ("import toolfold_adapters.mcp", "mcp", "mcp"),
         ("import toolfold_adapters.mcp.handles", "mcp", "mcp"),
         ("import toolfold_adapters.gateway", "mcp_types", "mcp"),
-        ("import anyio; from toolfold_adapters.demo import story; anyio.run(story, print)", "mcp", "mcp"),
+        ("import anyio; from toolfold_cli.scenario import play; anyio.run(play, print)", "mcp", "mcp"),
         ("import toolfold_diagrams as d; d.transaction_chart().rendered('svg')", "graphviz", "diagrams"),
         ("from toolfold_specs import Driver, check; check(Driver)", "hypothesis", "conformance"),
         ("import toolfold_specs.proofs.theorems", "z3", "conformance"),
@@ -64,7 +65,7 @@ def test_whatever_needs_an_extra_first_names_it_and_the_command_that_installs_it
 
 
 def test_the_command_line_says_it_in_a_line() -> None:
-    done = on_the_base_install("from toolfold_adapters.cli import main; main()")
+    done = on_the_base_install("from toolfold_cli import main; main()")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "toolfold: 'click' is not installed. Install it with: pip install \"toolfold[cli]\"\n"
 
@@ -72,7 +73,7 @@ def test_the_command_line_says_it_in_a_line() -> None:
 def test_what_is_said_to_need_no_extra_needs_none() -> None:
     done = on_the_base_install(
         "import toolfold, toolfold_adapters.inprocess, toolfold_adapters.manifests, toolfold_adapters.tokens\n"
-        "import toolfold_adapters.targets, toolfold_specs, toolfold_diagrams\n"
+        "import toolfold_specs, toolfold_diagrams\n"
         "print(toolfold_diagrams.transaction_chart().dot[:7])"
     )
     assert (done.stdout, done.stderr) == ("digraph\n", "")

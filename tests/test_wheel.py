@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = {
     "toolfold": "core",
     "toolfold_adapters": "adapters",
+    "toolfold_cli": "adapters",
     "toolfold_diagrams": "diagrams",
     "toolfold_specs": "specs",
 }
@@ -59,7 +60,7 @@ def test_the_command_is_in_the_wheel(site: Path) -> None:
     (path,) = site.glob("*.dist-info/entry_points.txt")
     points = ConfigParser()
     points.read_string(path.read_text())
-    assert points["console_scripts"]["toolfold"] == "toolfold_adapters.cli:main"
+    assert points["console_scripts"]["toolfold"] == "toolfold_cli:main"
 
 
 def test_the_licence_is_in_the_wheel(site: Path) -> None:

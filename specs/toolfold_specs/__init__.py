@@ -14,7 +14,6 @@ trial.py        a check at work; checks.py: how checks are run; layers/: the che
 report.py       what came of it; render/: in text, JSON, JUnit, Markdown
 expected.py     the adopter's expected failures; replay.py: a violation, again
 suites.py       a suite of tests; plugin.py: how pytest collects it
-command.py      `toolfold conform`; targets.py: what it can be pointed at
 ==============  =================================================================
 """
 

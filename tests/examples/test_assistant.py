@@ -16,13 +16,13 @@ from mcp import Client, StdioServerParameters
 from examples.assistant import build
 from examples.assistant.agent import BASE, SCRIPT, Message, ScriptedModel, Wish, turn
 from examples.assistant.savings import table
-from tests.adapters.cli.support import PROGRAM
 from tests.adapters.mcp.support import without_schemas
+from tests.cli.support import PROGRAM
 from tests.examples.callers import UNKNOWN, WAYS, connected
 from toolfold import ToolSet
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.targets import open_target, parse_target
+from toolfold_cli.targets import open_target, parse_target
 
 ROOT = Path(__file__).parents[2]
 

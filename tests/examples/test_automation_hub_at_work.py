@@ -21,8 +21,8 @@ from mcp import StdioServerParameters
 from examples.automation_hub import build
 from examples.automation_hub.network import Site
 from examples.automation_hub.workspace import Workspace
-from tests.adapters.cli.support import PROGRAM, invoke
 from tests.adapters.mcp.support import PATIENCE, over_http
+from tests.cli.support import PROGRAM, invoke
 from tests.examples.callers import WAYS, Connect, connected
 from tests.examples.hub import AT_FIRST, FILE_TOOLS, Hub, done, open_groups, opened, plugin, refused
 from toolfold import HookFailed, ToolError, ToolSet

@@ -18,7 +18,7 @@ from mcp import StdioServerParameters
 from examples.browser_telemetry import page_tools, tools
 from examples.browser_telemetry.events import Action, Event, visit
 from examples.browser_telemetry.telemetry import Counts, Telemetry
-from tests.adapters.cli.support import PROGRAM, invoke
+from tests.cli.support import PROGRAM, invoke
 from tests.examples.callers import WAYS, Connect, connected
 from tests.examples.telemetry import (
     ACTION,

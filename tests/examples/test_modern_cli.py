@@ -12,9 +12,9 @@ from tests.adapters.mcp.support import without_schemas
 from tests.examples.callers import UNKNOWN, WAYS
 from tests.examples.document_e import COUNTS, MORE, PROFILES, READING, TOOLS
 from toolfold import ToolSet
-from toolfold_adapters.cli.inspection import view_at_start
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.tokens import measure
+from toolfold_cli.costs import initial_view
 
 
 @pytest.fixture(scope="module")
@@ -244,9 +244,9 @@ async def test_a_sub_agent_is_given_the_tools_of_its_profile_alone(everything: T
 def test_a_client_is_given_far_fewer_tools_and_tokens_at_first(everything: ToolSet) -> None:
     """Document E, benefits: reduced cognitive load."""
     for profile in (None, *PROFILES):
-        costs = measure(view_at_start(everything, profile))
+        costs = measure(initial_view(everything, profile))
         assert costs.listed <= 50
-        assert costs.after < (0.1 if profile is None else 0.6) * measure(view_at_start(everything)).before
+        assert costs.after < (0.1 if profile is None else 0.6) * measure(initial_view(everything)).before
 
 
 @pytest.mark.spec("PRO-1", "REG-5")

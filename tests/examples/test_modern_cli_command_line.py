@@ -15,7 +15,7 @@ import pytest
 from mcp import StdioServerParameters
 
 from examples.modern_cli.definitions import groups
-from tests.adapters.cli.support import PROGRAM, environment, run
+from tests.cli.support import PROGRAM, environment, run
 from tests.examples.callers import connected
 from tests.examples.document_e import PROFILES, TOOLS
 from tests.examples.programs import fake

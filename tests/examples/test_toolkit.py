@@ -286,7 +286,7 @@ async def test_a_read_only_profile_keeps_what_only_reads(era: str) -> None:
 async def test_a_person_can_start_it_with_one_command(era: str) -> None:
     command = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "toolfold_adapters.cli", "serve", "examples.toolkit:tools"],
+        args=["-m", "toolfold_cli", "serve", "examples.toolkit:tools"],
         env={"PYTHONPATH": PATHS},
         cwd=str(ROOT),
     )

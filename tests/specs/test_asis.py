@@ -24,7 +24,7 @@ from toolfold_specs.trial import Trial
 
 PLAIN = Path(__file__).with_name("targets") / "plain.py"
 RAW = PLAIN.with_name("raw.py")
-DESK = Command([sys.executable, "-m", "toolfold_adapters.cli", "serve", "examples.desk:tools"], environment())
+DESK = Command([sys.executable, "-m", "toolfold_cli", "serve", "examples.desk:tools"], environment())
 
 GROUP = """
 [[group]]

@@ -1,5 +1,0 @@
-"""`python -m toolfold_adapters.cli` is `toolfold`."""
-
-from . import main
-
-main()

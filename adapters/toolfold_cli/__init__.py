@@ -1,0 +1,33 @@
+"""The command line, `toolfold`.
+
+    program.py    the program and its commands      options.py     TARGET, `--` and the options that commands share
+    targets.py    what a TARGET stands for          references.py  objects named module:attribute or file.py:attribute
+    printing.py   tables, text and JSON             failures.py    how a command fails, and what it logs
+    costs.py      token counts at the start         signals.py     signals and standard streams while serving
+    progress.py   the progress of a long run
+
+Each command has a module of its name. Results go to standard output, everything else to standard error. The exit status
+is 0 for success, 1 for failure, 2 for wrong usage (`conform`: also if nothing could be checked), and 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from toolfold import MissingExtra
+from toolfold.spi import extras_named
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run `toolfold` with the arguments of this process, and exit with its status."""
+    try:
+        with extras_named():
+            from .program import program
+
+            program(prog_name="toolfold")
+    except MissingExtra as error:
+        sys.exit(f"toolfold: {error}")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,5 @@
+"""`python -m toolfold_cli` is `toolfold`."""
+
+from . import main
+
+main()

@@ -1,0 +1,376 @@
+"""`toolfold conform`: checks an implementation with the kit (SPEC CNF-2)."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolfold import ConfigError, ToolSet
+
+from .failures import Failed, debugging, failing
+from .options import TargetCommand, chosen_target, examples, target_options
+from .printing import console, show, show_json, table
+from .references import Reference, load
+from .targets import Target
+
+if TYPE_CHECKING:
+    from toolfold_specs import Report
+    from toolfold_specs.drivers.description import Description
+    from toolfold_specs.drivers.protocol import Era
+    from toolfold_specs.kit import Factory
+
+SMOKE_LAYERS = ("exhaustive",)
+SMOKE_BUDGET = 674
+"""How many operations the systems of up to three groups take; the layer begins with the smallest."""
+ERAS: tuple[Era, ...] = ("legacy", "modern")
+TRANSPORTS = ("stdio", "http")
+IN_PROCESS = "in-process"
+BOTH = "both"
+WIDTH = 160
+"""The width of reports in characters where there is no terminal."""
+
+
+class NothingChecked(Failed):
+    """Nothing is known about the target: exits with status 2."""
+
+    exit_code = 2
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(
+    "conform",
+    cls=TargetCommand,
+    epilog=examples(
+        "toolfold conform shop.conformance:ShopDriver           through a driver, in process",
+        "toolfold conform shop:tools                            a ToolSet, as clients see it",
+        "toolfold conform --smoke shop.conformance:ShopDriver   the smallest systems alone",
+        "toolfold conform https://example.org/mcp --era modern",
+        "toolfold conform --describe groups.toml -- npx -y some-mcp-server",
+        "toolfold conform shop:tools -o reports",
+        "toolfold conform shop:tools --replay reports/failure.json",
+    ),
+)
+@target_options
+@click.option("--era", type=click.Choice([*ERAS, BOTH]), help="The era of MCP to speak.")
+@click.option(
+    "--transport", type=click.Choice([*TRANSPORTS, BOTH, IN_PROCESS]), help="The transport that reaches the target."
+)
+@click.option("--layers", metavar="NAMES", help="Run these layers of checks alone, separated by commas.")
+@click.option("--smoke", is_flag=True, help="Check the smallest systems alone; this takes seconds.")
+@click.option("--deep", is_flag=True, help="Search further than usual; this takes minutes.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The seed of everything random.")
+@click.option(
+    "--expected-failures", "expected", type=_FILE, metavar="FILE", help="A .toml file of clauses that do not hold yet."
+)
+@click.option("--replay", "recorded", type=_FILE, metavar="FILE", help="Replay the violation in a failure.json.")
+@click.option("--describe", type=_FILE, metavar="FILE", help="A .toml file that describes a server's groups.")
+@click.option(
+    "-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write reports."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+@click.option("--list-checks", is_flag=True, help="Print the checks and exit.")
+@click.option("--list-clauses", is_flag=True, help="Print the clauses, with the checks of each, and exit.")
+@click.pass_context
+def conform_command(
+    ctx: click.Context, /, targets: tuple[str, ...], app_dir: Path | None, layers: str | None, **given: Any
+) -> None:
+    """Check a TARGET against the specification, clause by clause.
+
+    TARGET is module:attribute or path/to/file.py:attribute (a Driver of the kit, a function that makes one, or a
+    ToolSet), a .toml file, or the URL of an MCP server; after -- comes the command that starts one. Without --era and
+    --transport, all are tried, and those that the target does not have are skipped. The status is 0 if every MUST that
+    applies holds, 1 if one is violated, 2 if nothing could be checked.
+    """
+    with _failing():
+        chosen = _layers(ctx, layers)
+        checks, clauses = given.pop("list_checks"), given.pop("list_clauses")
+        if checks:
+            _list_checks(chosen, given["as_json"])
+        elif clauses:
+            _list_clauses(chosen, given["as_json"])
+        elif given["smoke"] and (given["deep"] or chosen):
+            raise click.UsageError("--smoke chooses what runs: leave out --deep and --layers.", ctx)
+        else:
+            target, _ = chosen_target(ctx, targets, app_dir=app_dir)
+            ctx.exit(_conform(target, chosen, **given))
+
+
+def _layers(ctx: click.Context, names: str | None) -> tuple[str, ...] | None:
+    from toolfold_specs.checks import LAYERS
+
+    if names is None:
+        return None
+    chosen = tuple(name.strip() for name in names.split(",") if name.strip())
+    if unknown := [name for name in chosen if name not in LAYERS]:
+        raise click.UsageError(f"There is no layer {unknown[0]!r}; there are {', '.join(LAYERS)}.", ctx)
+    return chosen
+
+
+def _conform(
+    target: Target,
+    layers: Sequence[str] | None,
+    *,
+    era: str | None,
+    transport: str | None,
+    smoke: bool,
+    deep: bool,
+    seed: int,
+    expected: Path | None,
+    recorded: Path | None,
+    describe: Path | None,
+    folder: Path | None,
+    as_json: bool,
+) -> int:
+    """Return the exit status, after running the kit or replaying a violation."""
+    from toolfold_specs import check
+
+    from .progress import show_progress
+
+    eras: list[Era] = [name for name in ERAS if era in (None, BOTH, name)]
+    choices = TRANSPORTS if transport == BOTH else (*TRANSPORTS, IN_PROCESS)
+    transports = [name for name in choices if transport in (None, BOTH, name)]
+    with driver_factories(target, eras, transports, describe) as factories, _implementation_log_silenced():
+        if recorded is not None:
+            return _replay(recorded, factories)
+        with show_progress() as progress:
+            report = check(
+                factories,
+                layers=SMOKE_LAYERS if smoke else layers,
+                budget=SMOKE_BUDGET if smoke else None,
+                deep=deep,
+                seed=seed,
+                expected=expected,
+                target=target.arguments,
+                optional=era is None and transport is None,
+                progress=progress,
+            )
+    _show(report, folder, target, as_json)
+    return report.exit_status
+
+
+def _show(report: Report, folder: Path | None, target: Target, as_json: bool) -> None:
+    """Print the report, and write it to a folder if there is one."""
+    from toolfold_specs.render import jsonl, write_reports
+    from toolfold_specs.render.text import show as show_report
+
+    if as_json:
+        click.echo(jsonl(report), nl=False)
+    elif report.ran:
+        show_report(report, console(WIDTH))
+    if folder is not None:
+        write_reports(report, folder)
+        click.echo(f"toolfold: reports in {folder}", err=True)
+        if report.violations:
+            command = f"toolfold conform --replay {folder / 'failure.json'} {target.arguments}"
+            click.echo(f"toolfold: to replay the first violation: {command}", err=True)
+    if not report.ran:
+        reasons = dict.fromkeys(f"{result.setting}: {result.reason}" for result in report.results)
+        raise NothingChecked("\n".join(("Nothing could be checked.", *(reasons or ("There are no checks.",)))))
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def driver_factories(
+    target: Target, eras: Sequence[Era], transports: Sequence[str], description: Path | None = None
+) -> Generator[Mapping[str, Factory]]:
+    """Yield a factory of drivers for each setting of a target: "in process", or a transport and an era of MCP.
+
+    What is started for them ends with the block.
+
+    Args:
+        target: What to check.
+        eras: The eras to speak; they do not matter in process.
+        transports: "stdio", "http" and "in-process", those to use if the target has them.
+        description: A file that describes the groups of a server that was not made for the kit.
+
+    Raises:
+        ConfigError: It can't be found, or has none of the transports.
+        DescriptionError: The description is wrong.
+    """
+    from toolfold_specs import Driver
+    from toolfold_specs.drivers.description import load as load_description
+    from toolfold_specs.drivers.over_mcp import DriverFactory
+
+    known = None if description is None else load_description(description)
+    if target.reference is not None:
+        found = _in_process(target.reference)
+        if callable(found):
+            _available(transports, (IN_PROCESS,), target)
+            yield {Driver.name: found}
+            return
+        known = known or found
+    has = {"url": ("http",), "command": ("stdio",)}.get(target.kind, TRANSPORTS)
+    with ExitStack() as stack:
+        addresses = {transport: _address(target, transport, stack) for transport in _available(transports, has, target)}
+        yield {
+            f"{transport}, {era}": DriverFactory(address, era, known)
+            for transport, address in addresses.items()
+            for era in eras
+        }
+
+
+def _available(wanted: Sequence[str], has: Sequence[str], target: Target) -> list[str]:
+    transports = [transport for transport in has if transport in wanted]
+    if not transports:
+        raise ConfigError(f"{target.arguments} is reached {' or '.join(has)}, not {' or '.join(wanted)}.")
+    return transports
+
+
+def _in_process(reference: Reference) -> Factory | Description | None:
+    """Return the factory of drivers that a reference names, or else a description of the tool set there.
+
+    The latter is `None` if the tool set has to be awaited, which is left to the server, or can't be described.
+    """
+    from toolfold_specs import Driver
+    from toolfold_specs.drivers.description import described
+
+    loaded = load(reference, ToolSet, Driver)
+    made = loaded.call()
+    if inspect.iscoroutine(made):
+        made.close()
+        return None
+    instance: ToolSet | Driver = loaded.checked(made)
+    if isinstance(instance, ToolSet):
+        return described(instance)
+    if instance is loaded.value:
+        raise ConfigError(f"{reference.text} is a Driver; name its class, or a function that makes one.")
+    instance.close()
+    make: Factory = loaded.value
+    return make
+
+
+def _address(target: Target, transport: str, stack: ExitStack) -> Any:
+    """Return a function that returns how a target is reached: a command for each driver to start, or a URL."""
+    from toolfold_specs.drivers.process import Command
+    from toolfold_specs.served import Served
+
+    if target.kind == "url":
+        return lambda: target.text
+    if target.kind == "command":
+        return lambda: Command(target.command)
+    app_dir = ("--app-dir", str(target.reference.folder)) if target.reference is not None else ()
+    serve = (sys.executable, "-m", "toolfold_cli", "serve", *app_dir, target.text)
+    if transport == "stdio":
+        return lambda: Command(serve)
+    return stack.enter_context(Served((*serve, "--http", "--port", "0"))).url
+
+
+# -- replay -----------------------------------------------------------------------------------------------------------
+
+
+def _replay(path: Path, factories: Mapping[str, Factory]) -> int:
+    """Return 1 if a recorded violation is reproduced in its setting, or in any if that is not available, else 0."""
+    from toolfold_specs import TargetFailed
+    from toolfold_specs.render.story import found_by, plain, steps
+    from toolfold_specs.replay import read_failure, replay
+
+    recorded = read_failure(path)
+    for warning in _version_warnings(recorded.header):
+        click.echo(f"toolfold: warning: {warning}", err=True)
+    violation = recorded.violation
+    settings = [violation.setting] if violation.setting in factories else list(factories)
+    for setting in settings:
+        driver = factories[setting]()
+        driver.name = setting
+        try:
+            reproduced = replay(violation, driver, seed=recorded.seed, deep=recorded.deep)
+        except TargetFailed as error:
+            click.echo(f"The target failed ({setting}): {plain(str(error))}")
+            return 1
+        finally:
+            driver.close()
+        if reproduced is not None:
+            found = f"{reproduced.clause} is violated ({found_by(reproduced)})"
+            click.echo(f"Reproduced: {found}: {plain(reproduced.message)}")
+            click.echo("\n".join(f"  {line}" for line in steps(reproduced)))
+            return 1
+    click.echo(f"Not reproduced: {violation.clause} is no longer violated ({' / '.join(settings)}).")
+    return 0
+
+
+def _version_warnings(header: Mapping[str, str]) -> list[str]:
+    from toolfold_specs.clauses import load_revision
+    from toolfold_specs.kit import kit_version
+
+    versions = {"spec": ("the specification", load_revision()), "kit": ("the kit", kit_version())}
+    return [
+        f"it was recorded with version {header[name]} of {what}; this is {present}."
+        for name, (what, present) in versions.items()
+        if header.get(name, present) != present
+    ]
+
+
+# -- lists ------------------------------------------------------------------------------------------------------------
+
+
+def _list_checks(layers: Sequence[str] | None, as_json: bool) -> None:
+    from toolfold_specs.layers import all_checks
+
+    checks = [
+        {"name": check.name, "layer": check.layer, "clauses": list(check.clauses), "needs": sorted(check.needs)}
+        for check in all_checks(layers)
+    ]
+    _show_list(checks, as_json, layer="LAYER", name="CHECK", clauses="CLAUSES", needs="NEEDS")
+
+
+def _list_clauses(layers: Sequence[str] | None, as_json: bool) -> None:
+    from toolfold_specs.clauses import load_clauses
+    from toolfold_specs.layers import all_checks
+
+    checks = all_checks(layers)
+    clauses = [
+        {
+            "id": clause.id,
+            "level": clause.level,
+            "checks": [check.name for check in checks if clause.id in check.clauses],
+            "text": clause.text if as_json else clause.summary,
+        }
+        for clause in load_clauses()
+    ]
+    _show_list(clauses, as_json, id="CLAUSE", level="LEVEL", text="SUMMARY", checks="CHECKS")
+
+
+def _show_list(entries: Sequence[Mapping[str, Any]], as_json: bool, **headings: str) -> None:
+    if as_json:
+        show_json(entries)
+        return
+    rows = table(*headings.values())
+    for entry in entries:
+        cells = (entry[name] for name in headings)
+        rows.add_row(*(cell if isinstance(cell, str) else ", ".join(cell) or "-" for cell in cells))
+    show(rows, WIDTH)
+
+
+# -- failures ---------------------------------------------------------------------------------------------------------
+
+
+def _failing() -> AbstractContextManager[None]:
+    """Turn errors into `NothingChecked`."""
+    from toolfold_specs import ExpectationError, TargetFailed
+    from toolfold_specs.drivers.description import DescriptionError
+    from toolfold_specs.replay import ReplayError
+
+    return failing(TargetFailed, ExpectationError, DescriptionError, ReplayError, failure=NothingChecked)
+
+
+@contextmanager
+def _implementation_log_silenced() -> Generator[None]:
+    """Hide what the implementation logs: the kit makes its handlers and hooks fail on purpose."""
+    before = logging.root.manager.disable
+    if not debugging():
+        logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,168 @@
+"""`toolfold diagram`: pictures of a target."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolfold import ConfigError
+from toolfold_diagrams import drawing
+
+from .costs import initial_view
+from .failures import failing, run
+from .options import TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+from .printing import console
+from .signals import stdout_reserved
+from .targets import GatewayOptions, Target, open_target
+
+VIEWS = drawing.views()
+FORMATS = tuple(dict.fromkeys(form for _, forms, _ in VIEWS.values() for form in forms))
+BINARY = ("png", "pdf")
+
+
+def _help() -> str:
+    views = [f"  {name:<12} {summary}" for name, (summary, _, _) in VIEWS.items()]
+    paragraphs = (
+        "Draw a TARGET: its groups, its states, or what happens as groups are opened.",
+        "On a terminal it prints a tree with the state of each group. The format is that of the suffix of FILE, or "
+        f"--format: {', '.join(FORMATS)}. SVG, PNG and PDF are rendered by Graphviz.",
+        "\b\nViews:\n" + "\n".join(views),
+        'The view "sequence" opens the groups of --active one after the other, runs their hooks, and draws what '
+        "happened; or TARGET is a .json file with a trace recorded by toolfold_diagrams.tracing.",
+    )
+    return "\n\n".join(paragraphs)
+
+
+@click.command(
+    "diagram",
+    cls=TargetCommand,
+    help=_help(),
+    epilog=examples(
+        "toolfold diagram shop:tools                                a tree, on the terminal",
+        "toolfold diagram shop:tools --active orders -o shop.svg",
+        "toolfold diagram shop:tools -o shop.html                   a page to explore",
+        "toolfold diagram shop:tools --view statechart --format mermaid",
+        "toolfold diagram shop:tools --view sequence --active orders,stock -o trace.svg",
+        "toolfold diagram --view transaction -o transaction.svg",
+        "toolfold diagram -o github.svg -- npx -y some-mcp-server",
+    ),
+)
+@target_options
+@gateway_options
+@click.option(
+    "--view",
+    type=click.Choice(list(VIEWS)),
+    help="What to draw; by default, the first of these that has the format.",
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), help="The format of the picture.")
+@click.option("--profile", metavar="NAME", help="Draw it with this profile.")
+@click.option("--active", metavar="GROUPS", multiple=True, callback=parse_groups, help="Groups to open, by commas.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="The greatest number of groups or states to draw."
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to a file."
+)
+@click.pass_context
+def diagram_command(
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    view: str | None,
+    form: str | None,
+    profile: str | None,
+    active: tuple[str, ...],
+    limit: int | None,
+    output: Path | None,
+    **given: Any,
+) -> None:
+    """Draw a target."""
+    form = form or (drawing.form_of(output.suffix.lower()) if output else None)
+    view = view or _default_view(form)
+    form = _format_for(ctx, view, form, output)
+    drawn_from = VIEWS[view][2]
+    source: Any = None
+    stored = drawn_from == "trace" and len(targets) == 1 and Path(targets[0]).suffix == ".json"
+    if stored or drawn_from == "nothing":
+        what = "A stored trace" if stored else f"The view {view!r}"
+        _refuse(ctx, what, {"TARGET": () if stored else targets, "--profile": profile, "--active": active})
+    if stored:
+        source = _stored_trace(Path(targets[0]))
+    elif drawn_from != "nothing":
+        target, options = chosen_target(ctx, targets, **given)
+        source = run(partial(_source, target, options, profile, active, drawn_from == "trace"))
+    width = console().width if output is None and sys.stdout.isatty() else None
+    with failing():
+        _write(drawing.draw(view, form, source, limit=limit, width=width), form, output)
+
+
+def _default_view(form: str | None) -> str:
+    """Return the first view that has the format, or the first of all."""
+    return next((view for view, (_, forms, _) in VIEWS.items() if form in forms), next(iter(VIEWS)))
+
+
+def _refuse(ctx: click.Context, what: str, given: Mapping[str, object]) -> None:
+    """Raise `click.UsageError` if something is given that a picture does not depend on."""
+    for name, value in given.items():
+        if value:
+            raise click.UsageError(f"{what} does not depend on {name}: leave it out.", ctx)
+
+
+def _stored_trace(path: Path) -> Any:
+    """Return the trace in a file."""
+    with failing():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} can't be read: {_reason(error)}.") from error
+        return drawing.load(text)
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or type(error).__name__
+
+
+def _format_for(ctx: click.Context, view: str, form: str | None, output: Path | None) -> str:
+    """Return the requested format if the view has it; by default, the one for a terminal or a pipe."""
+    forms = VIEWS[view][1]
+    if form is None and output is not None:
+        raise click.UsageError(
+            f"The suffix of {output.name!r} names no format: use --format, one of {', '.join(forms)}.", ctx
+        )
+    if form is None:
+        form = "tree" if "tree" in forms and sys.stdout.isatty() else "dot"
+    if form not in forms:
+        others = ", ".join(repr(name) for name, (_, theirs, _) in VIEWS.items() if form in theirs)
+        raise click.UsageError(
+            f"The view {view!r} has no format {form}; it has {', '.join(forms)}. Views with {form}: {others}.", ctx
+        )
+    if form in BINARY and output is None and sys.stdout.isatty():
+        raise click.UsageError(f"A terminal can't show {form}: write it to a file, with -o FILE.{form}.", ctx)
+    return form
+
+
+async def _source(
+    target: Target, options: GatewayOptions, profile: str | None, active: tuple[str, ...], trace: bool
+) -> Any:
+    """Return the state to draw, or a trace of opening the groups."""
+    with stdout_reserved():
+        async with open_target(target, options) as opened:
+            if trace:
+                return await drawing.record(opened.tools, profile, active)
+            return initial_view(opened.tools, profile, active).snapshot
+
+
+def _write(picture: bytes, form: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(picture, nl=False)
+        return
+    try:
+        output.write_bytes(picture)
+    except OSError as error:
+        raise ConfigError(f"{output} can't be written: {_reason(error)}.") from error
+    click.echo(f"Wrote {output} ({form}).", err=True)

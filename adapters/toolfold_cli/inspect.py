@@ -1,0 +1,174 @@
+"""`toolfold inspect`: what a target offers, without serving it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+from rich.text import Text
+
+from toolfold import GroupInfo, Spec
+from toolfold.spi import Always, RequestView, group_infos, listed, never_listed
+from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
+
+from .costs import initial_view_of, wire_costs
+from .failures import run
+from .options import TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
+from .printing import approximate, show, show_json, table
+from .targets import Target
+
+ROOT = "(in no group)"
+
+
+@click.command(
+    "inspect",
+    cls=TargetCommand,
+    epilog=examples(
+        "toolfold inspect shop:tools",
+        "toolfold inspect shop:tools --active orders,orders.returns --tools",
+        "toolfold inspect gateway.toml --json",
+        "toolfold inspect --groups groups.toml -- npx -y some-mcp-server",
+    ),
+)
+@target_options
+@gateway_options
+@click.option("--profile", metavar="NAME", help="Inspect it with this profile.")
+@click.option(
+    "--active",
+    metavar="GROUPS",
+    multiple=True,
+    callback=parse_groups,
+    help="Groups to open first, separated by commas; hooks do not run.",
+)
+@click.option("--tools", "with_tools", is_flag=True, help="Name the tools, and mark those that are listed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def inspect_command(
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    profile: str | None,
+    active: tuple[str, ...],
+    with_tools: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Show a TARGET's groups with their tools and approximate tokens.
+
+    BEFORE is what all tools would cost without groups, AFTER what a client is given at first, including the tools that
+    open groups and call_tool. Tokens are a quarter of the characters of the definitions.
+    """
+    target, options = chosen_target(ctx, targets, **given)
+    view: RequestView = run(partial(initial_view_of, target, options, profile, active))
+    if as_json:
+        show_json(_report(view))
+    else:
+        _show_table(view, with_tools, target)
+
+
+def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
+    costs, without_session = wire_costs(view)
+    infos = {info.name: info for info in group_infos(view.snapshot)}
+    listed_names = {spec.name for spec in listed(view, "tool")}
+    numbers = ("TOOLS", "LISTED", "BEFORE", "AFTER")
+    rows = table("GROUP", "STATE", *numbers, "DESCRIPTION", numbers=numbers)
+    for cost in costs.groups:
+        info = infos.get(cost.path or "")
+        depth = cost.path.count(".") if cost.path else 0
+        label = info.name.rpartition(".")[2] if info else ROOT
+        description = " ".join(info.description.split()) if info else ""
+        rows.add_row(Text("  " * depth + label), *_cells(cost, info), description)
+        if with_tools:
+            for spec in _tools_of(view, cost.path):
+                mark = "*" if spec.name in listed_names else "-"
+                label = f"{mark} {spec.name}{_modes(view, spec)}"
+                rows.add_row(Text("  " * (depth + 1) + label, style="dim" if mark == "-" else ""))
+    totals = (f"{costs.tools:,}", f"{costs.listed:,}", approximate(costs.before), approximate(costs.after))
+    rows.add_row("total", "", *totals, style="bold")
+    show(rows)
+    show(_verdict(view, costs, target))
+    if without_session not in (None, costs.after):
+        show(f"Clients without sessions (MCP 2026-07-28) are given {approximate(without_session or 0)}.")
+    for members in view.snapshot.catalog.exclusions:
+        show(f"Only one at a time: {', '.join(sorted(members))}")
+
+
+def _cells(cost: GroupCost, info: GroupInfo | None) -> tuple[str, ...]:
+    state = info.state.value if info else ""
+    return state, f"{cost.tools:,}", f"{cost.listed:,}", approximate(cost.before), approximate(cost.after)
+
+
+def _verdict(view: RequestView, costs: Costs, target: Target) -> str:
+    when = f"with {', '.join(view.active)} open" if view.active else "at first"
+    if costs.after <= costs.before:
+        return f"\n{costs.saved:g}% of the tokens are saved {when}."
+    return (
+        f"\nThe list costs {-costs.saved:g}% more {when} than all tools would: their definitions are shorter than the "
+        f"control tools. What costs less: {' or '.join(_advice(view, target))}."
+    )
+
+
+def _advice(view: RequestView, target: Target) -> list[str]:
+    """Return what would make the list shorter, as an option or as code, depending on the target."""
+    advice = ["larger groups"]
+    control_tools = [spec for spec in view.snapshot.catalog.tools.values() if spec.control and spec.group is not None]
+    if control_tools:
+        advice.append("--control load_tool_group" if target.is_gateway else 'ToolSet(..., control="load_tool_group")')
+    if any(spec.rule == Always() for spec in control_tools):
+        advice.append(
+            "--control-visibility relevant" if target.is_gateway else 'ToolSet(..., control_visibility="relevant")'
+        )
+    return advice
+
+
+def _modes(view: RequestView, spec: Spec) -> str:
+    """Return the modes of a composite tool that are available now."""
+    return "" if spec.modes is None else f" ({spec.modes.parameter}: {', '.join(view.modes_of(spec)) or '-'})"
+
+
+def _tools_of(view: RequestView, path: str | None) -> list[Spec]:
+    tools = view.snapshot.catalog.tools.values()
+    own = [spec for spec in tools if spec.control is None and spec.group == path and not never_listed(spec)]
+    return sorted(own, key=lambda spec: spec.name)
+
+
+def _report(view: RequestView) -> dict[str, Any]:
+    """Return what `inspect --json` prints; keys are only ever added to it."""
+    costs, without_session = wire_costs(view)
+    infos = {info.name: info for info in group_infos(view.snapshot)}
+    listed_names = {spec.name for spec in listed(view, "tool")}
+    return {
+        "name": view.snapshot.catalog.name,
+        "active": list(view.active),
+        "tools": costs.tools,
+        "listed": costs.listed,
+        "tokens": {
+            "before": costs.before,
+            "after": costs.after,
+            "after_without_session": without_session,
+            "saved_percent": costs.saved,
+        },
+        "groups": [_group_report(view, cost, infos.get(cost.path or ""), listed_names) for cost in costs.groups],
+        "exclusions": [sorted(members) for members in view.snapshot.catalog.exclusions],
+    }
+
+
+def _group_report(view: RequestView, cost: GroupCost, info: GroupInfo | None, listed_names: set[str]) -> dict[str, Any]:
+    return {
+        "path": cost.path,
+        "parent": info.parent if info else None,
+        "description": info.description if info else "",
+        "state": info.state.value if info else None,
+        "tokens": {"before": cost.before, "after": cost.after},
+        "listed": cost.listed,
+        "tools": [
+            {
+                "name": spec.name,
+                "listed": spec.name in listed_names,
+                "tokens": approximate_tokens(dict(spec.definition)),
+                **({} if spec.modes is None else {"modes": list(view.modes_of(spec))}),
+            }
+            for spec in _tools_of(view, cost.path)
+        ],
+    }

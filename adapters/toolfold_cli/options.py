@@ -1,0 +1,157 @@
+"""What commands share: TARGET, the command after `--`, and options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from attrs import evolve, fields
+
+from toolfold import ConfigError
+
+from .failures import request_traceback
+from .targets import GatewayOptions, Target, parse_target
+
+if TYPE_CHECKING:
+    from toolfold_adapters.mcp import Limits
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COMMAND = "toolfold.command"
+_LIMIT = re.compile(r"(?P<name>[a-z]+)=(?P<total>[0-9]{1,9}|none)(?:/(?P<each>[0-9]{1,9}|none))?")
+
+
+class TargetCommand(click.Command):
+    """A command with a TARGET, or, after `--`, the command that starts an MCP server."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set aside what follows `--`, before click takes it for arguments."""
+        if "--" in args:
+            separator = args.index("--")
+            ctx.meta[_COMMAND] = tuple(args[separator + 1 :])
+            if not ctx.meta[_COMMAND]:
+                raise click.UsageError("Nothing follows --; write the command that starts an MCP server there.", ctx)
+            args = args[:separator]
+        given = tuple(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if given[0].startswith("-"):
+                raise
+            hint = f"A command and its options go after --: {ctx.command_path} -- {' '.join(given)}"
+            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from error
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the two forms of the command."""
+        formatter.write_usage(ctx.command_path, "[OPTIONS] TARGET")
+        formatter.write_usage(ctx.command_path, "[OPTIONS] -- COMMAND...")
+
+
+def examples(*lines: str) -> str:
+    """Return the epilog of a help text: examples, line by line."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def target_options(function: F) -> F:
+    """Add TARGET and the options that go with it in every command."""
+    return _decorated(
+        function,
+        click.argument("targets", nargs=-1, metavar="[TARGET]"),
+        click.option(
+            "--app-dir",
+            type=click.Path(path_type=Path, file_okay=False, exists=True),
+            metavar="DIR",
+            help="The folder whose modules are found; the current one unless given.",
+        ),
+        click.option(
+            "--traceback",
+            is_flag=True,
+            expose_value=False,
+            callback=request_traceback,
+            help="Show where in the code it failed (or set TOOLFOLD_DEBUG=1).",
+        ),
+    )
+
+
+def gateway_options(function: F) -> F:
+    """Add the options for putting groups in front of another server."""
+    return _decorated(
+        function,
+        click.option(
+            "--groups",
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            help="A .toml file that groups the tools of the URL or COMMAND.",
+        ),
+        click.option(
+            "--control",
+            metavar="STYLE",
+            help="How groups of other servers are opened: per_group, load_tool_group, expand_tools or none.",
+        ),
+        click.option(
+            "--control-visibility",
+            type=click.Choice(["always", "relevant"]),
+            help="List control tools always, or only while they can do something.",
+        ),
+        click.option("--max-active", type=click.IntRange(min=1), metavar="N", help="At most N groups open at a time."),
+        click.option(
+            "--start-timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="SECONDS",
+            help="How long another server may take to start.",
+        ),
+    )
+
+
+def _decorated(function: F, *decorators: Callable[[F], F]) -> F:
+    for decorate in reversed(decorators):
+        function = decorate(function)
+    return function
+
+
+def parse_groups(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the group paths in an option's values, each of which may have several, separated by commas."""
+    return tuple(path.strip() for value in values for path in value.split(",") if path.strip())
+
+
+def parse_limits(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> Limits | None:
+    """Return the limits with those that an option's values change, or `None` if it has no values."""
+    if not values:
+        return None
+    from toolfold_adapters.mcp.limits import DEFAULTS, Limits
+
+    names = [attribute.name for attribute in fields(Limits)]
+    changed: dict[str, Any] = {}
+    try:
+        for value in values:
+            match = _LIMIT.fullmatch(value)
+            if match is None or match["name"] not in names:
+                form = f"NAME=ALL or NAME=ALL/EACH, such as calls=500/50; NAME is one of {', '.join(names)}"
+                raise click.BadParameter(f"{value!r} is not {form}.", ctx, parameter)
+            counts = {"total": match["total"], "per_caller": match["each"]}
+            numbers = {key: None if count == "none" else int(count) for key, count in counts.items() if count}
+            changed[match["name"]] = evolve(changed.get(match["name"], getattr(DEFAULTS, match["name"])), **numbers)
+        return Limits(**changed)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
+
+
+def chosen_target(
+    ctx: click.Context, targets: tuple[str, ...], *, app_dir: Path | None, **gateway: Any
+) -> tuple[Target, GatewayOptions]:
+    """Return the target of a command and the options of its gateway, or raise `click.UsageError`."""
+    if len(targets) > 1:
+        raise click.UsageError(
+            f"There is one TARGET, not {len(targets)}; a command goes after --: {ctx.command_path} -- "
+            f"{' '.join(targets)}",
+            ctx,
+        )
+    options = GatewayOptions(**gateway)
+    command = ctx.meta.get(_COMMAND, ())
+    try:
+        return parse_target(targets[0] if targets else None, command, options, app_dir=app_dir), options
+    except ConfigError as error:
+        raise click.UsageError(str(error), ctx) from error

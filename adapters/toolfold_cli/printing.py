@@ -1,0 +1,64 @@
+"""Tables, text and JSON on standard output."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+UNLIMITED = 10_000
+"""A width in characters in which nothing is cut off or wrapped."""
+
+
+class _Screen(Console):
+    """A console that raises `BrokenPipeError`, for the program to handle, if its reader has gone."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
+def console(width: int = UNLIMITED) -> Console:
+    """Return a console as wide as the terminal, or `width` characters wide where there is none."""
+    screen = _Screen(highlight=False, markup=False, emoji=False)
+    if not screen.is_terminal:
+        screen.width = width
+    return screen
+
+
+def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
+    """Return an empty table; the columns in `numbers` are flush right, and long cells are folded, never cut off."""
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        if column in numbers:
+            made.add_column(column, justify="right", no_wrap=True)
+        else:
+            made.add_column(column, overflow="fold")
+    return made
+
+
+def show(renderable: Table | Text | str, width: int = UNLIMITED) -> None:
+    """Print for a person, without trailing spaces."""
+    screen = console(width)
+    with screen.capture() as captured:
+        screen.print(renderable, soft_wrap=isinstance(renderable, str | Text))
+    for line in captured.get().splitlines():
+        screen.file.write(f"{line.rstrip()}\n")
+
+
+def show_json(value: Any) -> None:
+    """Print for a program."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def approximate(tokens: int) -> str:
+    """Return an approximate number as text."""
+    return f"~{tokens:,}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where that is right."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

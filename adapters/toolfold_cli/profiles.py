@@ -1,0 +1,62 @@
+"""`toolfold profiles`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from toolfold.spi import RequestView
+
+from .costs import initial_view_of
+from .failures import run
+from .options import TargetCommand, chosen_target, examples, gateway_options, target_options
+from .printing import show, show_json, table
+from .targets import GatewayOptions, Target
+
+
+@click.command(
+    "profiles",
+    cls=TargetCommand,
+    epilog=examples("toolfold profiles shop:tools", "toolfold profiles gateway.toml --json"),
+)
+@target_options
+@gateway_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def profiles_command(ctx: click.Context, /, targets: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Show a TARGET's profiles: groups that are open from the start, and groups that can be opened.
+
+    Serve one of them with: toolfold serve TARGET --profile NAME
+    """
+    show_profiles(*chosen_target(ctx, targets, **given), as_json=as_json)
+
+
+def show_profiles(target: Target, options: GatewayOptions, *, as_json: bool = False) -> None:
+    """Print the profiles of a target (SPEC PRO-2)."""
+    view: RequestView = run(partial(initial_view_of, target, options, None, ()))
+    profiles = view.snapshot.catalog.profiles.values()
+    if as_json:
+        show_json(
+            [
+                {
+                    "name": profile.name,
+                    "description": profile.description,
+                    "active": list(profile.active),
+                    "available": list(profile.available),
+                    "read_only": profile.read_only,
+                }
+                for profile in profiles
+            ]
+        )
+        return
+    if not profiles:
+        show("There are no profiles.")
+        return
+    rows = table("PROFILE", "ACTIVE", "AVAILABLE", "DESCRIPTION")
+    for profile in profiles:
+        filtered = {None: "", True: "read-only tools", False: "no read-only tools"}[profile.read_only]
+        description = "; ".join(part for part in (profile.description, filtered) if part)
+        rows.add_row(profile.name, ", ".join(profile.active) or "-", ", ".join(profile.available) or "-", description)
+    show(rows)

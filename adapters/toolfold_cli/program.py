@@ -1,0 +1,74 @@
+"""The program: its commands, each imported when it is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from toolfold import __version__
+
+from . import INTERRUPTED
+from .failures import configure_logging
+from .options import examples
+
+COMMANDS = MappingProxyType(
+    {
+        "conform": "Check an implementation against the specification.",
+        "demo": "See what it does, on an example.",
+        "diagram": "Draw groups, states and traces.",
+        "inspect": "Show groups, their tools, and what they cost.",
+        "profiles": "Show the profiles that a target can be served with.",
+        "serve": "Serve tools in groups, over stdio or HTTP.",
+    }
+)
+"""A summary of each command, by its name, which is also that of its module."""
+
+
+class Program(click.Group):
+    """A group of commands, imported when they are used; it exits quietly with status 130 when interrupted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, or `None`."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f".{cmd_name}", __package__), f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names and summaries of all commands, and import none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; after Ctrl-C exit without the word "Aborted!"."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+@click.group(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=examples(
+        "toolfold demo                               see what it does",
+        "toolfold inspect shop:tools                 groups, and what their tools cost",
+        "toolfold serve shop:tools                   over stdio",
+        "toolfold serve -- npx -y some-mcp-server    put groups in front of another server",
+    ),
+)
+@click.version_option(__version__, message="toolfold %(version)s")
+def program() -> None:
+    """Tools in groups that open and close, for MCP servers and agents.
+
+    A TARGET is module:attribute or path/to/file.py:attribute (a ToolSet, or a function that makes one; modules in the
+    current folder are found), a .toml file, the URL of an MCP server, or, after --, the command that starts one.
+    """
+    configure_logging()

@@ -1,0 +1,184 @@
+"""What a TARGET stands for: the one place where the commands find out.
+
+A TARGET is `module:attribute` or `path/to/file.py:attribute` (a `ToolSet`, or a function that makes one), a `.toml`
+file (the configuration of a gateway), a URL (an MCP server), or, after `--`, a command that starts one. `parse_target`
+tells which; `open_target` opens it as a `ToolSet`, a server behind a gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from attrs import frozen
+
+from toolfold import ConfigError, ToolSet
+
+from .references import Reference, load, not_a_module, parse_reference
+
+if TYPE_CHECKING:
+    from toolfold_adapters.gateway import GatewayConfig
+
+FORMS = (
+    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml file, the URL of an MCP server, "
+    "or, after --, the command that starts one"
+)
+
+TOOL_SET_OPTIONS = ("control", "control_visibility", "max_active")
+
+
+@frozen(kw_only=True)
+class Target:
+    """What a command works on: made by `parse_target`.
+
+    Attributes:
+        kind: A reference to a Python object, a configuration file, the URL of a server, or a command that starts one.
+        text: As the user wrote it.
+        command: The words of the command.
+        reference: What the text refers to.
+    """
+
+    kind: Literal["reference", "file", "url", "command"]
+    text: str
+    command: tuple[str, ...] = ()
+    reference: Reference | None = None
+
+    @property
+    def is_gateway(self) -> bool:
+        """Whether the tools are those of existing MCP servers."""
+        return self.reference is None
+
+    @property
+    def arguments(self) -> str:
+        """The arguments of the command line that name it."""
+        return f"-- {self.text}" if self.kind == "command" else self.text
+
+
+@frozen(kw_only=True)
+class GatewayOptions:
+    """What the command line says about a gateway; `None` leaves it to the configuration.
+
+    Attributes:
+        groups: A file that groups the tools of a URL or command.
+        control: How groups are opened; see `ToolSet`.
+        control_visibility: When control tools are listed.
+        max_active: The greatest number of active groups in a session.
+        start_timeout: Seconds that an upstream server may take to start.
+    """
+
+    groups: Path | None = None
+    control: str | None = None
+    control_visibility: str | None = None
+    max_active: int | None = None
+    start_timeout: float | None = None
+
+
+def parse_target(
+    text: str | None,
+    command: Sequence[str] = (),
+    options: GatewayOptions | None = None,
+    *,
+    app_dir: Path | None = None,
+) -> Target:
+    """Return what a TARGET or a command stands for, without opening it.
+
+    Args:
+        text: The TARGET.
+        command: The command that starts an MCP server, instead of a TARGET.
+        options: The options of a gateway.
+        app_dir: The folder whose modules can be imported; the current one unless given.
+
+    Raises:
+        ConfigError: It is neither, both are given, or an option does not apply to it.
+    """
+    target = _parsed(text, tuple(command), app_dir)
+    if app_dir is not None and target.is_gateway:
+        raise ConfigError(f"--app-dir is for Python modules; {target.text} is none.")
+    options = options or GatewayOptions()
+    if options.groups is not None and target.kind not in ("url", "command"):
+        raise ConfigError(f"--groups is for a URL or a command; {target.text} groups its tools itself.")
+    given = [name for name in TOOL_SET_OPTIONS if getattr(options, name) is not None]
+    if not target.is_gateway and given:
+        option = given[0].replace("_", "-")
+        raise ConfigError(
+            f"--{option} is for tools of other servers; {target.text} sets it itself: ToolSet(..., {given[0]}=...)."
+        )
+    if not target.is_gateway and options.start_timeout is not None:
+        raise ConfigError(f"--start-timeout is for other servers; {target.text} is none.")
+    return target
+
+
+def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) -> Target:
+    if text is not None and command:
+        raise ConfigError(f"There is a TARGET, {text}, and a command, {' '.join(command)}: leave one of them out.")
+    if command:
+        return Target(kind="command", text=" ".join(command), command=command)
+    if not text:
+        raise ConfigError(f"There is no TARGET. It is {FORMS}.")
+    scheme = text.partition("://")[0]
+    if scheme != text:
+        if scheme.lower() not in ("http", "https"):
+            raise ConfigError(f"{text} has the scheme {scheme!r}; the URL of an MCP server has http or https.")
+        return Target(kind="url", text=scheme.lower() + text[len(scheme) :])
+    if text.lower().endswith(".toml"):
+        return Target(kind="file", text=text)
+    if reference := parse_reference(text, app_dir):
+        return Target(kind="reference", text=text, reference=reference)
+    raise ConfigError(not_a_module(text) or f"{text!r} is not a TARGET. It is {FORMS}.")
+
+
+@frozen(kw_only=True)
+class OpenTarget:
+    """An open target: its tools, and for a gateway the instructions and the version of the server behind it.
+
+    `handles` is for `build_server`: a gateway has short ones (SPEC DEL-3).
+    """
+
+    tools: ToolSet
+    instructions: str | None = None
+    version: str = ""
+    handles: Literal["auto", "stored"] = "auto"
+
+
+@asynccontextmanager
+async def open_target(target: Target, options: GatewayOptions | None = None) -> AsyncGenerator[OpenTarget]:
+    """Open a target for the duration of the block.
+
+    What had to be left out of a gateway is logged as a warning.
+
+    Args:
+        target: What to open.
+        options: What the command line says about a gateway.
+
+    Raises:
+        ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
+        UpstreamError: The server behind a gateway could not be started.
+    """
+    if target.reference is not None:
+        yield OpenTarget(tools=await load(target.reference, ToolSet).instance())
+        return
+    from toolfold_adapters.gateway import open_gateway
+
+    gateway = open_gateway(_configuration(target, options or GatewayOptions()))
+    async with gateway as tools:
+        report = gateway.report
+        yield OpenTarget(tools=tools, instructions=report.instructions, version=report.version, handles="stored")
+
+
+def _configuration(target: Target, options: GatewayOptions) -> GatewayConfig:
+    """Return the configuration of a gateway: that of its file, overridden by the command line."""
+    from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config
+
+    file = target.text if target.kind == "file" else options.groups
+    config = load_config(file) if file is not None else GatewayConfig(source="the command line")
+    upstream = config.upstream
+    if target.kind != "file":
+        if upstream is not None:
+            raise ConfigError(f"{file} names a server in [upstream], and the command line another: leave out one.")
+        upstream = UpstreamConfig(url=target.text if target.kind == "url" else None, command=target.command or None)
+    if upstream is not None and options.start_timeout is not None:
+        upstream = upstream.model_copy(update={"start_timeout": options.start_timeout})
+    given = {name: value for name in TOOL_SET_OPTIONS if (value := getattr(options, name)) is not None}
+    return config.model_copy(update={"upstream": upstream, "options": config.options.model_copy(update=given)})

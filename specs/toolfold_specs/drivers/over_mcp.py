@@ -1,0 +1,57 @@
+"""Drivers of any MCP server: one made for the kit, or else a black box with the groups that it has (SPEC CNF-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+
+from toolfold_specs.driver import Driver, TargetFailed
+
+from .asis import AsIsDriver
+from .description import Description
+from .fixture import FixtureDriver
+from .link import Command, Era, Link
+from .protocol import CONFIGURE
+from .replies import WireError
+
+
+@define(eq=False)
+class DriverFactory:
+    """Makes drivers of a server, which is asked once whether it was made for the kit.
+
+    Attributes:
+        address: Returns the command that starts the server, or its URL.
+        era: The era of MCP to speak.
+        description: The groups of a server that was not made for the kit; without one they are inferred.
+
+    Raises:
+        TargetFailed: The server can't be started, or does not list its tools.
+    """
+
+    address: Callable[[], Command | str]
+    era: Era
+    description: Description | None = None
+    _made_for_the_kit: bool | None = field(default=None, init=False)
+
+    def __call__(self) -> Driver:
+        """Return a new driver, with a connection of its own."""
+        link = Link(self.address(), self.era)
+        if self._made_for_the_kit is None:
+            self._made_for_the_kit = _is_made_for_the_kit(link)
+        return FixtureDriver(link) if self._made_for_the_kit else AsIsDriver(link, self.description)
+
+
+def _is_made_for_the_kit(link: Link) -> bool:
+    """Return whether a server lists the tool that configures it; closes the link if it can't be asked."""
+    try:
+        connection = link.connect()
+        try:
+            return any(tool.get("name") == CONFIGURE for tool in connection.list_all_tools())
+        except WireError as error:
+            raise TargetFailed(f"It does not list tools: {error}") from error
+        finally:
+            connection.close()
+    except BaseException:
+        link.close()
+        raise

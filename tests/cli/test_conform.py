@@ -1,0 +1,331 @@
+"""`toolfold conform`: targets, reports, replay, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import Result
+
+from tests.cli.support import invoke
+from tests.specs.made import TinyDriver
+from toolfold import ConfigError
+from toolfold_cli import progress
+from toolfold_cli.conform import ERAS, IN_PROCESS, SMOKE_BUDGET, TRANSPORTS, driver_factories
+from toolfold_cli.targets import parse_target
+from toolfold_specs.clauses import load_clauses
+from toolfold_specs.driver import Operation
+from toolfold_specs.drivers.over_mcp import DriverFactory
+from toolfold_specs.drivers.process import Command
+from toolfold_specs.drivers.toolfold import CoreDriver
+from toolfold_specs.layers import all_checks
+from toolfold_specs.layers.exhaustive import tour
+from toolfold_specs.oracle import as_setup
+from toolfold_specs.systems import distinct_systems
+from toolfold_specs.trial import Trial
+
+pytestmark = pytest.mark.spec("CNF-2")
+
+SYSTEMS = """
+from tests.specs.made import BrokenDriver, DyingDriver, TinyDriver, no_driver
+
+number = 5
+made, another = TinyDriver(), TinyDriver()
+
+def driver():
+    return TinyDriver()
+
+def faulty():
+    raise RuntimeError("the till is locked")
+
+def wrong():
+    return 5
+
+def needs(key):
+    return TinyDriver()
+
+def ending():
+    raise SystemExit(0)
+
+class FaultyDriver(TinyDriver):
+    def activate(self, group, session="main"):
+        raise KeyError(group)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(shop: Path) -> Path:
+    """The current folder, with `shop.py`, `systems.py` and two modules that can't be imported in it."""
+    (shop / "systems.py").write_text(SYSTEMS, encoding="utf-8")
+    (shop / "ending.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
+    (shop / "needy.py").write_text("import no_such_package\n", encoding="utf-8")
+    return shop
+
+
+def conform(*arguments: str) -> Result:
+    return invoke("conform", *arguments)
+
+
+def vectors(*arguments: str) -> Result:
+    return conform("--layers", "vectors", *arguments)
+
+
+@pytest.mark.spec("CNF-3")
+@pytest.mark.parametrize(
+    ("target", "status", "message"),
+    [
+        ("systems:TinyDriver", 0, "It conforms: "),
+        ("./systems.py:TinyDriver", 0, "It conforms: "),
+        ("systems:driver", 0, "It conforms: "),
+        ("systems:BrokenDriver", 1, "VIOLATED  INV-2 (MUST)"),
+        ("systems:DyingDriver", 1, "THE TARGET FAILED  in process\n  It ended with status 3."),
+        ("systems:FaultyDriver", 2, "THE HARNESS FAILED  in process\n  KeyError: '"),
+    ],
+)
+def test_the_status_says_whether_it_conforms_does_not_or_could_not_be_checked(
+    target: str, status: int, message: str
+) -> None:
+    result = vectors(target)
+    assert result.exit_code == status
+    assert message in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "There is no TARGET"),
+        (("systems:TinyDriver", "--", "npx"), "leave one of them out"),
+        (("--",), "Nothing follows --"),
+        (("systems",), "Which object in 'systems'? Write systems:NAME."),
+        (("no-module:x",), "'no-module:x' is not a TARGET"),
+        (("ending:x",), "Module 'ending' exits when it is imported"),
+        (("systems:ending",), "systems:ending raised SystemExit: 0"),
+        (("needy.py:x",), "The file needy.py needs 'no_such_package', which is not installed."),
+        (("nowhere:x",), "There is no module 'nowhere'"),
+        (("systems:nothing",), "systems:nothing does not exist."),
+        (
+            ("systems:number",),
+            "systems:number is of type int; expected a ToolSet or a Driver, or a function that makes one.",
+        ),
+        (("systems:made",), "systems:made is a Driver; name its class, or a function that makes one."),
+        (("systems:wrong",), "returned a value of type int, not a ToolSet or a Driver."),
+        (("systems:faulty",), "systems:faulty raised RuntimeError: the till is locked (systems.py, line 11)."),
+        (("systems:TinyDriver", "--layers", "vector"), "There is no layer 'vector'; there are exhaustive, "),
+        (("nowhere.py:x",), "There is no file nowhere.py."),
+        (("systems.py",), "Which object in 'systems.py'?"),
+        (("systems:needs",), "systems:needs can't be called without arguments: missing a required argument: 'key'."),
+        (("systems:TinyDriver", "--transport", "http"), "is reached in-process, not http"),
+        (("https://example.org/mcp", "--transport", "stdio"), "is reached http, not stdio"),
+        (("--transport", "http", "--", "npx"), "is reached stdio, not http"),
+        (("systems:TinyDriver", "--era", "both", "--replay", "nowhere.json"), "nowhere.json can't be read"),
+        (
+            ("systems:TinyDriver", "--layers", "vectors", "--expected-failures", "nowhere.toml"),
+            "nowhere.toml can't be read",
+        ),
+        (("systems:no_driver",), "systems:no_driver raised TargetFailed: It can't be started: no such file"),
+        (("systems:TinyDriver", "--layers", ""), "Nothing could be checked."),
+        (("--era", "both", "--layers", "vectors", "--", "/no/such/program"), "/no/such/program"),
+        (
+            ("--layers", "vectors", "--", "/no/such/program"),
+            "Nothing could be checked.\nstdio, legacy: It could not be",
+        ),
+    ],
+)
+def test_what_cannot_be_run_has_status_2_and_says_why(arguments: tuple[str, ...], message: str) -> None:
+    result = conform(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.spec("CNF-3")
+def test_reports_are_written_and_the_command_that_replays_is_printed(folder: Path) -> None:
+    result = vectors("systems:BrokenDriver", "-o", "reports")
+    assert result.exit_code == 1
+    assert "toolfold conform --replay reports/failure.json systems:BrokenDriver" in result.stderr
+    names = {path.name for path in (folder / "reports").iterdir()}
+    assert names >= {"report.txt", "report.jsonl", "report.md", "junit.xml", "badge.json", "failure.json"}
+    root = ElementTree.parse(folder / "reports" / "junit.xml").getroot()
+    assert [suite.get("name") for suite in root] == ["in process"]
+
+
+@pytest.mark.spec("CNF-3")
+def test_json_lines_are_all_that_is_printed_if_they_are_asked_for() -> None:
+    result = vectors("systems:BrokenDriver", "--json", "--seed", "3")
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (result.exit_code, lines[0]["exit_status"]) == (1, 1)
+    assert (lines[0]["header"]["target"], lines[0]["header"]["seed"]) == ("systems:BrokenDriver", "3")
+    assert lines[-1]["type"] == "clause"
+
+
+@pytest.mark.spec("CNF-3")
+def test_a_violation_is_replayed_until_it_is_repaired() -> None:
+    vectors("systems:BrokenDriver", "-o", "reports")
+    again = conform("systems:BrokenDriver", "--replay", "reports/failure.json")
+    assert again.exit_code == 1
+    assert again.stdout.startswith("Reproduced: INV-2 is violated (check ")
+    assert "got       active: [" in again.stdout
+    repaired = conform("systems:TinyDriver", "--replay", "reports/failure.json")
+    assert repaired.exit_code == 0
+    assert repaired.stdout == "Not reproduced: INV-2 is no longer violated (in process).\n"
+    assert repaired.stderr == ""
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_target_that_fails_during_a_replay_is_reported() -> None:
+    vectors("systems:BrokenDriver", "-o", "reports")
+    result = conform("systems:DyingDriver", "--replay", "reports/failure.json")
+    assert result.exit_code == 1
+    assert result.stdout == "The target failed (in process): It ended with status 3.\n"
+
+
+def test_a_violation_of_another_revision_is_replayed_with_a_warning(folder: Path) -> None:
+    vectors("systems:BrokenDriver", "-o", "reports")
+    path = folder / "reports" / "failure.json"
+    recorded: dict[str, Any] = json.loads(path.read_text())
+    recorded["header"] |= {"spec": "0", "kit": "0.0.1"}
+    path.write_text(json.dumps(recorded))
+    result = conform("systems:TinyDriver", "--replay", str(path))
+    assert result.exit_code == 0
+    assert "warning: it was recorded with version 0 of the specification; this is" in result.stderr
+    assert "warning: it was recorded with version 0.0.1 of the kit" in result.stderr
+
+
+@pytest.mark.spec("CNF-4")
+def test_an_expected_failure_passes_and_one_that_holds_again_fails(folder: Path) -> None:
+    (folder / "expected.toml").write_text("[[expected]]\nclause = 'INV-2'\nreason = 'no exclusion yet'")
+    expected = vectors("systems:BrokenDriver", "--expected-failures", "expected.toml")
+    assert expected.exit_code == 0
+    assert "VIOLATED, AS EXPECTED  INV-2" in expected.stdout
+    fixed = vectors("systems:TinyDriver", "--expected-failures", "expected.toml")
+    assert fixed.exit_code == 1
+    assert "HOLDS AGAIN  INV-2\n  Remove it from the expected failures (no exclusion yet)." in fixed.stdout
+    (folder / "expected.toml").write_text("[[expected]]\nclause = 'INV-22'\nreason = 'no exclusion yet'")
+    wrong = vectors("systems:BrokenDriver", "--expected-failures", "expected.toml")
+    assert wrong.exit_code == 2
+    assert "there is no clause 'INV-22'" in wrong.stderr
+
+
+def test_checks_and_clauses_are_listed() -> None:
+    checks = json.loads(vectors("--list-checks", "--json").stdout)
+    assert [check["name"] for check in checks] == [check.name for check in all_checks(["vectors"])]
+    clauses = json.loads(vectors("--list-clauses", "--json").stdout)
+    assert [clause["id"] for clause in clauses] == [clause.id for clause in load_clauses()]
+    assert any(clause["checks"] for clause in clauses)
+    table = vectors("--list-clauses")
+    assert table.exit_code == 0
+    assert table.stdout.startswith("CLAUSE")
+    assert "ACT-10" in table.stdout
+    assert vectors("--list-checks").stdout.startswith("LAYER")
+
+
+@pytest.mark.spec("CNF-8")
+def test_the_log_of_the_implementation_is_not_shown() -> None:
+    result = conform("toolfold_specs.drivers.toolfold:CoreDriver", "--layers", "vectors", "--json")
+    verdicts = {line.get("id"): line.get("verdict") for line in map(json.loads, result.stdout.splitlines())}
+    assert verdicts["CALL-3"] == "held"  # so a handler failed, which the library logs
+    assert "secret" not in result.stderr
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+OVER_HTTP = ["http, legacy", "http, modern"]
+OVER_STDIO = ["stdio, legacy", "stdio, modern"]
+
+
+@pytest.mark.spec("CNF-1")
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("systems:TinyDriver", ["in process"]),
+        ("shop:tools", [*OVER_STDIO, *OVER_HTTP]),
+        ("shop:make", [*OVER_STDIO, *OVER_HTTP]),
+        ("shop:make_later", [*OVER_STDIO, *OVER_HTTP]),
+        ("gate.toml", [*OVER_STDIO, *OVER_HTTP]),
+        ("https://example.org/mcp", OVER_HTTP),
+        ("-- npx server", OVER_STDIO),
+    ],
+)
+def test_a_target_has_settings(text: str, names: list[str]) -> None:
+    _, is_command, command = text.partition("-- ")
+    target = parse_target(None if is_command else text, command.split())
+    assert target.arguments == text
+    with driver_factories(target, ERAS, [*TRANSPORTS, IN_PROCESS]) as factories:
+        assert list(factories) == names
+
+
+def test_eras_and_transports_are_chosen() -> None:
+    with driver_factories(parse_target("shop:tools"), ["modern"], ["http"]) as factories:
+        assert list(factories) == ["http, modern"]
+
+
+def test_a_server_finds_the_modules_that_the_command_finds(folder: Path) -> None:
+    target = parse_target("shop:tools", app_dir=folder)
+    with driver_factories(target, ["legacy"], ["stdio"]) as factories:
+        factory = factories["stdio, legacy"]
+    assert isinstance(factory, DriverFactory)
+    command = factory.address()
+    assert isinstance(command, Command)
+    assert command.command[1:] == ("-m", "toolfold_cli", "serve", "--app-dir", str(folder), "shop:tools")
+
+
+def test_a_factory_of_drivers_is_the_one_that_was_named() -> None:
+    with driver_factories(parse_target("systems:TinyDriver"), ERAS, [IN_PROCESS]) as factories:
+        assert isinstance(factories["in process"](), TinyDriver)
+    with pytest.raises(ConfigError), driver_factories(parse_target("systems:number"), ERAS, [IN_PROCESS]):
+        pass
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_description_that_is_wrong_is_refused(folder: Path) -> None:
+    (folder / "groups.toml").write_text("[[groups")
+    result = conform("shop:tools", "--transport", "stdio", "--describe", "groups.toml", "--layers", "vectors")
+    assert result.exit_code == 2
+    assert "groups.toml" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+# -- progress ---------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter([0.0, 1.0, progress.INTERVAL, progress.INTERVAL + 1, 2 * progress.INTERVAL])
+    with progress.show_progress(lambda: next(times)) as show:
+        for text in ("one", "two", "three", "four\x1b"):
+            show(text)
+    assert capsys.readouterr().err == "toolfold: two\ntoolfold: four\\x1b\n"
+
+
+def test_on_a_terminal_progress_is_a_status_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    file = Terminal()
+    monkeypatch.setattr(sys, "stderr", file)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with progress.show_progress() as show:
+        show("stdio, legacy: lists")
+    assert "stdio, legacy: lists" in file.getvalue()
+
+
+def test_smoke_checks_the_systems_of_up_to_three_groups_alone() -> None:
+    with closing(CoreDriver()) as driver:
+        trial = Trial(driver)
+        for size in (1, 2, 3):
+            for system in distinct_systems(size):
+                tour(trial, as_setup(system), [Operation("list")])
+    assert trial.violations == ()
+    assert trial.cases == SMOKE_BUDGET
+
+
+def test_smoke_leaves_no_choice_of_layers() -> None:
+    result = conform("--smoke", "--deep", "nowhere:nothing")
+    assert result.exit_code == 2
+    assert "leave out --deep and --layers" in result.output

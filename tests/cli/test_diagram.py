@@ -1,0 +1,165 @@
+"""`toolfold diagram`: views, formats, files, terminals, and what it refuses (SPEC DIA-1, DIA-3)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import invoke
+from toolfold import ToolSet
+from toolfold_diagrams import drawing, sequence, tracing
+
+ORDERS = ("shop:tools", "--active", "orders")
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_pipe_is_given_dot(shop: Path) -> None:
+    result = invoke("diagram", *ORDERS)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith('digraph "shop" {\n')
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize(
+    ("view", "form"),
+    [
+        (view, form)
+        for view, (_, forms, _) in drawing.views().items()
+        for form in forms
+        if form not in ("svg", "png", "pdf")
+    ],
+)
+def test_each_view_is_drawn_in_each_of_its_formats_without_graphviz(view: str, form: str, shop: Path) -> None:
+    target = [] if drawing.views()[view][2] == "nothing" else ["shop:tools", "--active", "orders"]
+    result = invoke("diagram", *target, "--view", view, "--format", form)
+    assert (result.exit_code, result.stderr) == (0, "")
+    beginning = {
+        "dot": "digraph",
+        "tree": "shop: 3 groups",
+        "html": "<!doctype html>",
+        "scxml": "<scxml",
+        "xstate": "{",
+    }
+    if form in beginning:
+        assert result.stdout.lower().startswith(beginning[form])
+    again = invoke("diagram", *target, "--view", view, "--format", form).stdout
+    assert result.stdout == again.replace("shop-2", "shop-1")  # the second session of this process
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("suffix", [".dot", ".gv", ".mmd", ".html", ".txt"])
+def test_the_suffix_of_a_file_names_the_format(suffix: str, shop: Path, tmp_path: Path) -> None:
+    file = tmp_path / f"shop{suffix}"
+    result = invoke("diagram", *ORDERS, "-o", str(file))
+    assert (result.exit_code, result.stdout) == (0, "")
+    form = drawing.form_of(suffix)
+    assert result.stderr == f"Wrote {file} ({form}).\n"
+    assert file.read_text(encoding="utf-8") == invoke("diagram", *ORDERS, "--format", str(form)).stdout
+
+
+@pytest.mark.spec("PRO-1", "DIA-1")
+def test_a_profile_shows_its_own_groups(shop: Path) -> None:
+    result = invoke("diagram", "shop:tools", "--profile", "look", "--format", "tree")
+    assert "cellar" in result.stdout
+    assert "orders" not in result.stdout
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("form", ["scxml", "xstate"])
+def test_a_format_of_one_view_selects_the_view(form: str, shop: Path, tmp_path: Path) -> None:
+    named = invoke("diagram", *ORDERS, "--view", "statechart", "--format", form)
+    assert invoke("diagram", *ORDERS, "--format", form).stdout == named.stdout
+    file = tmp_path / {"scxml": "shop.scxml", "xstate": "shop.json"}[form]
+    assert invoke("diagram", *ORDERS, "-o", str(file)).exit_code == 0
+    assert file.read_text(encoding="utf-8") == named.stdout
+
+
+@pytest.mark.spec("DIA-1")
+def test_a_sequence_shows_the_opening_of_the_groups(shop: Path) -> None:
+    live = invoke("diagram", "shop:tools", "--view", "sequence", "--active", "orders,cellar", "--format", "mermaid")
+    assert live.exit_code == 0
+    assert live.stdout.startswith("sequenceDiagram\n")
+    assert live.stdout.index("orders") < live.stdout.index("on_activate")
+
+
+@pytest.mark.spec("DIA-1")
+async def test_a_stored_trace_is_drawn(shop: Path) -> None:
+    tools = ToolSet("kept")
+    tools.register_group("g", on_activate=lambda: None)
+    with tracing(tools) as recorder:
+        async with tools.open_session() as session:
+            await session.activate("g")
+    (shop / "trace.json").write_text(json.dumps(recorder.trace.dump()))
+    drawn = invoke("diagram", "trace.json", "--view", "sequence", "--format", "dot")
+    assert (drawn.exit_code, drawn.stdout) == (0, sequence(recorder.trace).dot)
+    (shop / "trace.json").write_text('{"no": "trace"}')
+    refused = invoke("diagram", "trace.json", "--view", "sequence")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("toolfold: ")
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("form", ["scxml", "xstate"])
+def test_an_export_has_no_limit_as_the_picture_has_one(form: str, shop: Path) -> None:
+    (shop / "many.py").write_text(
+        "from toolfold import ToolSet\n"
+        "tools = ToolSet('many')\n"
+        "for number in range(40):\n"
+        "    tools.register_group(f'g{number}')\n"
+    )
+    result = invoke("diagram", "many:tools", "--view", "statechart", "--format", form)
+    assert (result.exit_code, result.stdout.count("activate:g39")) == (0, 2)
+    refused = invoke("diagram", "many:tools", "--view", "statechart", "--format", "dot")
+    assert (refused.exit_code, "40 groups" in refused.stderr) == (1, True)
+
+
+@pytest.mark.spec("DIA-1", "ERR-2")
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["shop:tools", "-o", "shop.jpeg"], 2, "The suffix of 'shop.jpeg' names no format"),
+        (["shop:tools", "--view", "structure", "--format", "scxml"], 2, "'structure' has no format scxml"),
+        (["shop:tools", "--view", "structure", "--format", "scxml"], 2, "Views with scxml: 'statechart'."),
+        (["shop:tools", "--view", "statechart", "-o", "a.html"], 2, "has no format html"),
+        (["shop:tools", "--view", "nonsense"], 2, "'nonsense' is not one of 'structure'"),
+        ([], 2, "There is no TARGET"),
+        (["shop:tools", "--active", "nope", "--format", "dot"], 1, "There is no group 'nope'"),
+        (["shop:tools", "--view", "sequence", "--active", "nope", "--format", "dot"], 1, "There is no group 'nope'"),
+        (["shop:tools", "--profile", "nope", "--format", "dot"], 1, "no profile 'nope'"),
+        (["shop:tools", "--view", "reachable", "--limit", "2", "--format", "dot"], 1, "limit"),
+        (["shop:tools", "-o", "nowhere/x.dot"], 1, "nowhere/x.dot can't be written: No such file or directory.\n"),
+        (["shop:tools", "--limit", "3", "--format", "dot"], 1, "The view 'structure' as dot has no limit"),
+        (["missing.json", "--view", "sequence"], 1, "missing.json can't be read: No such file or directory.\n"),
+        (["x.json", "--view", "sequence", "--active", "a"], 2, "A stored trace does not depend on --active"),
+        (["shop:tools", "--view", "region"], 2, "The view 'region' does not depend on TARGET"),
+        (["--view", "region", "--active", "orders"], 2, "The view 'region' does not depend on --active"),
+    ],
+)
+def test_a_picture_that_cannot_be_drawn_is_refused_with_the_reason(
+    arguments: list[str], status: int, words: str, shop: Path
+) -> None:
+    result = invoke("diagram", *arguments)
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
+def test_without_graphviz_a_picture_is_refused_with_what_to_install(
+    form: str, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(shop))
+    result = invoke("diagram", "shop:tools", "-o", f"shop.{form}")
+    assert (result.exit_code, result.stdout, (shop / f"shop.{form}").exists()) == (1, "", False)
+    assert "apt-get install graphviz" in result.stderr
+
+
+def test_the_help_names_every_view_and_gives_examples() -> None:
+    result = invoke("diagram", "--help")
+    assert result.exit_code == 0
+    for name, (summary, _, _) in drawing.views().items():
+        assert f"  {name:<12} {summary}" in result.stdout
+    assert "toolfold diagram shop:tools -o shop.html" in result.stdout

@@ -1,0 +1,140 @@
+"""`toolfold serve` up to the server: options, the summary, and what it refuses. The server is tested as a process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import pytest
+from attrs import frozen
+from mcp import Client
+from mcp.server import Server
+
+from tests.cli.support import invoke
+from toolfold import ToolSet
+from toolfold_adapters import mcp
+from toolfold_adapters.mcp import Limit
+
+
+@frozen
+class Served:
+    """The server that the command made, its options, and the address that it was to have."""
+
+    server: Server[Any]
+    options: dict[str, Any]
+    address: dict[str, Any]
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
+    """The servers that the command makes, none of which listens."""
+    servers: list[Served] = []
+    of_http = ("host", "port", "path", "allowed_hosts", "allowed_origins", "forwarded_allow_ips")
+
+    async def serve(tools: ToolSet, *, transport: str, on_ready: Callable[[str], None], **options: Any) -> None:
+        address = {name: options.pop(name) for name in of_http}
+        servers.append(Served(mcp.build_server(tools, **options), options, {"transport": transport, **address}))
+        on_ready("http://here/mcp")
+
+    monkeypatch.setattr(mcp, "serve", serve)
+    return servers
+
+
+def serve_http(*arguments: str) -> str:
+    """Run the command, and return its summary."""
+    result = invoke("serve", *arguments, "--http")
+    assert (result.exit_code, result.stdout) == (0, "")
+    return result.stderr
+
+
+def asked(
+    server: Server[Any], ask: Callable[[Client], Awaitable[Any]], mode: Literal["legacy", "auto"] = "legacy"
+) -> Any:
+    """Connect a client to a server, and return what it returns."""
+
+    async def connect() -> Any:
+        async with Client(server, mode=mode) as client:
+            return await ask(client)
+
+    return anyio.run(connect)
+
+
+async def names(client: Client) -> set[str]:
+    return {tool.name for tool in (await client.list_tools()).tools}
+
+
+def test_the_summary_counts_tools_groups_and_tokens(shop: Path, served: list[Served]) -> None:
+    summary = r"toolfold: 4 tools in 3 groups; 8 listed at first \(~\d+ → ~\d+ tokens\); serving http://here/mcp\n"
+    assert re.fullmatch(summary, serve_http("shop:tools"))
+
+
+@pytest.mark.spec("PRO-2")
+def test_a_profile_is_selected(shop: Path, served: list[Served]) -> None:
+    assert serve_http("shop:tools", "--profile", "look").startswith("toolfold: 1 tool in 1 group; ")
+    assert "orders__activate" not in asked(served[0].server, names)
+
+
+def test_groups_are_open_from_the_start(shop: Path, served: list[Served]) -> None:
+    serve_http("shop:tools", "--active", "orders,orders.returns")
+    assert {"orders__place", "orders__returns__take_back"} <= asked(served[0].server, names)
+
+
+@pytest.mark.spec("DEL-5")
+@pytest.mark.parametrize("arguments", [(), ("--no-disclosure", "--no-selection")])
+def test_the_extension_for_groups_can_be_left_off(shop: Path, served: list[Served], arguments: tuple[str, ...]) -> None:
+    serve_http("shop:tools", *arguments)
+
+    async def extensions(client: Client) -> object:
+        return client.server_capabilities.extensions
+
+    assert bool(asked(served[0].server, extensions, "auto")) is not bool(arguments)
+
+
+@pytest.mark.spec("CTL-4")
+def test_the_form_of_answers_and_the_separator_are_options(shop: Path, served: list[Served]) -> None:
+    options = ("--answers", "names", "--answer-tokens", "2000", "--separator", ".")
+    serve_http("shop:tools", *options)
+
+    async def answer(client: Client) -> str:
+        return str(getattr((await client.call_tool("orders.activate", {})).content[0], "text", ""))
+
+    assert asked(served[0].server, answer).splitlines()[1:] == ["- orders.place"]
+
+
+@pytest.mark.spec("SAF-4", "DEL-10")
+def test_the_address_and_the_limits_are_options(shop: Path, served: list[Served]) -> None:
+    address = ("--port", "0", "--path", "/x", "--allow-host", "a:*", "--allow-origin", "http://a", "--host", "::1")
+    limits = ("--limit", "sessions=none/2", "--limit", "sessions=1", "--limit", "calls=9/3")
+    serve_http("shop:tools", *address, *limits, "--forwarded-allow-ips", "*")
+    assert served[0].address == {
+        "transport": "http",
+        "host": "::1",
+        "port": 0,
+        "path": "/x",
+        "allowed_hosts": ("a:*",),
+        "allowed_origins": ("http://a",),
+        "forwarded_allow_ips": "*",
+    }
+    changed = served[0].options["limits"]
+    assert (changed.sessions, changed.calls) == (Limit(1, 2), Limit(9, 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("shop:fail",), "toolfold: shop:fail raised RuntimeError: the till is locked (shop.py, line "),
+        (("shop:tools", "--profile", "tills"), "There is no profile 'tills'; the profiles are: look, till.\n"),
+        (("shop:tools", "--answer-tokens", "5"), "answer_tokens must be at least 1200, not 5."),
+        (("shop:tools", "--host", "0.0.0.0", "--port", "0"), "--allow-host"),
+    ],
+)
+@pytest.mark.spec("ERR-2")
+def test_a_target_that_cannot_be_served_fails_with_the_reason(
+    shop: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    result = invoke("serve", *arguments, "--http")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert message in result.stderr

@@ -1,0 +1,91 @@
+"""Help, the version, wrong usage, failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import invoke
+from toolfold import __version__
+from toolfold_cli.program import COMMANDS
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids=" ".join)
+def test_help_has_examples(command: tuple[str, ...]) -> None:
+    result = invoke(*command, "--help")
+    assert result.exit_code == 0
+    assert "Examples:\n    toolfold " in result.stdout
+
+
+def test_the_version_is_printed() -> None:
+    assert invoke("--version").stdout == f"toolfold {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("serve",), "There is no TARGET."),
+        (("serve", "shop:tools", "--", "npx"), "leave one of them out."),
+        (("serve", "--"), "Nothing follows --"),
+        (("serve", "npx", "server"), "a command goes after --: toolfold serve -- npx server"),
+        (("serve", "npx", "-y", "server"), "go after --: toolfold serve -- npx -y server"),
+        (("serve", "--no-such-option"), "No such option"),
+        (("serve", "shop:tools", "--port", "70000"), "70000 is not in the range"),
+        (("serve", "shop:tools", "--port", "80"), "--port is for HTTP: add --http, or leave it out."),
+        (("serve", "shop:tools", "--port", "8000"), "--port is for HTTP"),
+        (("serve", "shop:tools", "--host", "127.0.0.1"), "--host is for HTTP"),
+        (("serve", "shop:tools", "--path", "/x"), "--path is for HTTP"),
+        (("serve", "shop:tools", "--allow-host", "x:1"), "--allow-host is for HTTP"),
+        (("serve", "shop:tools", "--allow-origin", "http://x"), "--allow-origin is for HTTP"),
+        (("serve", "shop:tools", "--forwarded-allow-ips", "*"), "--forwarded-allow-ips is for HTTP"),
+        (("serve", "shop:tools", "--limit", "calls"), "'calls' is not NAME=ALL or NAME=ALL/EACH"),
+        (("serve", "shop:tools", "--limit", "calls=5/"), "such as calls=500/50"),
+        (("serve", "shop:tools", "--limit", "calls=-5"), "'calls=-5' is not"),
+        (("serve", "shop:tools", "--limit", "cats=5"), "connections, sessions, handles, calls, streams"),
+        (("serve", "shop:tools", "--limit", "calls=0"), "A limit must be at least 1, not 0"),
+        (("inspect", "shop:tools", "--control", "none"), "ToolSet(..., control=...)"),
+        (("inspect", "shop:tools", "--app-dir", "nowhere"), "'nowhere' does not exist"),
+        (("inspect", "gateway.toml", "--app-dir", "."), "--app-dir is for Python modules; gateway.toml is none."),
+        (("profiles", "no target"), "is not a TARGET"),
+        (("conform", "shop:tools", "--control", "none"), "No such option"),
+        (("no-such-command",), "No such command"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments: tuple[str, ...], message: str) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_failure_ends_with_1_and_a_paragraph_without_a_traceback(shop: Path) -> None:
+    result = invoke("inspect", "shop:fail")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("toolfold: shop:fail raised RuntimeError: the till is locked (shop.py, line ")
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["inspect", "conform"])
+@pytest.mark.parametrize(("arguments", "debug"), [(("--traceback",), "0"), ((), "1")])
+def test_a_traceback_is_shown_on_request(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, command: str, arguments: tuple[str, ...], debug: str
+) -> None:
+    monkeypatch.setenv("TOOLFOLD_DEBUG", debug)
+    result = invoke(command, "shop:fail", *arguments)
+    assert "Traceback (most recent call last)" in result.stderr
+    assert "in fail" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("toolfold: shop:fail raised RuntimeError")
+
+
+def test_unexpected_errors_are_reported_on_a_line_each(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*_: object) -> None:
+        raise ExceptionGroup("several", [KeyError("lost"), ExceptionGroup("inner", [OSError("gone")])])
+
+    monkeypatch.setattr("toolfold_cli.costs.initial_view", explode)
+    result = invoke("inspect", "shop:tools")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "toolfold: KeyError: 'lost'. Use --traceback to see where.\nOSError: gone. Use --traceback to see where.\n"
+    )

@@ -1,0 +1,34 @@
+"""`toolfold conform` on servers, which are processes of their own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import invoke
+
+
+@pytest.mark.spec("CNF-1")
+def test_a_server_made_for_the_kit_is_driven_over_mcp_in_both_eras(shop: Path) -> None:
+    (shop / "systems.py").write_text("from tests.specs.made import BrokenDriver\n")
+    invoke("conform", "--layers", "vectors", "systems:BrokenDriver", "-o", "reports")
+    server = (sys.executable, "-m", "toolfold_specs.fixture_server")
+    result = invoke("conform", "--replay", "reports/failure.json", "--", *server)
+    assert result.stdout == ("Not reproduced: INV-2 is no longer violated (stdio, legacy / stdio, modern).\n")
+    assert result.exit_code == 0
+
+
+@pytest.mark.spec("CNF-1")
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_tool_set_is_served_and_checked_as_clients_see_it(shop: Path, transport: str) -> None:
+    result = invoke(
+        "conform", "shop:tools", "--transport", transport, "--era", "legacy", "--layers", "exhaustive", "--json"
+    )
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    verdicts = {line.get("id"): line.get("verdict") for line in lines}
+    assert lines[0]["settings"] == [f"{transport}, legacy"]
+    assert (verdicts["ACT-4"], verdicts["INV-2"], result.exit_code) == ("held", "held", 0)
+    assert "the server was not made for the kit" in lines[0]["left_out"]["hooks"]

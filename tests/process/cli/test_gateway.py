@@ -1,0 +1,98 @@
+"""Commands on the tools of another server, which is a process of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import RAW, invoke
+from toolfold_cli.targets import GatewayOptions, open_target, parse_target
+
+
+def test_the_advice_for_a_gateway_is_an_option_of_the_command_line(shop: Path) -> None:
+    result = invoke("inspect", "--control-visibility", "always", "--", *RAW, "words")
+    advice = "What costs less: larger groups or --control load_tool_group or --control-visibility relevant.\n"
+    assert advice in result.stdout
+
+
+@pytest.mark.spec("GWY-5")
+def test_a_server_is_inspected_through_the_gateway_and_its_broken_tools_are_warned_of(shop: Path) -> None:
+    result = invoke("inspect", "--json", "--control", "none", "--", *RAW, "broken")
+    assert result.exit_code == 0
+    names = [tool["name"] for group in json.loads(result.stdout)["groups"] for tool in group["tools"]]
+    assert "good" in names
+    assert "bad_schema" not in names
+    assert "toolfold: The tool 'bad_schema' is left out: " in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.spec("GWY-2", "GWY-5")
+def test_a_gateway_file_is_inspected(shop: Path) -> None:
+    command = json.dumps([*RAW, "words"])
+    (shop / "gateway.toml").write_text(
+        f'[upstream]\ncommand = {command}\n[groups.issues]\ntools = ["issue*"]\n[profiles.all]\nactive = ["issues"]\n'
+    )
+    report = json.loads(invoke("inspect", "gateway.toml", "--json").stdout)
+    assert [(group["path"], len(group["tools"])) for group in report["groups"]] == [(None, 1), ("issues", 6)]
+    assert [profile["name"] for profile in json.loads(invoke("profiles", "gateway.toml", "--json").stdout)] == ["all"]
+
+
+@pytest.mark.spec("PRO-2", "GWY-2")
+def test_a_profile_of_a_gateway_file_is_chosen_by_name_and_an_unknown_one_ends_with_1_and_the_list(shop: Path) -> None:
+    command = json.dumps([*RAW, "words"])
+    (shop / "gateway.toml").write_text(
+        f'[upstream]\ncommand = {command}\n[groups.issues]\ntools = ["issue*"]\n[groups.others]\n'
+        '[profiles.few]\navailable = ["others"]\n[profiles.all]\navailable = ["*"]\n'
+    )
+    report = json.loads(invoke("inspect", "gateway.toml", "--profile", "few", "--json").stdout)
+    assert [group["path"] for group in report["groups"]] == [None, "others"]
+    for command in ("inspect", "serve"):
+        refused = invoke(command, "gateway.toml", "--profile", "fewer")
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert "There is no profile 'fewer'; the profiles are: all, few." in refused.stderr
+
+
+@pytest.mark.parametrize("behaviour", ["crash", "talks"])
+def test_a_server_that_does_not_start_ends_with_1(shop: Path, behaviour: str) -> None:
+    result = invoke("inspect", "--", *RAW, behaviour)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "toolfold: The MCP server " in result.stderr
+    assert "did not start" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_server_that_does_not_answer_is_given_up_in_time(shop: Path) -> None:
+    result = invoke("inspect", "--start-timeout", "0.2", "--", *RAW, "hang")
+    assert result.exit_code == 1
+    assert "did not answer within 0.2 seconds" in result.stderr
+
+
+@pytest.mark.spec("GWY-1", "GWY-2")
+async def test_a_command_is_opened_with_the_options_of_the_command_line(shop: Path) -> None:
+    options = GatewayOptions(control="load_tool_group", max_active=1, start_timeout=20)
+    target = parse_target(None, (*RAW, "words"), options)
+    async with open_target(target, options) as opened:
+        assert opened.instructions == "Be kind."
+        assert opened.tools.catalog.max_active == 1
+        assert "load_tool_group" in opened.tools.catalog.tools
+        assert [group.path for group in opened.tools.catalog.groups] == ["issue"]
+
+
+@pytest.mark.spec("GWY-2")
+async def test_the_groups_of_a_command_come_from_a_file(shop: Path) -> None:
+    (shop / "groups.toml").write_text('[groups.find]\ntools = ["search"]\n[options]\ncontrol = "none"\n')
+    options = GatewayOptions(groups=Path("groups.toml"))
+    async with open_target(parse_target(None, (*RAW, "words"), options), options) as opened:
+        assert opened.tools.catalog.tools["search"].group == "find"
+        assert len(opened.tools.catalog.tools) == 7
+
+
+@pytest.mark.spec("DIA-1")
+def test_the_tools_of_another_server_are_drawn_by_their_groups() -> None:
+    result = invoke("diagram", "--format", "tree", "--", *RAW, "words")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0] == "raw: 1 group, 1 tool in no group"
+    assert result.stdout.splitlines()[1].startswith("└─ ○ issue · 6 tools")

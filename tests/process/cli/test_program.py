@@ -1,0 +1,141 @@
+"""The program as a process: how it starts, how it exits, and what it says if a package is missing."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import PROGRAM, SECONDS, environment, run
+from toolfold import __version__
+
+WITHOUT = "import sys; sys.modules[{package!r}] = None; from toolfold_cli import main; main()"
+
+
+def without(package: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the program as if a package were not installed."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(package=package), *arguments],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "extra"),
+    [
+        ("click", ("--version",), "cli"),
+        ("rich", ("inspect", "shop:tools"), "cli"),
+        ("mcp", ("serve", "shop:tools"), "mcp"),
+        ("mcp", ("inspect", "--", "server"), "mcp"),
+        ("mcp", ("conform", "shop:tools", "--transport", "stdio", "--era", "legacy"), "mcp"),
+    ],
+)
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(
+    shop: Path, package: str, arguments: tuple[str, ...], extra: str
+) -> None:
+    done = without(package, *arguments, cwd=shop)
+    assert (done.returncode, done.stdout) == (2 if arguments[0] == "conform" else 1, "")
+    assert done.stderr == (
+        f"toolfold: '{package}' is not installed. Install it with: pip install \"toolfold[{extra}]\"\n"
+    )
+
+
+def test_without_mcp_a_tool_set_can_be_inspected(shop: Path) -> None:
+    assert without("mcp", "inspect", "shop:tools", cwd=shop).returncode == 0
+
+
+def test_a_missing_package_that_is_no_extra_is_an_error_of_its_own(shop: Path) -> None:
+    done = without("toolfold_adapters.tokens", "inspect", "shop:tools", cwd=shop)
+    assert "Traceback" in done.stderr
+    assert "pip install" not in done.stderr
+
+
+def test_help_imports_none_of_what_commands_need(shop: Path) -> None:
+    code = """
+import sys
+from click.testing import CliRunner
+from toolfold_cli.program import program
+for argument, heavy in {
+    "--help": {"toolfold_adapters", "toolfold_diagrams", "toolfold_specs", "mcp", "rich"},
+    "serve": {"toolfold_diagrams", "toolfold_specs", "mcp"},
+    "conform": {"toolfold_diagrams", "toolfold_specs.kit", "mcp", "hypothesis"},
+}.items():
+    assert CliRunner().invoke(program, [argument, "--help"]).exit_code == 0
+    assert not heavy & {*sys.modules}, heavy & {*sys.modules}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=shop,
+        env=environment(),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=SECONDS,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_module_and_the_entry_point_are_one_program(shop: Path) -> None:
+    assert run("--version", cwd=shop).stdout == f"toolfold {__version__}\n"
+
+
+def test_json_does_not_depend_on_the_order_of_hashes(shop: Path) -> None:
+    first, second = (run("inspect", "shop:tools", "--json", cwd=shop, PYTHONHASHSEED=seed).stdout for seed in "12")
+    assert first == second != ""
+
+
+def test_what_a_child_process_prints_stays_out_of_the_output(shop: Path) -> None:
+    (shop / "loud.py").write_text("import os\nos.system('echo loud')\nfrom shop import tools\n")
+    done = run("profiles", "loud:tools", cwd=shop)
+    assert "loud" not in done.stdout
+    assert done.stderr == "loud\n"
+
+
+def test_a_reader_that_closes_the_pipe_ends_the_program_quietly(shop: Path) -> None:
+    (shop / "many.py").write_text(
+        "from toolfold import ToolSet\ntools = ToolSet('many')\n"
+        "for n in range(3000):\n    tools.register_group(f'g{n}')\n"
+    )
+    with subprocess.Popen(
+        [*PROGRAM, "inspect", "many:tools"],
+        cwd=shop,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(SECONDS) == 1
+
+
+@pytest.mark.spec("DIA-1", "DIA-3")
+def test_a_terminal_is_shown_a_tree_with_the_state_of_each_group(shop: Path) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb") as screen:
+        done = subprocess.run(
+            [*PROGRAM, "diagram", "shop:tools", "--active", "orders"],
+            cwd=shop,
+            env=environment(COLUMNS="40"),
+            stdout=theirs,
+            check=False,
+            timeout=SECONDS,
+        )
+        os.close(theirs)
+        assert done.returncode == 0
+        lines = screen.read1().decode().splitlines()
+    assert lines[1:4] == [
+        "├─ ○ cellar · 1 tool · excludes orders…",
+        "└─ ● orders · active · 1 tool · exclude…",
+        "   └─ ○ returns · 1 tool · Take goods b…",
+    ]
