@@ -168,7 +168,6 @@ def _conform(
     with settings(target, eras, transports, describe) as found, _quiet():
         if recorded is not None:
             return _replay(recorded, found.factories)
-        from .clauses import load_tests
         from .kit import check
         from .progress import shown_progress
 
@@ -180,7 +179,6 @@ def _conform(
                 deep=deep,
                 seed=seed,
                 expected=expected,
-                covered=load_tests() if found.is_toolfold else None,
                 target=target.name,
                 optional=era is None and transport is None,
                 progress=progress,

@@ -10,14 +10,14 @@ import pytest
 
 import toolfold.machine
 from toolfold_specs import reference
-from toolfold_specs.proofs import __main__ as command
-from toolfold_specs.proofs import logic
-from toolfold_specs.proofs.logic import FALSE, Scene, World, before, every, group
-from toolfold_specs.proofs.mutants import MUTANTS, Mutant
-from toolfold_specs.proofs.proving import occurrence, prove, refute, witness
-from toolfold_specs.proofs.report import run
-from toolfold_specs.proofs.rules import AXIOMS, SPECIFIED, Rules
-from toolfold_specs.proofs.theorems import LEGAL, SOMETIMES, THEOREMS, Claim, Theorem
+from verification.proofs import __main__ as command
+from verification.proofs import logic
+from verification.proofs.logic import FALSE, Scene, World, before, every, group
+from verification.proofs.mutants import MUTANTS, Mutant
+from verification.proofs.proving import occurrence, prove, refute, witness
+from verification.proofs.report import run
+from verification.proofs.rules import AXIOMS, SPECIFIED, Rules
+from verification.proofs.theorems import LEGAL, SOMETIMES, THEOREMS, Claim, Theorem
 
 ALL = [pytest.param(theorem, id=theorem.name) for theorem in THEOREMS]
 
@@ -299,11 +299,11 @@ def test_without_z3_the_command_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in list(sys.modules):
-        if name.startswith("toolfold_specs.proofs."):
+        if name.startswith("verification.proofs."):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "z3", None)
     assert command.main([]) == 2
-    assert 'pip install "toolfold[conformance]"' in capsys.readouterr().err
+    assert "pip install z3-solver" in capsys.readouterr().err
 
 
 def test_with_z3_the_command_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def run(
 ) -> int:
     """Print the report; return 0, or 1 if something is not as it should be."""
     parser = argparse.ArgumentParser(
-        prog="python -m toolfold_specs.proofs",
+        prog="python -m verification.proofs",
         description="Prove the rules of activation for forests of any size, and refute wrong ones.",
         epilog="Exit status: 0 if all is as it should be, 1 if not, 2 if z3 is missing.",
     )
