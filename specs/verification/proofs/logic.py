@@ -71,6 +71,37 @@ def _bound(quantifier: Callable[..., Formula], body: Body) -> Formula:
     return quantifier(variables, cast(Callable[..., Formula], body)(*variables))
 
 
+class AnyForest:
+    """Forests of any size, as the properties of `toolfold_specs` speak of a forest: with quantifiers."""
+
+    def every(self, among: State, body: State, /) -> Formula:
+        """Return that the body holds of every group of a set."""
+        return every(lambda x: Implies(among(x), body(x)))
+
+    def some(self, among: State, body: State, /) -> Formula:
+        """Return that the body holds of some group of a set."""
+        return some(lambda x: And(among(x), body(x)))
+
+    def no(self, formula: Formula, /) -> Formula:
+        """Return the negation."""
+        return Not(formula)
+
+    def above(self, x: Term, /) -> State:
+        """Return the proper ancestors of a group."""
+        return lambda a: above(a, x)
+
+    def below(self, x: Term, /) -> State:
+        """Return the proper descendants of a group."""
+        return lambda c: above(x, c)
+
+    def partners(self, x: Term, /) -> State:
+        """Return the groups that share an exclusion set with one."""
+        return lambda e: excludes(x, e)
+
+
+FOREST = AnyForest()
+
+
 @frozen
 class Scene:
     """What a world is shown by: its groups with roles, and its states in the order of events, each by a name."""
