@@ -76,6 +76,7 @@ def blamed(oracle: Oracle, world: World, operation: Operation, expected: Answer,
         "call": _call_faults,
         "end": _end_faults,
         "restore": _restore_faults,
+        "register": _register_faults,
     }.get(operation.verb, _other_faults)
     return next(faults(oracle, before, operation, expected, got), None)
 
@@ -105,6 +106,8 @@ def _shown(oracle: Oracle, before: Holder, operation: Operation, expected: Answe
         yield from ("HOOK-9", "SES-3") if expected.hooks else ("SES-3",)
     elif operation.verb == "restore":
         yield _restore_home(oracle, operation)
+    elif operation.verb == "register":
+        yield _register_home(oracle, operation)
 
 
 def _shown_by_step(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> Iterator[str]:
@@ -322,6 +325,26 @@ def _restore_faults(
         yield Fault(home, f"{_said('is active', extra)}{_said('is not active', lost)}".strip("; "))
     if (dropped := got.detail.get("dropped")) is not None and set(dropped) != set(expected.detail["dropped"]):
         yield Fault(home, f"{', '.join(dropped) or 'nothing'} is reported as dropped")
+
+
+def _register_home(oracle: Oracle, operation: Operation) -> str:
+    there = oracle.following(operation)
+    if len(there.paths) < len(oracle.paths):
+        return "REG-5"
+    return "REG-3" if len(there.setup.exclusions) > len(oracle.setup.exclusions) else "REG-7"
+
+
+def _register_faults(
+    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+) -> Iterator[Fault]:
+    del before
+    home = _register_home(oracle, operation)
+    if got.error not in (expected.error, expected.error and "error"):
+        yield Fault(home, f"{_outcome(got)} instead of {_outcome(expected)}")
+    if got.active is not None and got.active != expected.active:
+        yield Fault(home, f"{', '.join(got.active) or 'nothing'} is active afterwards")
+    if got.hooks is not None and got.hooks != expected.hooks:
+        yield Fault(home, f"hooks ran as {_hooks(got.hooks)} instead of {_hooks(expected.hooks or ())}")
 
 
 def _other_faults(

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from .checks import LAYERS, Check, run_checks
 from .clauses import load_clauses, load_revision
-from .driver import CAPABILITIES, OVER_MCP, Answer, Driver, Setup, TargetFailed
+from .driver import AT_RUN_TIME, CAPABILITIES, OVER_MCP, Answer, Driver, Setup, TargetFailed
 from .expected import load_expected
 from .layers import all_checks
 from .report import Expectation, Report, Result, Status
@@ -20,7 +20,7 @@ from .trial import Progress
 Factory: TypeAlias = Callable[[], Driver]
 Factories: TypeAlias = Factory | Mapping[str, Factory]
 
-ALL: Mapping[str, str] = {**CAPABILITIES, **OVER_MCP}
+ALL: Mapping[str, str] = {**CAPABILITIES, **AT_RUN_TIME, **OVER_MCP}
 
 
 def check(

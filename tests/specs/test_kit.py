@@ -23,7 +23,7 @@ from tests.specs.made import (
 from toolfold import MissingExtra
 from toolfold_specs.checks import LAYERS, Check
 from toolfold_specs.clauses import load_clauses, load_revision
-from toolfold_specs.driver import CAPABILITIES, OVER_MCP, Driver, TargetFailed
+from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, OVER_MCP, Driver, TargetFailed
 from toolfold_specs.expected import ExpectationError
 from toolfold_specs.kit import check, kit_version
 from toolfold_specs.layers import all_checks
@@ -93,7 +93,7 @@ def test_capabilities_that_are_missing_are_listed_with_the_reason() -> None:
         left_out = {"hooks": "it has none"}  # noqa: RUF012
 
     report = check(Some, checks=CHECKS)
-    assert set(report.left_out) == {*CAPABILITIES, *OVER_MCP} - Some.capabilities
+    assert set(report.left_out) == {*CAPABILITIES, *AT_RUN_TIME, *OVER_MCP} - Some.capabilities
     assert report.left_out["hooks"] == "it has none"
     assert report.left_out["listing"] == f"the driver does not have it ({CAPABILITIES['listing']})"
     (lists,) = [result for result in report.results if result.check == "lists"]
