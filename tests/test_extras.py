@@ -48,7 +48,6 @@ def on_the_base_install(code: str) -> subprocess.CompletedProcess[str]:
         ("import anyio; from toolfold_cli.scenario import play; anyio.run(play, print)", "mcp", "mcp"),
         ("import toolfold_diagrams as d; d.transaction_chart().rendered('svg')", "graphviz", "diagrams"),
         ("from toolfold_specs import Driver, check; check(Driver)", "hypothesis", "conformance"),
-        ("import toolfold_specs.proofs.theorems", "z3", "conformance"),
         ("import toolfold_specs.drivers.link", "mcp_types", "mcp"),
         ("import toolfold_specs.fixture_server", "mcp", "mcp"),
         ("import toolfold_specs.render.text", "rich", "cli"),
@@ -93,7 +92,7 @@ def test_an_old_package_that_lacks_a_module_is_told_apart_from_a_missing_one() -
 
 
 def test_every_package_of_an_extra_is_known_with_that_extra() -> None:
-    """`mcp_types` comes with `mcp`, and z3 is imported by another name than it is installed by."""
+    """`mcp_types` comes with `mcp`."""
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     brought = {
         re.split(r"[<>=\[]", requirement)[0]: extra
@@ -102,5 +101,4 @@ def test_every_package_of_an_extra_is_known_with_that_extra() -> None:
         for requirement in requirements
     }
     del brought["toolfold"]
-    brought["z3"] = brought.pop("z3-solver")
     assert {**brought, "mcp_types": brought["mcp"]} == EXTRAS

@@ -24,7 +24,6 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "rich": "cli",
         "starlette": "mcp",
         "uvicorn": "mcp",
-        "z3": "conformance",
     }
 )
 """The extra that brings a package, by the name under which the package is imported."""

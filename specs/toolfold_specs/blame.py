@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import cast
 
 from attrs import frozen
 
 from .driver import Answer, Operation
 from .oracle import Holder, Oracle, World
+from .properties import SOMETIMES, Members, Request, Step, broken
 
 STEPS = ("activate", "deactivate", "transition")
 
@@ -74,6 +76,7 @@ def blamed(oracle: Oracle, world: World, operation: Operation, expected: Answer,
         "call": _call_faults,
         "end": _end_faults,
         "restore": _restore_faults,
+        "register": _register_faults,
     }.get(operation.verb, _other_faults)
     return next(faults(oracle, before, operation, expected, got), None)
 
@@ -103,6 +106,8 @@ def _shown(oracle: Oracle, before: Holder, operation: Operation, expected: Answe
         yield from ("HOOK-9", "SES-3") if expected.hooks else ("SES-3",)
     elif operation.verb == "restore":
         yield _restore_home(oracle, operation)
+    elif operation.verb == "register":
+        yield _register_home(oracle, operation)
 
 
 def _shown_by_step(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> Iterator[str]:
@@ -113,23 +118,8 @@ def _shown_by_step(oracle: Oracle, before: Holder, operation: Operation, expecte
         failed = (expected.detail["phase"], expected.detail["group"])
         yield from ["HOOK-5"] if expected.hooks and expected.hooks[-1] != failed else []
         yield from ["HOOK-7"] if expected.detail["outcome"] == "ask" else []
-    if not expected.changed or expected.active is None:
-        return
-    gone = set(oracle.active(before)) - set(expected.active)
-    if set(oracle.active(before)) & set(expected.active):
-        yield "ACT-6"
-    if any(child.startswith(f"{path}.") for path in gone for child in gone):
-        yield "INV-1"
-    if operation.verb != "activate":
-        return
-    group = operation.arguments["group"]
-    partners = _partners(oracle, group)
-    if gone & partners:
-        yield "INV-2"
-    if any("." in path for path in gone & partners) or _inherited(oracle, group) & set(oracle.active(before)):
-        yield "ACT-7"
-    if any(path.startswith(f"{group}.") for path in oracle.paths):
-        yield "ACT-8"
+    if expected.changed and (step := _step(oracle, before, operation, expected)) is not None:
+        yield from (known.clause for known in SOMETIMES if step.request in known.requests and known(step))
 
 
 def _home(oracle: Oracle, operation: Operation, expected: Answer) -> str:
@@ -148,22 +138,13 @@ def _home(oracle: Oracle, operation: Operation, expected: Answer) -> str:
     return "HOOK-8" if operation.arguments.get("force") else "ACT-5"
 
 
-def _partners(oracle: Oracle, path: str) -> set[str]:
-    """Return the groups that share an exclusion set with one."""
-    return {oracle.paths[number] for number in oracle.system.excluded(oracle.number[path])}
-
-
-def _inherited(oracle: Oracle, group: str) -> set[str]:
-    """Return what a wrong reading of exclusion, transitive or inherited, would displace (SPEC ACT-7)."""
-    partners = _partners(oracle, group)
-    ancestors = [group[:place] for place, letter in enumerate(group) if letter == "."]
-    below = [path for path in oracle.paths if path.startswith(f"{group}.")]
-    related = [*partners, *ancestors, *below, *(path.rpartition(".")[0] for path in partners if "." in path)]
-    found = {other for path in related for other in _partners(oracle, path)}
-    found |= {path.rpartition(".")[0] for path in partners if "." in path}
-    taken = {path for path in oracle.paths if path in partners or any(path.startswith(f"{one}.") for one in partners)}
-    spread = {path for path in oracle.paths if any(path == one or path.startswith(f"{one}.") for one in found)}
-    return spread - taken - {group, *ancestors}
+def _step(oracle: Oracle, before: Holder, operation: Operation, answer: Answer) -> Step | None:
+    """Return an operation as a step of the machine, if it is one by the rules of every system: no group is evicted."""
+    if oracle.setup.max_active is not None or answer.active is None or not {*answer.active} <= {*oracle.paths}:
+        return None
+    group = None if operation.verb == "transition" else oracle.number[operation.arguments["group"]]
+    after = Members(oracle.number[path] for path in answer.active)
+    return Step(oracle.system.forest, cast(Request, operation.verb), group, Members(before.active), after)
 
 
 # -- what is wrong with an answer -------------------------------------------------------------------------------------
@@ -210,20 +191,11 @@ def _state_fault(
         return Fault("ACT-9", message)
     if home not in ("ACT-4", "ACT-5", "ACT-9") or wrong == set(oracle.active(before)):
         return Fault(home, message)
-    entering = _asked(operation, "activate")
-    if (extra | lost) & {*entering, *_asked(operation, "deactivate")}:
+    if (extra | lost) & {*_asked(operation, "activate"), *_asked(operation, "deactivate")}:
         return Fault(home, message)
-    if any(extra & _partners(oracle, group) for group in entering):
-        return Fault("INV-2", message)
-    if any(path.rpartition(".")[0] not in wrong for path in extra if "." in path):
-        return Fault("INV-1", message)
-    if home == "ACT-9":
-        return Fault(home, message)
-    if any(path.startswith(f"{group}.") for path in extra for group in entering):
-        return Fault("ACT-8", message)
-    if any(lost & _inherited(oracle, group) for group in entering):
-        return Fault("ACT-7", message)
-    return Fault("ACT-6", message)
+    step = _step(oracle, before, operation, got)
+    known = None if step is None else next(iter(broken(step)), None)
+    return Fault(home, message) if known is None else Fault(known.clause, f"{message}, yet {known.name}")
 
 
 def _asked(operation: Operation, verb: str) -> tuple[str, ...]:
@@ -353,6 +325,26 @@ def _restore_faults(
         yield Fault(home, f"{_said('is active', extra)}{_said('is not active', lost)}".strip("; "))
     if (dropped := got.detail.get("dropped")) is not None and set(dropped) != set(expected.detail["dropped"]):
         yield Fault(home, f"{', '.join(dropped) or 'nothing'} is reported as dropped")
+
+
+def _register_home(oracle: Oracle, operation: Operation) -> str:
+    there = oracle.following(operation)
+    if len(there.paths) < len(oracle.paths):
+        return "REG-5"
+    return "REG-3" if len(there.setup.exclusions) > len(oracle.setup.exclusions) else "REG-7"
+
+
+def _register_faults(
+    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+) -> Iterator[Fault]:
+    del before
+    home = _register_home(oracle, operation)
+    if got.error not in (expected.error, expected.error and "error"):
+        yield Fault(home, f"{_outcome(got)} instead of {_outcome(expected)}")
+    if got.active is not None and got.active != expected.active:
+        yield Fault(home, f"{', '.join(got.active) or 'nothing'} is active afterwards")
+    if got.hooks is not None and got.hooks != expected.hooks:
+        yield Fault(home, f"hooks ran as {_hooks(got.hooks)} instead of {_hooks(expected.hooks or ())}")
 
 
 def _other_faults(

@@ -13,6 +13,7 @@ from time import monotonic
 from attrs import field, frozen
 
 from .driver import Driver, LeftOut, TargetFailed
+from .properties import SOMETIMES
 from .report import Result, Status
 from .trial import Progress, Spent, Trial
 
@@ -120,9 +121,13 @@ def _run(check: Check, trial: Trial) -> Iterator[Result]:
         why = f"it rests on {trial.obscured[clause]}, which is violated"
         yield Result(check.name, check.layer, setting, (clause,), Status.OBSCURED, why)
     idle = tuple(clause for clause in check.clauses if clause not in judged and clause not in hidden)
-    if idle and status in (Status.PASSED, Status.FAILED):
-        why = "no case of it arises in this system"
-        yield Result(check.name, check.layer, setting, idle, Status.LEFT_OUT, why)
+    for clause in idle if status in (Status.PASSED, Status.FAILED) else ():
+        yield Result(check.name, check.layer, setting, (clause,), Status.LEFT_OUT, _unmet(clause))
+
+
+def _unmet(clause: str) -> str:
+    situations = [known.name for known in SOMETIMES if known.clause == clause]
+    return f"it was never met that {' or '.join(situations)}" if situations else "no case of it arises in this system"
 
 
 def _status_of(check: Check, trial: Trial) -> tuple[Status, str]:

@@ -87,11 +87,6 @@ def load_digests() -> dict[str, str]:
     return {str(revision): str(digest) for revision, digest in tomllib.loads(_data("revisions.toml")).items()}
 
 
-def load_tests() -> dict[str, tuple[str, ...]]:
-    """Return, for each clause, the tests of this project's repository that show it."""
-    return {clause: tuple(tests) for clause, tests in json.loads(_data("tests.json")).items()}
-
-
 def digest(clauses: Iterable[Clause]) -> str:
     """Return the digest of what is normative: ids, levels and texts, in their order."""
     content = [[clause.id, clause.level, clause.text] for clause in clauses]

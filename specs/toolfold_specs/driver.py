@@ -8,11 +8,11 @@ what a driver does not name is left out of the checks and listed in the report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 MAIN = "main"
 """The session that operations are for unless they name another."""
@@ -45,6 +45,11 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
         "persistence": "a session's state can be dumped and restored",
     }
 )
+
+AT_RUN_TIME: Mapping[str, str] = MappingProxyType(
+    {"live registration": "groups and exclusions can be registered and removed while sessions are open"}
+)
+"""What random histories make use of, and no check needs."""
 
 OVER_MCP: Mapping[str, str] = MappingProxyType(
     {
@@ -148,6 +153,17 @@ class Setup:
     def paths(self) -> tuple[str, ...]:
         """The paths of the groups in canonical order."""
         return tuple(sorted((group.path for group in self.groups), key=lambda path: path.split(".")))
+
+    def without(self, gone: Collection[str]) -> Setup:
+        """Return it without some groups, all below which are among them, and without what is about them."""
+        sets = [[path for path in members if path not in gone] for members in self.exclusions]
+        return evolve(
+            self,
+            groups=[group for group in self.groups if group.path not in gone],
+            exclusions=[members for members in sets if len(members) > 1],
+            tools=[tool for tool in self.tools if tool.group not in gone],
+            pinned=[path for path in self.pinned if path not in gone],
+        )
 
 
 @frozen
@@ -285,6 +301,13 @@ class Driver:
         sessions are new, and hooks are told nothing. Whether hooks run is not judged.
         """
         raise NotSupported("restore")
+
+    def register(self, setup: Setup, session: str = MAIN) -> Answer:
+        """Register and unregister what makes the system be `setup`, while sessions are open: "live registration".
+
+        Hooks that it runs are told for this session alone, and no notices are: what comes later is judged again.
+        """
+        raise NotSupported("register")
 
     def script(self, group: str, phase: str, outcome: str, session: str = MAIN) -> Answer:
         """Tell what a hook does from now on: "succeed", "fail" ("failing hooks"), "park" ("parked hooks"), or "ask" for

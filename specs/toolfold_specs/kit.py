@@ -11,7 +11,7 @@ from attrs import evolve
 
 from .checks import LAYERS, Check, run_checks
 from .clauses import load_clauses, load_revision
-from .driver import CAPABILITIES, OVER_MCP, Answer, Driver, Setup, TargetFailed
+from .driver import AT_RUN_TIME, CAPABILITIES, OVER_MCP, Answer, Driver, Setup, TargetFailed
 from .expected import load_expected
 from .layers import all_checks
 from .report import Expectation, Report, Result, Status
@@ -20,7 +20,7 @@ from .trial import Progress
 Factory: TypeAlias = Callable[[], Driver]
 Factories: TypeAlias = Factory | Mapping[str, Factory]
 
-ALL: Mapping[str, str] = {**CAPABILITIES, **OVER_MCP}
+ALL: Mapping[str, str] = {**CAPABILITIES, **AT_RUN_TIME, **OVER_MCP}
 
 
 def check(
@@ -31,7 +31,6 @@ def check(
     seed: int = 0,
     budget: int | None = None,
     expected: Path | str | Iterable[Expectation] | None = None,
-    covered: Mapping[str, Iterable[str]] | None = None,
     target: str = "",
     checks: Iterable[Check] | None = None,
     optional: bool = False,
@@ -47,7 +46,6 @@ def check(
         seed: Of whatever is random; the same seed gives the same run.
         budget: The greatest number of operations of each check; None for no bound.
         expected: The file of expected failures, or what is in it.
-        covered: For clauses that can't be seen from outside, the names of the tests that show them.
         target: What to call the implementation in the report.
         checks: Other checks than those of the kit.
         optional: Whether a setting in which the target can't be started is left out, instead of failing the run.
@@ -87,7 +85,6 @@ def check(
         results=tuple(results),
         clauses=load_clauses(),
         left_out={**absent, **_left_out(starters)},
-        covered={clause: tuple(tests) for clause, tests in (covered or {}).items()},
         expected=foreseen,
     )
 

@@ -169,6 +169,8 @@ class Oracle:
                 return self._end(world, operation.session)
             case "restore":
                 return self._restore(world, operation.session, self.following(operation))
+            case "register":
+                return self._register(world, operation.session, self.following(operation))
             case "script":
                 place = (arguments["group"], arguments["phase"])
                 scripts = {**dict(world.scripts), place: arguments["outcome"]}
@@ -291,7 +293,7 @@ class Oracle:
 
     def following(self, operation: Operation) -> Oracle:
         """Return the oracle for what comes after an operation: another one where it configures another setup."""
-        setup: Setup | None = operation.arguments.get("setup") if operation.verb == "restore" else None
+        setup: Setup | None = operation.arguments.get("setup") if operation.verb in ("register", "restore") else None
         return self if setup is None else Oracle(setup)
 
     def _restore(self, world: World, session: str, there: Oracle) -> tuple[World, Answer]:
@@ -309,6 +311,21 @@ class Oracle:
         after = Holder(tuple(order if there.setup.max_active else sorted(order)), holder.facts)
         dropped = tuple(path for path in dumped if there.number.get(path) not in kept)
         return World().having(session, after), Answer(active=there.active(after), detail={"dropped": dropped})
+
+    def _register(self, world: World, session: str, there: Oracle) -> tuple[World, Answer]:
+        """Return the world with all sessions in the system of `there`: what is gone was closed (SPEC REG-5, REG-7)."""
+        after = world
+        for name, holder in world.sessions:
+            kept = tuple(
+                there.number[self.paths[number]] for number in holder.order if self.paths[number] in there.number
+            )
+            if not reference.legal(there.system, frozenset(kept)):
+                return world, self._settled(world.holder(session), error="ExclusionConflict", notified=None)
+            order = kept if there.setup.max_active else tuple(sorted(kept))
+            after = after.having(name, evolve(holder, order=order))
+        leaving = [path for path in reversed(self.active(world.holder(session))) if path not in there.number]
+        ran = tuple(("on_deactivate", path) for path in leaving if "on_deactivate" in self.groups[path].hooks)
+        return after, there._settled(after.holder(session), hooks=ran, notified=None)
 
     def _settled(self, holder: Holder, **known: Any) -> Answer:
         observed: dict[str, Any] = {"hooks": (), "notified": 0, **known}

@@ -33,7 +33,7 @@ class ClauseItem(pytest.Item):
 
         row = self._suite.rows[self._clause.id]
         match row.verdict:
-            case Verdict.HELD | Verdict.COVERED:
+            case Verdict.HELD:
                 return
             case Verdict.NOT_APPLICABLE:
                 pytest.skip(row.reason)

@@ -4,16 +4,19 @@ A set of groups is consistent if the parent of each of its groups is in it and n
 To activate a group is to go to the greatest consistent set of what is active and that group, with that group in it; to
 deactivate a group is to go to the greatest consistent set without it. Everything else here is bookkeeping.
 
-Nothing is imported from the library. Groups are the numbers 0..n-1 and every function is total on them; the identifiers
-ACT-n and INV-n name the rule a line stands for.
+Nothing is imported from the library; what always holds stands in `properties.py`. Groups are the numbers 0..n-1 and
+every function is total on them; the identifiers ACT-n and INV-n name the rule a line stands for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Generic, Literal, TypeAlias, TypeVar
+
+from .properties import Finite, Members, exclusive, parents_active
 
 Parents: TypeAlias = tuple[int | None, ...]
 State: TypeAlias = frozenset[int]
@@ -56,19 +59,22 @@ class System:
         """The numbers of the groups."""
         return range(len(self.parents))
 
+    @cached_property
+    def forest(self) -> Finite:
+        """The same for formulas about it."""
+        return Finite(self.parents, self.exclusions)
+
     def ancestors(self, group: int) -> tuple[int, ...]:
         """anc*(g): the proper ancestors, the topmost first."""
         return ancestors_of(self.parents, group)
 
     def subtree(self, group: int) -> frozenset[int]:
         """sub*(g): the group with its descendants."""
-        return frozenset(other for other in self.groups if other == group or group in self.ancestors(other))
+        return self.forest.below(group) | {group}
 
     def excluded(self, group: int) -> frozenset[int]:
         """excl(g): the groups that share an exclusion set with it."""
-        return frozenset(
-            other for members in self.exclusions if group in members for other in members if other != group
-        )
+        return self.forest.partners(group)
 
     def paths(self) -> tuple[str, ...]:
         """The dotted path of every group, by number."""
@@ -102,10 +108,9 @@ def region(system: System, state: State, group: int) -> Region:
 
 
 def legal(system: System, state: State) -> bool:
-    """INV-1: parents of active groups are active; INV-2: no exclusion set has two active members."""
-    inv_1 = all(parent in state for parent in (system.parents[group] for group in state) if parent is not None)
-    inv_2 = all(len(members & state) <= 1 for members in system.exclusions)
-    return inv_1 and inv_2
+    """INV-1 and INV-2."""
+    members = Members(state)
+    return bool(parents_active(system.forest, members) and exclusive(system.forest, members))
 
 
 def supported(system: System, groups: State) -> State:

@@ -18,8 +18,8 @@ from .report import Violation
 from .trial import Trial
 
 SEQUENTIAL = frozenset(
-    {"activate", "call", "deactivate", "end", "list", "list_groups", "restore", "script", "set_fact", "snapshot"}
-    | {"transition"}
+    {"activate", "call", "deactivate", "end", "list", "list_groups", "register", "restore", "script", "set_fact"}
+    | {"snapshot", "transition"}
 )
 """The verbs that a history can be told with, one after the other; any other needs the check that knows how."""
 ALL_IN_HISTORY = frozenset({"exhaustive", "stateful"})

@@ -29,7 +29,6 @@ class Verdict(Enum):
     FIXED = "held, though expected to be violated"
     UNDECIDED = "undecided"
     NOT_APPLICABLE = "not applicable"
-    COVERED = "covered by tests"
 
 
 class Status(Enum):
@@ -131,15 +130,13 @@ class Report:
     """A run of the kit against one target.
 
     `header` says what was run: target, kit version, spec revision, seed. `left_out` has the capabilities and settings
-    that were missing, with the reason. `covered` has, for clauses that the kit cannot see from outside, the names of
-    the tests that show them in the target's own repository. `expected` has what the adopter expects to be violated.
+    that were missing, with the reason. `expected` has what the adopter expects to be violated.
     """
 
     header: Mapping[str, str]
     results: tuple[Result, ...]
     clauses: tuple[Clause, ...]
     left_out: Mapping[str, str] = field(factory=dict[str, str])
-    covered: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     expected: tuple[Expectation, ...] = ()
 
     @cached_property
@@ -207,8 +204,6 @@ class Report:
             return Row(clause, Verdict.FIXED, _joined(one.reason for one in stale), checks)
         if any(result.status is not Status.LEFT_OUT for result in about):
             return Row(clause, Verdict.HELD, "", checks)
-        if tests := self.covered.get(clause.id):
-            return Row(clause, Verdict.COVERED, checks=tests)
         never = f"it is checked by layers that were not run: {', '.join(clause.layers)}" if clause.layers else NOT_SEEN
         reasons = (reason for result in about for reason in result.reason.split("; "))
         return Row(clause, Verdict.NOT_APPLICABLE, _joined(reasons) or never)

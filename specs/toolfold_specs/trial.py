@@ -7,17 +7,18 @@ after would only show the same fault again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from attrs import evolve
 
 from .blame import RESTS_ON, Fault, blamed, shown
-from .driver import Answer, Driver, Operation, Setup, TargetFailed
+from .driver import Answer, Driver, Operation, Setup, TargetFailed, Tool
 from .oracle import NEXT, Holder, Oracle, World, refusal
 from .report import Violation
 
-SHRINKING = 300
+SHRINKING = 1000
 """How many operations may be spent on shortening one history."""
 
 Progress = Callable[[str], None]
@@ -199,7 +200,7 @@ class Case:
         if fault is None or self._is_known(fault, expected, got):
             evidence = shown(self.oracle, before, operation, expected)
             self.trial.shown.update(evidence if fault is None else evidence - {fault.clause})
-            self.oracle = self.oracle.following(operation)
+            self.oracle = self.oracle.following(operation) if expected.error is None else self.oracle
         return fault, expected, got
 
     def _performed(self, operation: Operation, expected: Answer) -> Answer:
@@ -245,33 +246,38 @@ class Case:
     # -- shortening ---------------------------------------------------------------------------------------------------
 
     def _report(self, fault: Fault, clause: str, expected: Answer, got: Answer) -> None:
-        """Report a fault under the clause to blame, with a short history that shows the same fault."""
+        """Report a fault under the clause to blame, with a short history on a small system that shows it too."""
         if self.trial.knows(clause):
             return
         history = shortened(
             self.history, self._shortest_way(self.history[-1]), lambda tried: self._shows(tried, fault.clause)
         )
-        if history != self.history:
-            again = self._replayed(history)
+        setup = self.setup
+        if self.trial.can("setups") and not any("setup" in operation.arguments for operation in history):
+            setup = reduced(setup, history, lambda tried: self._shows(history, fault.clause, tried))
+        if history != self.history or setup != self.setup:
+            again = self._replayed(history, setup)
             if again is not None:
                 fault, expected, got = again
         self.trial.violated(
             clause,
             fault.message,
-            setup=self.setup,
+            setup=setup,
             history=tuple(history),
             expected=expected.to_json(),
             got=got.to_json(),
         )
 
-    def _shows(self, history: Sequence[Operation], clause: str) -> bool:
-        found = self._replayed(history)
+    def _shows(self, history: Sequence[Operation], clause: str, setup: Setup | None = None) -> bool:
+        found = self._replayed(history, setup)
         return found is not None and found[0].clause == clause
 
-    def _replayed(self, history: Sequence[Operation]) -> tuple[Fault, Answer, Answer] | None:
+    def _replayed(
+        self, history: Sequence[Operation], setup: Setup | None = None
+    ) -> tuple[Fault, Answer, Answer] | None:
         """Return the fault that the last operation of a history shows on a new system, if it alone shows one."""
         quiet = Trial(self.trial.driver, self.trial.check, known=set(self.trial.known))
-        case = quiet.begin(self.setup)
+        case = quiet.begin(setup or self.setup)
         if case is None:
             return None
         for operation in history[:-1]:
@@ -305,22 +311,98 @@ def shortened(
 ) -> list[Operation]:
     """Return a short history that still shows what `history` shows: first a guess, then leaving out what can be.
 
-    Delta debugging on the list of operations, the last of which always stays; `budget` bounds the operations performed.
+    Delta debugging on the list of operations, the last of which always stays, and then on the groups that a transition
+    names, until nothing more can be left out; `budget` bounds the operations performed.
     """
     best = list(history)
     if candidate is not None and len(candidate) < len(best) and shows(candidate):
         best = list(candidate)
     size = max(1, (len(best) - 1) // 2)
-    while size:
-        place = 0
-        while place < len(best) - 1:
-            tried = best[:place] + best[min(place + size, len(best) - 1) :]
+    while tries := [tried for tried in _shorter(best, size) if tried != best]:
+        smaller = None
+        for tried in tries:
             budget -= len(tried)
             if budget < 0:
                 return best
             if shows(tried):
-                best = tried
-            else:
-                place += size
-        size //= 2
+                smaller = tried
+                break
+        if smaller is not None:
+            best = smaller
+        elif size == 1:
+            break
+        else:
+            size //= 2
     return best
+
+
+def _shorter(history: Sequence[Operation], size: int) -> Iterator[list[Operation]]:
+    """Yield a history without some operations in a row, and in the end without some group of a transition."""
+    for place in range(0, len(history) - 1, size):
+        yield [*history[:place], *history[min(place + size, len(history) - 1) :]]
+    for place, operation in enumerate(history if size == 1 else ()):
+        for name in ("activate", "deactivate") if operation.verb == "transition" else ():
+            named: tuple[str, ...] = operation.arguments[name]
+            for path in named:
+                fewer = {**operation.arguments, name: tuple(other for other in named if other != path)}
+                yield [*history[:place], evolve(operation, arguments=fewer), *history[place + 1 :]]
+
+
+def reduced(
+    setup: Setup, history: Sequence[Operation], shows: Callable[[Setup], bool], budget: int = SHRINKING
+) -> Setup:
+    """Return a small system on which a history still shows what it shows on `setup`.
+
+    What can be left out is, group by group, tool by tool and so on; `budget` bounds the operations performed.
+    """
+    for part in _parts(setup, history):
+        smaller = part(setup)
+        if smaller == setup:
+            continue
+        budget -= len(history) + 1
+        if budget < 0:
+            break
+        if shows(smaller):
+            setup = smaller
+    return setup
+
+
+def _parts(setup: Setup, history: Sequence[Operation]) -> Iterator[Callable[[Setup], Setup]]:
+    """Yield ways to leave out a part of a system, those that leave out the most first."""
+    asked = {path for operation in history for path in _groups_of(operation)}
+    idle = {path for path in setup.paths if not any(f"{other}.".startswith(f"{path}.") for other in asked)}
+    yield lambda now: now.without(idle)
+    yield lambda now: evolve(now, tools=())
+    yield lambda now: evolve(now, exclusions=())
+    yield lambda now: evolve(now, groups=[evolve(group, hooks=()) for group in now.groups])
+    yield lambda now: evolve(
+        now, page_size=None, max_active=None, evict_oldest=False, pinned=(), relevant_controls=False
+    )
+    for path in reversed(setup.paths):
+        yield partial(_without_subtree, path)
+        yield partial(_without_hooks, path)
+    for members in setup.exclusions:
+        yield partial(_without_exclusion, members)
+    for tool in setup.tools:
+        yield partial(_without_tool, tool)
+
+
+def _without_subtree(path: str, setup: Setup) -> Setup:
+    return setup.without([other for other in setup.paths if f"{other}.".startswith(f"{path}.")])
+
+
+def _without_hooks(path: str, setup: Setup) -> Setup:
+    return evolve(setup, groups=[evolve(group, hooks=()) if group.path == path else group for group in setup.groups])
+
+
+def _without_exclusion(members: tuple[str, ...], setup: Setup) -> Setup:
+    return evolve(setup, exclusions=[one for one in setup.exclusions if one != members])
+
+
+def _without_tool(tool: Tool, setup: Setup) -> Setup:
+    return evolve(setup, tools=[one for one in setup.tools if one != tool])
+
+
+def _groups_of(operation: Operation) -> Iterator[str]:
+    for value in operation.arguments.values():
+        yield from value if isinstance(value, tuple) else [value] if isinstance(value, str) else []

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from toolfold import Configuration, Plan, TransitionRequest, plan
-from toolfold_specs import explore
+from verification import explore
 
 
 @pytest.mark.spec("CNF-6", "INV-1", "INV-2", "INV-4", "ACT-6")

@@ -23,7 +23,7 @@ from tests.specs.made import (
 from toolfold import MissingExtra
 from toolfold_specs.checks import LAYERS, Check
 from toolfold_specs.clauses import load_clauses, load_revision
-from toolfold_specs.driver import CAPABILITIES, OVER_MCP, Driver, TargetFailed
+from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, OVER_MCP, Driver, TargetFailed
 from toolfold_specs.expected import ExpectationError
 from toolfold_specs.kit import check, kit_version
 from toolfold_specs.layers import all_checks
@@ -93,7 +93,7 @@ def test_capabilities_that_are_missing_are_listed_with_the_reason() -> None:
         left_out = {"hooks": "it has none"}  # noqa: RUF012
 
     report = check(Some, checks=CHECKS)
-    assert set(report.left_out) == {*CAPABILITIES, *OVER_MCP} - Some.capabilities
+    assert set(report.left_out) == {*CAPABILITIES, *AT_RUN_TIME, *OVER_MCP} - Some.capabilities
     assert report.left_out["hooks"] == "it has none"
     assert report.left_out["listing"] == f"the driver does not have it ({CAPABILITIES['listing']})"
     (lists,) = [result for result in report.results if result.check == "lists"]
@@ -190,11 +190,6 @@ def test_expected_failures_are_read_from_a_file_and_checked_against_the_checks(t
         check(BrokenDriver, checks=[FACT], expected=path)
 
 
-def test_what_is_shown_by_tests_is_covered() -> None:
-    report = check(TinyDriver, checks=CHECKS, covered={"NAM-3": ["tests/test_names.py::test_it"]})
-    assert verdict(report, "NAM-3") is Verdict.COVERED
-
-
 def test_a_kit_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
@@ -243,7 +238,7 @@ import toolfold_specs
 print(sorted(name for name in sys.modules if name.startswith("toolfold")))
 from toolfold_specs import check, suite, Driver
 print(check.__name__, suite.__name__, Driver.__name__)
-heavy = {"hypothesis", "z3", "mcp", "rich", "click", "pydantic"} & set(sys.modules)
+heavy = {"hypothesis", "mcp", "rich", "click", "pydantic"} & set(sys.modules)
 print(sorted(heavy))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, timeout=60)

@@ -151,11 +151,6 @@ def test_text_says_what_is_expected_and_what_is_to_be_removed() -> None:
     assert "HOLDS AGAIN  ACT-1\n  Remove it from the expected failures (issue 3)." in said
 
 
-def test_text_names_the_clauses_that_tests_show_in_one_place() -> None:
-    said = text(report(result("x", ["ACT-1"]), covered={"PER-1": ("tests/test_it.py::test_it",), "NAM-3": ("t",)}))
-    assert "Covered by tests of the target\n  PER-1, NAM-3\n" in said
-
-
 @pytest.mark.spec("CNF-8")
 def test_text_tells_failures_of_the_target_from_failures_of_the_kit_once_each() -> None:
     died = [result(check, ["ACT-1"], Status.DIED, reason="It hung.") for check in ("x", "y")]

@@ -111,7 +111,7 @@ def test_a_target_with_a_system_of_its_own_is_not_tried_with_another() -> None:
         capabilities = frozenset({"errors"})
         given = PAIR
 
-    assert replay(FOUND, Given()) is None
+    assert replay(evolve(FOUND, setup=PAIR), Given()) is None
     with pytest.raises(ReplayError, match="another system"):
         replay(evolve(FOUND, setup=evolve(PAIR, exclusions=())), Given())
 

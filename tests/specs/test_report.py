@@ -41,13 +41,6 @@ def test_what_does_not_apply_has_the_reason() -> None:
     assert reasons == {"PER-1": "no persistence", "NAM-3": NOT_SEEN}
 
 
-def test_what_tests_of_the_target_show_is_covered_unless_a_check_knows_more() -> None:
-    made = report(result("x", ["ACT-1"]), covered={"NAM-3": ("tests/test_names.py::test_it",), "ACT-1": ("t",)})
-    assert verdicts(made)["NAM-3"] is Verdict.COVERED
-    assert verdicts(made)["ACT-1"] is Verdict.HELD
-    assert made.rows[-1].checks == ("tests/test_names.py::test_it",)
-
-
 def test_a_violated_should_does_not_fail_the_run() -> None:
     made = report(result("limit", ["ACT-10"], Status.FAILED, violations=(WEAK,)))
     assert verdicts(made)["ACT-10"] is Verdict.VIOLATED

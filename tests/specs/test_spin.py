@@ -13,8 +13,8 @@ import pytest
 from toolfold import ToolSet
 from toolfold.errors import ParentInactive
 from toolfold.machine import TransitionRequest, plan, restore
-from toolfold_specs.spin import __main__ as command
-from toolfold_specs.spin.checking import (
+from verification.spin import __main__ as command
+from verification.spin.checking import (
     INSTALL,
     VARIANTS,
     Outcome,
@@ -79,7 +79,7 @@ def test_without_either_updates_are_lost(results: Results, variant: Variant, ask
 
 def table_of_the_model(folder: Path) -> dict[tuple[int, int], int]:
     """What the model's STEP gives for each legal state and request: its macros are C but for the conditional."""
-    model = (files("toolfold_specs.spin") / "activation.pml").read_text(encoding="utf-8")
+    model = (files("verification.spin") / "activation.pml").read_text(encoding="utf-8")
     macros = model[model.index("#define A 1") : model.index("byte state;")].replace("->", "?")
     loops = "for (int s = 0; s < 16; s++) if (LEGAL(s)) for (int r = 0; r < 8; r++)"
     source = f'#include <stdio.h>\n{macros}\nint main() {{ {loops} printf("%d %d %d\\n", s, r, STEP(s, r)); }}\n'

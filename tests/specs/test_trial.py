@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from toolfold_specs.checks import Check, run_checks
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, TargetFailed, Tool
-from toolfold_specs.layers import exhaustive
+from toolfold_specs.layers import exhaustive, stateful
 from toolfold_specs.oracle import Oracle, World
 from toolfold_specs.report import Report, Result, Status, Verdict
-from toolfold_specs.trial import Trial, shortened
+from toolfold_specs.trial import Trial, reduced, shortened
 
 PAIR = Setup(groups=(Group("a"), Group("b")), exclusions=(("a", "b"),), tools=(Tool("tool", "a"), Tool("tool", "b")))
 
@@ -201,6 +202,53 @@ def test_a_history_is_shortened_to_what_is_needed() -> None:
 
     assert [operation.arguments["group"] for operation in shortened(history, None, shows)] == ["3", "11", "19"]
     assert shortened(history, [history[0], history[-1]], lambda tried: len(tried) == 2) == [history[0], history[-1]]
+
+
+def test_a_system_is_reduced_to_what_is_needed_within_its_budget() -> None:
+    hooks = ("on_activate",)
+    setup = Setup(
+        groups=[Group(path, hooks=hooks) for path in ("a", "a.b", "c", "d", "d.e")],
+        exclusions=[("a", "c"), ("a.b", "d")],
+        tools=[Tool("tool", "a"), Tool("tool", "c")],
+        page_size=2,
+    )
+
+    def shows(tried: Setup) -> bool:
+        return {"a", "c"} <= set(tried.paths) and ("a", "c") in tried.exclusions
+
+    needed = Setup(groups=[Group("a"), Group("c")], exclusions=[("a", "c")])
+    assert reduced(setup, [activate("a.b")], shows) == needed
+    assert reduced(setup, [activate("a.b")], shows, budget=1) == setup
+
+
+@pytest.mark.spec("CNF-3", "CNF-7")
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_failure_among_random_histories_shrinks_to_the_least_that_shows_it(seed: int) -> None:
+    class Remembers(Rightly):
+        """Opens what was ever open below a group when that group opens."""
+
+        capabilities = frozenset({"setups", "errors", "listing", "facts", "hooks", "failing hooks", "paging"})
+
+        def configure(self, setup: Setup) -> Answer:
+            self.had = set[str]()
+            return super().configure(setup)
+
+        def perform(self, operation: Operation) -> Answer:
+            answer = super().perform(operation)
+            self.had |= set(answer.active or ())
+            if operation.verb != "activate" or not answer.changed:
+                return answer
+            back = [path for path in self.had if path.startswith(f"{operation.arguments['group']}.")]
+            return evolve(answer, active=Setup([Group(path) for path in {*(answer.active or ()), *back}]).paths)
+
+    (result, *_) = run_checks(stateful.CHECKS, Remembers, seed=seed, budget=500)
+    violation = next(one for one in result.violations if one.clause == "ACT-8")
+    assert violation.setup is not None
+    line = violation.setup.paths
+    assert violation.setup == Setup(groups=violation.setup.groups)
+    assert all(group == Group(group.path) for group in violation.setup.groups)
+    closed = Operation("deactivate", {"group": line[-2]})
+    assert violation.history == (*map(activate, line), closed, activate(line[-2]))
 
 
 def test_shortening_keeps_within_its_budget() -> None:

@@ -183,7 +183,7 @@ class SessionPool(Generic[S]):
             part.discard(session)
 
     def begin_request(self, session: S) -> None:
-        """Take in a session that ends with its request: it is neither counted nor ever idle, and no event."""
+        """Take in a session that ends with its request: it is neither counted nor idle, and observers get no event."""
         self._requests[session] = None
 
     async def end_request(self, session: S) -> None:

@@ -23,16 +23,17 @@ from toolfold import (
     Visibility,
 )
 
-from ..driver import CAPABILITIES, MAIN, Answer, Driver, Operation, Setup, TargetFailed, Tool
+from ..driver import AT_RUN_TIME, CAPABILITIES, MAIN, Answer, Driver, Operation, Setup, TargetFailed, Tool
 from .quiet import QuietLoop
 
 T = TypeVar("T")
+NOTHING = Setup()
 
 
 class CoreDriver(Driver):
     """Drives a `toolfold.ToolSet`; each session of the kit is a `toolfold.Session`."""
 
-    capabilities = frozenset(CAPABILITIES)
+    capabilities = frozenset({*CAPABILITIES, *AT_RUN_TIME})
     name = "in process"
 
     def __init__(self) -> None:
@@ -63,22 +64,27 @@ class CoreDriver(Driver):
                 control_visibility="relevant" if setup.relevant_controls else "always",
                 run_in_thread=False,  # a run is the same each time
             )
-            self._register(tools, setup)
+            self._add(tools, setup)
         except ToolfoldError as error:
             return Answer(error=type(error).__name__)
         self._reset(tools, setup)
         return Answer()
 
-    def _register(self, tools: ToolSet, setup: Setup) -> None:
-        for group in sorted(setup.groups, key=lambda group: group.path.count(".")):
+    def _add(self, tools: ToolSet, setup: Setup, had: Setup = NOTHING) -> None:
+        """Register what there is in a setup, and was not in another."""
+        new = [group for group in setup.groups if group.path not in had.paths]
+        for group in sorted(new, key=lambda group: group.path.count(".")):
             hooks: dict[str, Any] = {phase: partial(self._hook, group.path, phase) for phase in group.hooks}
             pinned = group.path in setup.pinned
             tools.register_group(
                 group.path, group.description, show_deactivator=group.deactivator, pinned=pinned, **hooks
             )
         for members in setup.exclusions:
-            tools.register_exclusion(*members)
+            if members not in had.exclusions:
+                tools.register_exclusion(*members)
         for tool in setup.tools:
+            if tool in had.tools:
+                continue
             tools.register(
                 tool.name,
                 _handler(tool),
@@ -208,6 +214,23 @@ class CoreDriver(Driver):
         ran = tuple(self._ran.pop(session.id, ()))
         self._notices.pop(name, None)
         return Answer(error=error, hooks=ran, active=(await self._session(name)).active)
+
+    async def _register(self, name: str, setup: Setup) -> Answer:
+        session, gone = await self._session(name), set(self._setup.paths) - set(setup.paths)
+        error = None
+        try:
+            for path in gone:
+                if path.rpartition(".")[0] not in gone:
+                    await self._tools.unregister_group(path)
+            self._add(self._tools, setup, self._setup.without(gone))
+        except ToolfoldError as raised:
+            error = _named(raised)
+        else:
+            self._setup, self._users = setup, frozenset(tool.full_name for tool in setup.tools)
+        ran = tuple(self._ran.pop(session.id, ()))
+        self._ran.clear()
+        self._notices.clear()
+        return Answer(error=error, active=session.active, hooks=ran)
 
     async def _script(self, name: str, group: str, phase: str, outcome: str) -> Answer:
         self._scripts[group, phase] = outcome

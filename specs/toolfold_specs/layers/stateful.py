@@ -1,15 +1,18 @@
-"""Random long lives of larger systems, by a state machine of Hypothesis (SPEC CNF-7).
+"""Random long histories of larger systems, by a state machine of Hypothesis (SPEC CNF-7).
 
-Up to ten groups, exclusion sets of two to four, hooks that fail, limits, facts, several sessions. Hypothesis makes up
-what happens and nothing more: a history that shows a fault is shortened by `Case`, under a budget, since Hypothesis
-would take minutes over a wire.
+Up to ten groups, exclusion sets of two to four, hooks that fail, limits, facts, several sessions, and groups that come
+and go while these are open. Hypothesis makes up what happens and nothing more: a history that shows a fault is
+shrunk by `Case`, and the system with it, under a budget, since Hypothesis would take minutes over a wire.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, ClassVar
+
+from attrs import evolve
 
 from toolfold.spi import extras_named
 
@@ -28,10 +31,10 @@ OPERATIONS, DEEP_OPERATIONS = 3000, 30000
 """How many operations are performed, usually and with `deep`."""
 
 AS_IT_IS = 30
-"""By how much fewer they are on a server that was not made for the kit, where each new life may be a new process."""
+"""By how much fewer they are on a server that was not made for the kit, where each new history may be a new process."""
 
 STEPS = 30
-"""How many rules a life has at most."""
+"""How many rules a history has at most."""
 
 NAMES = ("b", "a", "a-b", "a1", "B", "c", "c_d", "d", "e", "f0")
 """What groups are called: in canonical order "a" with all below it comes before "a-b", in that of full names not."""
@@ -125,7 +128,7 @@ def _tools(draw: st.DrawFn, paths: Sequence[str], facts: bool) -> tuple[Tool, ..
     return (Tool("root"), *(Tool("tool", path, hidden=path in hidden) for path in paths), *more)
 
 
-# -- lives -----------------------------------------------------------------------------------------------------------
+# -- histories -------------------------------------------------------------------------------------------------------
 
 
 class Interrupted(KeyboardInterrupt):
@@ -138,15 +141,18 @@ class Interrupted(KeyboardInterrupt):
 
 picks = st.integers(0, 59)
 """A choice among as many as there are: the remainder counts."""
+CHANGES = ("group", "removal", "exclusion", "conflict")
+"""How a system changes; a conflict is an exclusion of groups that are active together, which is to be refused."""
+drawn_members = st.lists(picks, min_size=1, max_size=3)
 sessions = st.sampled_from((MAIN, MAIN, MAIN, OTHER))
 
 
 def _able(*capabilities: str) -> Callable[[Any], bool]:
-    return lambda life: life.trial.can(*capabilities)
+    return lambda machine: machine.trial.can(*capabilities)
 
 
-class Life(RuleBasedStateMachine):
-    """One system and all that happens to it; `_life` says on which trial."""
+class SystemMachine(RuleBasedStateMachine):
+    """One system and all that happens to it; `_machine` says in which test run."""
 
     trial: ClassVar[Trial]
     most: ClassVar[int]
@@ -186,7 +192,7 @@ class Life(RuleBasedStateMachine):
         """Deactivate the group with the most active ones below it, or displace it."""
         active = self._in_state("active", session)
         tops = sorted(active, key=lambda path: sum(other.startswith(f"{path}.") for other in active))[-1:]
-        members = [members for members in self.case.setup.exclusions if set(tops) & set(members)]
+        members = [members for members in self._setup.exclusions if set(tops) & set(members)]
         rivals = [path for path in self._contested(session) if any(path in known for known in members)]
         if displace and rivals:
             self._open(rivals, 0, session)
@@ -231,7 +237,7 @@ class Life(RuleBasedStateMachine):
     @rule(session=sessions, follow=st.booleans())
     def list_tools(self, session: str, follow: bool) -> None:
         """List, or follow the last page."""
-        paged = self.case.setup.page_size is not None
+        paged = self._setup.page_size is not None
         self._do("list", session, **({"cursor": NEXT} if follow and paged else {}))
 
     @precondition(_able("groups"))
@@ -244,7 +250,7 @@ class Life(RuleBasedStateMachine):
     @rule(pick=picks, session=sessions)
     def call(self, pick: int, session: str) -> None:
         """Call a tool, available or not."""
-        names = [tool.full_name for tool in self.case.setup.tools]
+        names = [tool.full_name for tool in self._setup.tools]
         self._do("call", session, tool=_picked(names, pick), arguments={})
 
     # -- what they depend on -------------------------------------------------------------------------------------------
@@ -291,7 +297,41 @@ class Life(RuleBasedStateMachine):
         if pick % 3 == 0:
             self._do("end", session)
 
+    @precondition(_able("live registration"))
+    @rule(change=st.sampled_from((*CHANGES, *("nothing",) * 4)), members=drawn_members)
+    def change_system(self, change: str, members: list[int]) -> None:
+        """Register a group or an exclusion, or remove a group with all below it, now and then."""
+        among = self._in_state("active", MAIN) if change == "conflict" else self._paths
+        paths = tuple(dict.fromkeys(_picked(among, member) for member in members if among))
+        changed = dict(zip(CHANGES, (self._with_group, self._without, *(self._with_exclusion,) * 2), strict=True))
+        setup = changed[change](paths) if change in changed and paths else self._setup
+        if len(setup.groups) < len(self._setup.groups):
+            self.let_all_work()  # or hooks fail in one session, and have run in another
+        if setup != self._setup:
+            self._do("register", MAIN, setup=setup)
+
+    def _with_group(self, paths: Sequence[str]) -> Setup:
+        """Return the system with a group below the first of these, or at root if it is the only one."""
+        setup = self._setup
+        name = next(name for name in map("n{}".format, count()) if not any(name in path for path in self._paths))
+        path = name if len(paths) == 1 else f"{paths[0]}.{name}"
+        new = Group(path, hooks=self.case.oracle.groups[paths[-1]].hooks)
+        return evolve(setup, groups=(*setup.groups, new), tools=(*setup.tools, Tool("tool", path)))
+
+    def _with_exclusion(self, paths: Sequence[str]) -> Setup:
+        oracle, setup = self.case.oracle, self._setup
+        fits = legal_exclusion(oracle.system.parents, frozenset(oracle.number[path] for path in paths))
+        return evolve(setup, exclusions=(*setup.exclusions, tuple(paths))) if fits else setup
+
+    def _without(self, paths: Sequence[str]) -> Setup:
+        gone = {path for path in self._paths if f"{path}.".startswith(f"{paths[0]}.")}
+        return self._setup.without(gone) if len(gone) < len(self._paths) else self._setup
+
     # -- within --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _setup(self) -> Setup:
+        return self.case.oracle.setup
 
     @property
     def _paths(self) -> tuple[str, ...]:
@@ -304,7 +344,7 @@ class Life(RuleBasedStateMachine):
     def _contested(self, session: str) -> list[str]:
         """Return the groups whose activation displaces another."""
         active = set(self._in_state("active", session))
-        contested = {path for members in self.case.setup.exclusions if active & set(members) for path in members}
+        contested = {path for members in self._setup.exclusions if active & set(members) for path in members}
         return [path for path in self._in_state("inactive", session) if path in contested]
 
     def _named(self, session: str) -> str:
@@ -316,7 +356,7 @@ class Life(RuleBasedStateMachine):
 
     def _close(self, among: Sequence[str], pick: int, session: str, force: bool = False) -> None:
         """Deactivate one of these; with none, activate what can be."""
-        fixed = {group.path for group in self.case.setup.groups if not group.deactivator}
+        fixed = {group.path for group in self._setup.groups if not group.deactivator}
         among = [path for path in among if path not in fixed]
         if not among:
             self._open((), pick, session)
@@ -353,21 +393,21 @@ def _interrupting() -> Generator[None]:
         raise Interrupted(error) from error
 
 
-def _life(trial: Trial, most: int) -> type[Life]:
-    """Return the machine of a trial."""
+def _machine(trial: Trial, most: int) -> type[SystemMachine]:
+    """Return the machine of a test run."""
     given = trial.driver.given
     setups = _systems(trial) if given is None else st.just(given)
-    members = {"trial": trial, "most": most, "begin": initialize(setup=setups)(Life.begin)}
-    return type("ALife", (Life,), members)
+    members = {"trial": trial, "most": most, "begin": initialize(setup=setups)(SystemMachine.begin)}
+    return type("Machine", (SystemMachine,), members)
 
 
-def _lives(trial: Trial) -> None:
+def _histories(trial: Trial) -> None:
     operations = DEEP_OPERATIONS if trial.deep else OPERATIONS
     if trial.driver.given is not None:
         operations //= AS_IT_IS
     try:
         run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
-            seed(trial.seed)(_life(trial, trial.cases + operations)),
+            seed(trial.seed)(_machine(trial, trial.cases + operations)),
             settings=settings(
                 max_examples=operations,  # never so many: the operations end it
                 stateful_step_count=STEPS,
@@ -386,9 +426,9 @@ def _lives(trial: Trial) -> None:
 
 CHECKS = (
     Check(
-        "random lives of larger systems",
+        "random histories of larger systems",
         "stateful",
         (*(f"ACT-{number}" for number in range(1, 11)), *OTHERS),
-        _lives,
+        _histories,
     ),
 )

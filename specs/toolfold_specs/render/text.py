@@ -23,7 +23,6 @@ COLOURS = {
     Verdict.FIXED: "bold red",
     Verdict.UNDECIDED: "bold red",
     Verdict.NOT_APPLICABLE: "dim",
-    Verdict.COVERED: "cyan",
 }
 
 
@@ -51,7 +50,6 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     yield from _ended_badly(report)
     yield from (_remove(str(stale), stale.reason) for stale in report.stale)
     yield _table(report)
-    yield from _covered(report)
     yield from _not_applicable(report)
     yield from _left_out(report)
     yield Text(summary(report), style="bold green" if report.exit_status == 0 else "bold red")
@@ -93,17 +91,10 @@ def _table(report: Report) -> RenderableType:
         made.add_column(column, no_wrap=True)
     made.add_column("SHOWN BY", overflow="fold")
     for row in report.rows:
-        if row.verdict not in (Verdict.NOT_APPLICABLE, Verdict.COVERED):
+        if row.verdict is not Verdict.NOT_APPLICABLE:
             verdict = Text(row.verdict.value, style=COLOURS[row.verdict])
             made.add_row(row.clause.id, row.level, verdict, Text(why(row)))
     return made
-
-
-def _covered(report: Report) -> Iterator[RenderableType]:
-    covered = [row.clause.id for row in report.rows if row.verdict is Verdict.COVERED]
-    if covered:
-        yield Text("\nCovered by tests of the target", style="bold")
-        yield Text(f"  {', '.join(covered)}", style=COLOURS[Verdict.COVERED])
 
 
 def _not_applicable(report: Report) -> Iterator[RenderableType]:

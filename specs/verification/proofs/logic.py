@@ -19,10 +19,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from attrs import frozen
 
-from toolfold.spi import extras_named
-
-with extras_named():
-    z3: Any = import_module("z3")
+z3: Any = import_module("z3")  # it has no types
 
 Term: TypeAlias = Any  # a group
 Formula: TypeAlias = Any
@@ -72,6 +69,37 @@ def _bound(quantifier: Callable[..., Formula], body: Body) -> Formula:
     # Fresh names, because z3 binds by name: a nested quantifier must not catch the variable of an outer one.
     variables = [z3.FreshConst(GROUP, name) for name in signature(body).parameters]
     return quantifier(variables, cast(Callable[..., Formula], body)(*variables))
+
+
+class AnyForest:
+    """Forests of any size, as the properties of `toolfold_specs` speak of a forest: with quantifiers."""
+
+    def every(self, among: State, body: State, /) -> Formula:
+        """Return that the body holds of every group of a set."""
+        return every(lambda x: Implies(among(x), body(x)))
+
+    def some(self, among: State, body: State, /) -> Formula:
+        """Return that the body holds of some group of a set."""
+        return some(lambda x: And(among(x), body(x)))
+
+    def no(self, formula: Formula, /) -> Formula:
+        """Return the negation."""
+        return Not(formula)
+
+    def above(self, x: Term, /) -> State:
+        """Return the proper ancestors of a group."""
+        return lambda a: above(a, x)
+
+    def below(self, x: Term, /) -> State:
+        """Return the proper descendants of a group."""
+        return lambda c: above(x, c)
+
+    def partners(self, x: Term, /) -> State:
+        """Return the groups that share an exclusion set with one."""
+        return lambda e: excludes(x, e)
+
+
+FOREST = AnyForest()
 
 
 @frozen

@@ -12,7 +12,7 @@ from attrs import frozen
 from .logic import World
 from .mutants import MUTANTS, Mutant
 from .proving import Proof, occurrence, prove, refute, witness
-from .theorems import SOMETIMES, THEOREMS, Theorem
+from .theorems import OCCURRENCES, THEOREMS, Theorem
 
 
 @frozen
@@ -46,7 +46,7 @@ class Report:
 
 def examine(
     theorems: Sequence[Theorem] = THEOREMS,
-    sometimes: Sequence[Theorem] = SOMETIMES,
+    sometimes: Sequence[Theorem] = OCCURRENCES,
     mutants: Sequence[Mutant] = MUTANTS,
 ) -> Report:
     """Return what comes of all theorems, the controls of their premises, and the mutants."""
@@ -61,12 +61,12 @@ def examine(
 def run(
     arguments: Sequence[str] | None = None,
     theorems: Sequence[Theorem] = THEOREMS,
-    sometimes: Sequence[Theorem] = SOMETIMES,
+    sometimes: Sequence[Theorem] = OCCURRENCES,
     mutants: Sequence[Mutant] = MUTANTS,
 ) -> int:
     """Print the report; return 0, or 1 if something is not as it should be."""
     parser = argparse.ArgumentParser(
-        prog="python -m toolfold_specs.proofs",
+        prog="python -m verification.proofs",
         description="Prove the rules of activation for forests of any size, and refute wrong ones.",
         epilog="Exit status: 0 if all is as it should be, 1 if not, 2 if z3 is missing.",
     )

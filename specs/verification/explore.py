@@ -1,7 +1,7 @@
 """The core explored exhaustively: every request in every state of every small system, up to a size (SPEC CNF-6).
 
-    python -m toolfold_specs.explore            # up to 5 groups
-    python -m toolfold_specs.explore --deep     # up to 6
+    python -m verification.explore            # up to 5 groups
+    python -m verification.explore --deep     # up to 6
 
 The systems are all forests with all exclusions of pairs, one of each isomorphism class. In each, every state that can
 be reached is visited, and what `toolfold.plan` answers to every request is compared with the reference model. How many
@@ -19,10 +19,9 @@ from attrs import frozen
 
 from toolfold import ParentInactive, Plan, ToolSet, TransitionRequest, plan
 from toolfold.machine import restore
-
-from . import reference
-from .reference import State, System
-from .systems import distinct_systems, legal_states, reachable
+from toolfold_specs import reference
+from toolfold_specs.reference import State, System
+from toolfold_specs.systems import distinct_systems, legal_states, reachable
 
 USUAL, DEEP = 5, 6
 """How many groups the largest systems have."""
@@ -112,7 +111,7 @@ def _compare(system: System, state: State, asked: str, wanted: reference.Answer[
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Explore and print a table; return 0, or 1 if something disagrees or there is another number of anything."""
-    parser = argparse.ArgumentParser(prog="python -m toolfold_specs.explore", description="Explore all small systems.")
+    parser = argparse.ArgumentParser(prog="python -m verification.explore", description="Explore all small systems.")
     parser.add_argument("--deep", action="store_true", help=f"up to {DEEP} groups instead of {USUAL}; takes minutes")
     options = parser.parse_args(arguments)
     print("groups  systems   states  granted  refused  seconds")

@@ -48,16 +48,6 @@ def displaced(g: Term, x: Term) -> Formula:
     return some(lambda e: And(excludes(g, e), within(e, x)))
 
 
-def inv_1(state: State) -> Formula:
-    """Return that parents of active groups are active (SPEC INV-1)."""
-    return every(lambda a, x: Implies(And(state(x), above(a, x)), state(a)))
-
-
-def inv_2(state: State) -> Formula:
-    """Return that no exclusion set has two active members (SPEC INV-2)."""
-    return every(lambda x, y: Implies(And(state(x), state(y)), Not(excludes(x, y))))
-
-
 def granted(state: State, g: Term) -> Formula:
     """Return that an activation of `g` is not refused: all ancestors are active (SPEC ACT-2)."""
     return every(lambda a: Implies(above(a, g), state(a)))

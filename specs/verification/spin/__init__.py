@@ -1,4 +1,4 @@
-"""Concurrent steps, model-checked with SPIN (SPEC SES-2, HOOK-7, PER-3): `python -m toolfold_specs.spin`.
+"""Concurrent steps, model-checked with SPIN (SPEC SES-2, HOOK-7, PER-3): `python -m verification.spin`.
 
 ==============  ============================================================================
 activation.pml  the model: clients that plan, await hooks and commit, under four protocols

@@ -1,4 +1,8 @@
-"""The theorems, as data: `THEOREMS` hold always; `SOMETIMES` shows that what they speak of does happen."""
+"""The theorems, as data: `THEOREMS` hold always; `OCCURRENCES` shows that what they speak of does happen.
+
+The properties of single steps are those of `toolfold_specs.properties`, for every request that they speak of. What is
+said here is about results, about several steps, and about the table.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +14,18 @@ from attrs import evolve, frozen
 from toolfold import RegionState as Region
 from toolfold.machine import Effect
 from toolfold.machine import RegionEvent as Event
+from toolfold_specs.properties import ALWAYS, SOMETIMES, Property, Request, Step, exclusive, parents_active
 
-from .logic import And, Formula, Implies, Not, Or, Scene, State, above, before, every, excludes, group, other
-from .rules import (
-    Regions,
-    Rules,
-    displaced,
-    effect,
-    granted,
-    inv_1,
-    inv_2,
-    regions,
-    requested,
-    within,
-)
+from .logic import FOREST, And, Formula, Implies, Not, Or, Scene, State, above, before, every, excludes, group, other
+from .rules import Regions, Rules, Update, displaced, effect, granted, regions, requested, within
 
 Premises = Mapping[str, Formula]
 Goal = Callable[[State], Formula]
 
-C, E, G, H, K, M, P, T, X = (group(name) for name in "ceghkmptx")
+C, E, G, H, K, P, T, X = (group(name) for name in "ceghkptx")
 
 NOTHING_MORE: Premises = MappingProxyType({})
-LEGAL: Premises = {"INV-1 before": inv_1(before), "INV-2 before": inv_2(before)}
+LEGAL: Premises = {"INV-1 before": parents_active(FOREST, before), "INV-2 before": exclusive(FOREST, before)}
 GRANTED: Premises = {"all above g are active": granted(before, G)}
 
 
@@ -59,36 +53,43 @@ def _claim(goal: Formula, roles: str, premises: Premises, **states: State) -> Cl
     return Claim(goal, Scene(tuple(roles), {"active before": before, **named}), {**LEGAL, **premises})
 
 
-def _activation(goal: Goal, roles: str = "g", premises: Premises = NOTHING_MORE) -> Callable[[Rules], Claim]:
-    def claim(rules: Rules) -> Claim:
-        after = rules.activate(before, G)
-        return _claim(goal(after), roles, premises, after_activating_g=after)
+@frozen
+class _Update:
+    """A request as the rules answer it, and what the state after it is called."""
 
-    return claim
+    noun: str
+    rule: Callable[[Rules], Update]
+    after: str
+    clauses: tuple[str, ...] = ()
+    """What a theorem about it is about anyhow."""
+
+    def claim(self, goal: Callable[[State], Formula], roles: str, premises: Premises) -> Callable[[Rules], Claim]:
+        def claim(rules: Rules) -> Claim:
+            after = self.rule(rules)(before, G)
+            return _claim(goal(after), roles, premises, **{self.after: after})
+
+        return claim
+
+    def theorem(self, known: Property, request: Request) -> Theorem:
+        """Return a property of steps as a theorem about such requests."""
+        claim = self.claim(lambda after: known(Step(FOREST, request, G, before, after)), "g", NOTHING_MORE)
+        return Theorem(f"{self.noun}: {known.name}", tuple(dict.fromkeys((known.clause, *self.clauses))), claim)
 
 
-def _deactivation(goal: Goal, roles: str = "g", premises: Premises = NOTHING_MORE) -> Callable[[Rules], Claim]:
-    def claim(rules: Rules) -> Claim:
-        after = rules.deactivate(before, G)
-        return _claim(goal(after), roles, premises, after_deactivating_g=after)
-
-    return claim
-
-
-def _restoration(goal: Goal, roles: str = "g", premises: Premises = NOTHING_MORE) -> Callable[[Rules], Claim]:
-    def claim(rules: Rules) -> Claim:
-        after = rules.restore(before, G)
-        return _claim(goal(after), roles, premises, after_restoring_g=after)
-
-    return claim
+UPDATES: Mapping[Request, _Update] = {
+    "activate": _Update("activation", lambda rules: rules.activate, "after_activating_g"),
+    "deactivate": _Update("deactivation", lambda rules: rules.deactivate, "after_deactivating_g"),
+    "restore": _Update("restoration", lambda rules: rules.restore, "after_restoring_g", ("PER-2",)),
+    "transition": _Update(
+        "activation of a path", lambda rules: rules.activate_path, "after_activating_the_path_to_g", ("ACT-9",)
+    ),
+}
 
 
-def _path(goal: Goal, roles: str = "g", premises: Premises = NOTHING_MORE) -> Callable[[Rules], Claim]:
-    def claim(rules: Rules) -> Claim:
-        after = rules.activate_path(before, G)
-        return _claim(goal(after), roles, premises, after_activating_the_path_to_g=after)
-
-    return claim
+def _about(
+    request: Request, goal: Goal, roles: str = "g", premises: Premises = NOTHING_MORE
+) -> Callable[[Rules], Claim]:
+    return UPDATES[request].claim(goal, roles, premises)
 
 
 def _equal(one: State, two: State) -> Formula:
@@ -99,12 +100,8 @@ def _subset(one: State, two: State) -> Formula:
     return every(lambda x: Implies(one(x), two(x)))
 
 
-def _unchanged(after: State) -> Formula:
-    return _equal(before, after)
-
-
 def _consistent(state: State, pool: Goal) -> Formula:
-    return And(inv_1(state), inv_2(state), every(lambda x: Implies(state(x), pool(x))))
+    return And(parents_active(FOREST, state), exclusive(FOREST, state), every(lambda x: Implies(state(x), pool(x))))
 
 
 # Claims of results, of more than one request, and of the table
@@ -200,7 +197,7 @@ def _progress(rules: Rules) -> Claim:
     premises = {
         "t is the topmost inactive group on the way to g": And(within(T, G), Not(before(T)), granted(before, T))
     }
-    goal = And(after(T), every(lambda a: Implies(And(within(a, G), before(a)), after(a))), inv_1(after), inv_2(after))
+    goal = And(after(T), every(lambda a: Implies(And(within(a, G), before(a)), after(a))))
     return _claim(goal, "gt", premises, after_activating_t=after)
 
 
@@ -239,130 +236,22 @@ def _table_answers(rules: Rules) -> Claim:
 
 
 THEOREMS: tuple[Theorem, ...] = (
-    # Invariants
-    Theorem("activation keeps INV-1", ("INV-1",), _activation(inv_1)),
-    Theorem("activation keeps INV-2", ("INV-2",), _activation(inv_2)),
-    Theorem("deactivation keeps INV-1", ("INV-1",), _deactivation(inv_1)),
-    Theorem("deactivation keeps INV-2", ("INV-2",), _deactivation(inv_2)),
-    Theorem("restoration keeps INV-1", ("INV-1", "PER-2"), _restoration(inv_1)),
-    Theorem("restoration keeps INV-2", ("INV-2", "PER-2"), _restoration(inv_2)),
-    # Frame
+    *(UPDATES[request].theorem(known, request) for known in ALWAYS for request in known.requests),
     Theorem(
         "restoration changes nothing but its group",
         ("PER-2",),
-        _restoration(lambda after: every(lambda x: Or(x == G, after(x) == before(x)))),
-    ),
-    Theorem(
-        "activation changes nothing outside its sets",
-        ("ACT-6",),
-        _activation(lambda after: every(lambda x: Or(x == G, displaced(G, x), after(x) == before(x)))),
-    ),
-    Theorem(
-        "deactivation changes nothing outside its set",
-        ("ACT-6",),
-        _deactivation(lambda after: every(lambda x: Or(within(G, x), after(x) == before(x)))),
-    ),
-    Theorem(
-        "activation turns on no other group",
-        ("ACT-6", "ACT-8"),
-        _activation(lambda after: every(lambda x: Implies(after(x), Or(before(x), x == G)))),
-    ),
-    # Requests that change nothing
-    Theorem(
-        "activation of an active group changes nothing",
-        ("ACT-3",),
-        _activation(_unchanged, premises={"g is active": before(G)}),
-    ),
-    Theorem(
-        "deactivation of an inactive group changes nothing",
-        ("ACT-3",),
-        _deactivation(_unchanged, premises={"g is inactive": Not(before(G))}),
-    ),
-    Theorem(
-        "activation below an inactive group changes nothing",
-        ("ACT-2",),
-        _activation(_unchanged, premises={"a group above g is inactive": Not(granted(before, G))}),
+        _about("restore", lambda after: every(lambda x: Or(x == G, after(x) == before(x)))),
     ),
     # Results
-    Theorem(
-        "activation activates the group and keeps all above it",
-        ("ACT-4",),
-        _activation(lambda after: And(after(G), granted(after, G)), premises=GRANTED),
-    ),
-    Theorem(
-        "activation leaves no partner active and nothing below one",
-        ("ACT-4",),
-        _activation(lambda after: every(lambda x: Implies(displaced(G, x), Not(after(x)))), premises=GRANTED),
-    ),
-    Theorem(
-        "deactivation leaves neither the group active nor anything below it",
-        ("ACT-5",),
-        _deactivation(lambda after: every(lambda x: Implies(within(G, x), Not(after(x))))),
-    ),
     Theorem("activation gives the greatest consistent set with the group", ("ACT-4", "ACT-6"), _greatest_with),
     Theorem("deactivation gives the greatest consistent set without the group", ("ACT-5", "ACT-6"), _greatest_without),
-    # Exclusion reaches no further
-    Theorem(
-        "displacing a nested group leaves its parent active",
-        ("ACT-7",),
-        _activation(
-            lambda after: after(P),
-            roles="gep",
-            premises={
-                "e is active and excludes g": And(before(E), excludes(G, E)),
-                "p is above e": above(P, E),
-                "g does not displace p as well": Not(displaced(G, P)),
-            },
-        ),
-    ),
-    Theorem(
-        "activation of a descendant of a member displaces nothing",
-        ("ACT-7",),
-        _activation(
-            lambda after: _subset(before, after),
-            roles="gme",
-            premises={
-                "m excludes e": excludes(M, E),
-                "g is below m": above(M, G),
-                "g itself excludes nothing": every(lambda x: Not(excludes(G, x))),
-            },
-        ),
-    ),
-    Theorem(
-        "activation of an ancestor of a member displaces nothing",
-        ("ACT-7",),
-        _activation(
-            lambda after: _subset(before, after),
-            roles="gme",
-            premises={
-                "m excludes e": excludes(M, E),
-                "g is above m": above(G, M),
-                "g itself excludes nothing": every(lambda x: Not(excludes(G, x))),
-            },
-        ),
-    ),
-    Theorem(
-        "exclusion is not transitive",
-        ("ACT-7",),
-        _activation(
-            lambda after: after(H),
-            roles="geh",
-            premises={
-                "g excludes e, and e excludes h": And(excludes(G, E), excludes(E, H)),
-                "h is active": before(H),
-                "g does not displace h": Not(displaced(G, H)),
-            },
-        ),
-    ),
     Theorem("a group that is activated again comes back without its children", ("ACT-8",), _back),
     Theorem("a displaced group comes back without its children", ("ACT-8",), _back_from_displacement),
     # Steps of many requests
-    Theorem("activation of a path keeps INV-1", ("ACT-9", "INV-1"), _path(inv_1)),
-    Theorem("activation of a path keeps INV-2", ("ACT-9", "INV-2"), _path(inv_2)),
     Theorem(
         "activation of a path opens the group from any state",
         ("ACT-9", "INV-4"),
-        _path(lambda after: every(lambda a: Implies(within(a, G), after(a)))),
+        _about("transition", lambda after: every(lambda a: Implies(within(a, G), after(a)))),
     ),
     Theorem("a path to a root group is its activation", ("ACT-9",), _path_to_a_root),
     Theorem("a path is the path to the parent, then the activation of the group", ("ACT-9",), _path_goes_down),
@@ -372,7 +261,8 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem(
         "eviction spares the target, the pinned and all above them",
         ("ACT-10",),
-        _deactivation(
+        _about(
+            "deactivate",
             lambda after: every(lambda a: Implies(within(a, K), after(a))),
             roles="gk",
             premises={"k is active": before(K), "g is neither k nor above k": Not(within(G, K))},
@@ -388,25 +278,16 @@ THEOREMS: tuple[Theorem, ...] = (
 )
 
 
-SOMETIMES: tuple[Theorem, ...] = (
-    Theorem(
-        "an activation displaces a partner with its child, and leaves another group active",
-        ("ACT-4",),
-        _activation(
-            lambda after: And(excludes(G, E), above(E, C), before(C), after(G), Not(after(C)), after(H), H != G),
-            roles="gech",
-        ),
-    ),
-    Theorem(
-        "a deactivation takes a grandchild",
-        ("ACT-5",),
-        _deactivation(lambda after: And(above(G, E), above(E, C), before(C), Not(after(C))), roles="gec"),
-    ),
-    Theorem("an activation is refused", ("ACT-2",), _activation(lambda after: Not(after(G)))),
+OCCURRENCES: tuple[Theorem, ...] = (
+    *(UPDATES[request].theorem(known, request) for known in SOMETIMES for request in known.requests),
     Theorem(
         "a path displaces what excludes an ancestor",
         ("ACT-9",),
-        _path(lambda after: And(above(P, G), excludes(P, E), before(E), Not(after(E)), after(G)), roles="gpe"),
+        _about(
+            "transition",
+            lambda after: And(above(P, G), excludes(P, E), before(E), Not(after(E)), after(G)),
+            roles="gpe",
+        ),
     ),
 )
 """What the theorems speak of happens in some world: each of these claims can hold."""

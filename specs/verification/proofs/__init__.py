@@ -1,4 +1,4 @@
-"""Proofs for forests of any size, with z3 (SPEC CNF-6): `python -m toolfold_specs.proofs`.
+"""Proofs for forests of any size, with z3 (SPEC CNF-6): `python -m verification.proofs`.
 
 ============  ==================================================================================
 logic.py      the vocabulary, and the few questions that are put to z3; nothing else imports it

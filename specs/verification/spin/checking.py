@@ -133,7 +133,7 @@ def _generate(variant: Variant, folder: Path) -> None:
         "CLIENTS": variant.clients,
         "REQUESTS": variant.requests,
     }
-    with as_file(files("toolfold_specs.spin") / "activation.pml") as model:
+    with as_file(files("verification.spin") / "activation.pml") as model:
         _run(["spin", "-a", *(f"-D{name}={value}" for name, value in defines.items()), str(model.resolve())], folder)
     if not (folder / "pan.c").exists():
         raise SpinFailed(f"spin made no verifier of the variant {variant.name!r}")

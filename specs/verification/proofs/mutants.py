@@ -77,30 +77,44 @@ def _table(state: Region, event: Event, row: Row) -> Rules:
 
 MUTANTS: tuple[Mutant, ...] = (
     # Activation
-    Mutant("activation displaces partners, not what is below them", "activation keeps INV-1", _displacing(excludes)),
-    Mutant("activation displaces nothing", "activation keeps INV-2", _displacing(lambda g, x: x != x)),
-    Mutant("activation has no precondition", "activation keeps INV-1", Rules(activate=_unguarded)),
+    Mutant(
+        "activation displaces partners, not what is below them",
+        "activation: active groups have active parents",
+        _displacing(excludes),
+    ),
+    Mutant(
+        "activation displaces nothing",
+        "activation: no two active groups exclude one another",
+        _displacing(lambda g, x: x != x),
+    ),
+    Mutant(
+        "activation has no precondition",
+        "activation: active groups have active parents",
+        Rules(activate=_unguarded),
+    ),
     Mutant(
         "activation clears all but its ancestors",
-        "activation changes nothing outside its sets",
+        "activation: nothing else changes",
         _displacing(lambda g, x: Not(within(x, g))),
     ),
     Mutant(
         "activation clears what is below it",
-        "activation of an active group changes nothing",
+        "activation: what is so already changes nothing",
         _displacing(lambda g, x: Or(displaced(g, x), above(g, x))),
     ),
     Mutant(
-        "activation displaces partners of partners", "exclusion is not transitive", _displacing(_displaced_transitively)
+        "activation displaces partners of partners",
+        "activation: exclusion is neither transitive nor inherited",
+        _displacing(_displaced_transitively),
     ),
     Mutant(
         "activation displaces for its descendants",
-        "activation of an ancestor of a member displaces nothing",
+        "activation: exclusion is neither transitive nor inherited",
         _displacing(_displaced_for_children),
     ),
     Mutant(
         "activation displaces parents of partners",
-        "displacing a nested group leaves its parent active",
+        "activation: exclusion is neither transitive nor inherited",
         _displacing(_displaced_with_parents),
     ),
     Mutant(
@@ -108,37 +122,37 @@ MUTANTS: tuple[Mutant, ...] = (
         "a group that is activated again comes back without its children",
         Rules(activate=_enabling_below),
     ),
-    Mutant("activation toggles", "activation of an active group changes nothing", Rules(activate=_toggling)),
+    Mutant("activation toggles", "activation: what is so already changes nothing", Rules(activate=_toggling)),
     Mutant(
         "activation is always denied",
-        "activation activates the group and keeps all above it",
+        "activation: the group opens, and what it displaces closes",
         Rules(activate=_denying),
     ),
     # Deactivation
     Mutant(
         "deactivation takes the group alone",
-        "deactivation keeps INV-1",
+        "deactivation: active groups have active parents",
         Rules(deactivate=lambda state, g: lambda x: And(state(x), x != g)),
     ),
     Mutant(
         "deactivation leaves grandchildren",
-        "deactivation keeps INV-1",
+        "deactivation: active groups have active parents",
         Rules(deactivate=_leaving_grandchildren),
     ),
     Mutant(
         "deactivation takes ancestors too",
-        "deactivation changes nothing outside its set",
+        "deactivation: nothing else changes",
         Rules(deactivate=lambda state, g: lambda x: And(deactivate(state, g)(x), Not(above(x, g)))),
     ),
     Mutant(
         "deactivation is always denied",
-        "deactivation leaves neither the group active nor anything below it",
+        "deactivation: the group closes, and all below it",
         Rules(deactivate=_denying),
     ),
     # Paths
     Mutant(
         "a path displaces for its last group alone",
-        "activation of a path keeps INV-2",
+        "activation of a path: no two active groups exclude one another",
         Rules(activate_path=_path_without_the_ancestors_partners),
     ),
     # The table
@@ -175,16 +189,32 @@ MUTANTS: tuple[Mutant, ...] = (
     # Axioms
     Mutant(
         "exclusion may hold between a group and its ancestor",
-        "activation keeps INV-1",
+        "activation: active groups have active parents",
         without=("no group excludes an ancestor",),
     ),
-    Mutant("exclusion may be one-way", "activation keeps INV-2", without=("exclusion is symmetric",)),
-    Mutant("a group may exclude itself", "activation keeps INV-2", without=("no group excludes itself",)),
+    Mutant(
+        "exclusion may be one-way",
+        "activation: no two active groups exclude one another",
+        without=("exclusion is symmetric",),
+    ),
+    Mutant(
+        "a group may exclude itself",
+        "activation: no two active groups exclude one another",
+        without=("no group excludes itself",),
+    ),
     Mutant(
         "a group may be above itself",
         "a group that is activated again comes back without its children",
         without=("above is irreflexive",),
     ),
-    Mutant("being above need not be transitive", "deactivation keeps INV-1", without=("above is transitive",)),
-    Mutant("a group may have two parents", "activation of a path keeps INV-2", without=("ancestors form a chain",)),
+    Mutant(
+        "being above need not be transitive",
+        "deactivation: active groups have active parents",
+        without=("above is transitive",),
+    ),
+    Mutant(
+        "a group may have two parents",
+        "activation of a path: no two active groups exclude one another",
+        without=("ancestors form a chain",),
+    ),
 )

@@ -1,11 +1,11 @@
-"""The command: `python -m toolfold_specs.spin`."""
+"""The command: `python -m verification.spin`."""
 
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 
-from toolfold_specs.spin.checking import (
+from verification.spin.checking import (
     INSTALL,
     VARIANTS,
     Outcome,
@@ -20,7 +20,7 @@ from toolfold_specs.spin.checking import (
 def main(arguments: Sequence[str] | None = None, variants: Sequence[Variant] = VARIANTS) -> int:
     """Check the model and print what was found; return 0, 1 if it is not as expected, or 2 if a program is missing."""
     argparse.ArgumentParser(
-        prog="python -m toolfold_specs.spin",
+        prog="python -m verification.spin",
         description="Check how concurrent steps behave under four protocols, with SPIN.",
         epilog="Exit status: 0 if every outcome is as expected, 1 if not, 2 if spin or gcc is missing.",
     ).parse_args(arguments)
