@@ -1,0 +1,1 @@
+"""What verifies the specification and the kit itself; not shipped."""
