@@ -7,6 +7,8 @@ the clause that it breaks. `MUTANTS` are those that show in process, `wire.MUTAN
 from . import hooks, offers, sessions, transitions
 from .mutant import Mutant
 
+__all__ = ["MUTANTS", "Mutant"]
+
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant for module in (transitions, hooks, offers, sessions) for mutant in module.MUTANTS
 }

@@ -140,9 +140,8 @@ class EngineDriver(Driver):
         except Refused as refused:
             told = {"error": refused.error, "detail": refused.detail}
             told |= {"text": str(refused)} if operation.verb == "call" else {}
-        active, begun = self.engine.canonical(session.active), tuple(session.begun)
+        active, begun = self.engine.canonical(session.active), tuple(self.engine.begun.pop(session.name, ()))
         notified, session.notifications = session.notifications, 0
-        session.begun.clear()
         return Answer(**told, active=tuple(active), hooks=begun, notified=notified)
 
     def _done(self, session: Session, verb: str, arguments: Mapping[str, Any]) -> Work[dict[str, Any]]:

@@ -54,6 +54,8 @@ class Engine(Rules):
         self.sessions: dict[str, Session] = {}
         self.scripts: dict[Hook, str] = {}
         self.parked: list[Parked] = []
+        self.begun: defaultdict[str, list[Hook]] = defaultdict(list)
+        """The hooks that began since this was last asked, by session."""
         self.seen: defaultdict[str, Paths] = defaultdict(set)
         """For mutants that remember what they should not."""
 
@@ -166,7 +168,7 @@ class Engine(Rules):
 
     def run(self, session: Session, hook: Hook) -> Work[None]:
         """Run one hook, which does as it was told."""
-        session.begun.append(hook)
+        self.begun[session.name].append(hook)
         yield lambda: True  # as a hook would that does something: here it can be cancelled
         match self.scripts.get(hook):
             case "fail":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 
 from attrs import evolve, field, frozen
 
@@ -15,6 +15,7 @@ from .engine import Engine, Refused, Work
 
 P = ParamSpec("P")
 T = TypeVar("T")
+B = TypeVar("B")
 
 Right: TypeAlias = Callable[[], T]
 """What a method would do if it were right, for what stands in its place."""
@@ -49,11 +50,7 @@ class Mutant:
 
     def __call__(self, method: Callable[P, T], wrong: Callable[Concatenate[Right[T], P], T]) -> Mutant:
         """Return the mutant that decides wrongly in one method."""
-
-        def replacement(*args: P.args, **kwargs: P.kwargs) -> T:
-            return wrong(partial(method, *args, **kwargs), *args, **kwargs)
-
-        return self.being(type("Mutant", (Engine,), {method.__name__: replacement}))
+        return self.being(overriding(Engine, method, wrong))
 
     def being(self, engine: type[Engine]) -> Mutant:
         """Return the mutant that is this engine, where one method is not enough."""
@@ -62,6 +59,16 @@ class Mutant:
     def driver(self) -> Driver:
         """Return a driver of it, in process."""
         return EngineDriver(self.engine)
+
+
+def overriding(base: type[B], method: Callable[P, T], wrong: Callable[Concatenate[Right[T], P], T]) -> type[B]:
+    """Return a subclass that has `wrong` in the place of a method."""
+
+    def replacement(*args: P.args, **kwargs: P.kwargs) -> T:
+        return wrong(partial(method, *args, **kwargs), *args, **kwargs)
+
+    made: Any = type("Mutant", (base,), {method.__name__: replacement})
+    return cast("type[B]", made)
 
 
 exhaustive = partial(Mutant, layer="exhaustive")

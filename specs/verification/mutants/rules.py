@@ -35,7 +35,6 @@ class Session:
         self.active: list[str] = []
         self.facts: dict[str, bool] = {}
         self.notifications = 0
-        self.begun: list[Hook] = []
         self.queue: list[object] = []
         """The requests for transitions, in order of arrival; the first is the one that runs."""
         self.closed = False
