@@ -24,8 +24,6 @@ SEQUENTIAL = ("exhaustive", "vectors")
 BRIEFLY = 100
 """Operations for each check of a layer that is to be silent."""
 
-IN_PROCESS = tuple(layer for layer in LAYERS if layer != "wire")
-
 FOUND_AS = {"VIS-1": "VIS-2"}
 """Clauses that a check is evidence for, though what breaks them is always found as another: the rule that holds."""
 
@@ -47,7 +45,7 @@ def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: Mu
 
 @pytest.mark.spec("CNF-7")
 def test_nothing_is_found_wrong_with_the_engine_that_mutants_are_made_of() -> None:
-    report = check(EngineDriver, layers=IN_PROCESS, budget=3000)
+    report = check(EngineDriver, layers=SEQUENTIAL, budget=3000)
     assert report.violations == ()
     assert report.exit_status == 0
     assert not set(report.left_out) & set(CAPABILITIES)

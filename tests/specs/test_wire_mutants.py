@@ -56,7 +56,7 @@ def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: Wi
     [
         ("displaces a partner alone", "legacy", "exhaustive"),
         ("displaces nothing", "modern", "exhaustive"),
-        ("says of a tool that is not available which group it is in", "legacy", "wire"),
+        ("says of a tool that is not available which group it is in", "modern", "wire"),
         ("runs a handler with whatever arguments came", "modern", "wire"),
         ("tells the model what an exception said", "legacy", "wire"),
     ],

@@ -262,7 +262,7 @@ MUTANTS: tuple[Mutant, ...] = (
             self, session, [] if cancelled else succeeded, cancelled
         ),
     ),
-    schedules("does not shield what undoes a cancelled transition", "HOOK-6", budget=5000)(
+    schedules("does not shield what undoes a cancelled transition", "HOOK-6", budget=1500)(
         Engine.give_up, undoing_is_cancelled
     ),
     schedules("goes on with a transition that was cancelled", "HOOK-6")(Engine.run, swallows_cancellation),

@@ -372,7 +372,7 @@ INVARIANTS = (
     exhaustive("displaces a partner alone", "INV-1")(
         Engine.displaced, lambda right, self, now, path: self.partners(path)
     ),
-    exhaustive("displaces no grandchildren", "INV-1", budget=8000)(Engine.displaced, spares_grandchildren),
+    exhaustive("displaces no grandchildren", "INV-1", budget=6000)(Engine.displaced, spares_grandchildren),
     exhaustive("deactivates a group alone", "INV-1")(Engine.deactivated, lambda right, self, now, path: now - {path}),
     exhaustive("deactivates three levels only", "INV-1", budget=8000)(
         Engine.deactivated,
