@@ -164,8 +164,8 @@ class KeepsTheTurn(Engine):
         return result
 
 
-SIDE_BY_SIDE = "makes transitions side by side, each as planned"
-COMMITS_FIRST = "changes the state before the hooks run, and back if one fails"
+SIDE_BY_SIDE = "runs transitions side by side"
+COMMITS_FIRST = "commits before the hooks run, and reverts if one fails"
 
 
 @pytest.mark.spec("CNF-5")
@@ -175,13 +175,13 @@ COMMITS_FIRST = "changes the state before the hooks run, and back if one fails"
         ("two steps at once", SIDE_BY_SIDE, "SES-2"),
         ("reads during a step", COMMITS_FIRST, "HOOK-2"),
         ("two steps at once", COMMITS_FIRST, "HOOK-2"),
-        ("order of arrival", "gives the turn to what has waited the shortest", "SES-2"),
-        ("no notice before the commit", "notifies while the hooks of the transition still run", "NTF-2"),
-        ("hooks that ask their own session", "lets a hook wait for its own transition: neither ever ends", "HOOK-7"),
-        ("two sessions at once", "lets the transitions of one session wait for those of another", "SES-1"),
-        ("a step is cancelled while another waits", "changes the state of a transition that was cancelled", "HOOK-6"),
-        ("a step fails while another waits", "reports a failed hook, and changes the state all the same", "HOOK-4"),
-        ("a step fails while another waits", "undoes hooks in the order in which they ran", "HOOK-5"),
+        ("order of arrival", "serves waiting transitions last come, first served", "SES-2"),
+        ("no notice before the commit", "notifies before the commit", "NTF-2"),
+        ("hooks that ask their own session", "deadlocks on a hook that asks for a transition", "HOOK-7"),
+        ("two sessions at once", "makes sessions wait for one another", "SES-1"),
+        ("a step is cancelled while another waits", "commits a cancelled transition", "HOOK-6"),
+        ("a step fails while another waits", "reports a failed hook but commits", "HOOK-4"),
+        ("a step fails while another waits", "compensates hooks in the order in which they ran", "HOOK-5"),
     ],
 )
 def test_a_schedule_catches_a_mutant_by_the_clause_that_it_breaks(check: str, name: str, clause: str) -> None:
@@ -225,16 +225,16 @@ def test_a_violated_schedule_tells_everything_that_was_asked() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "deactivates three levels only",
+        "deactivates only three levels of groups",
         "displaces partners of partners",
         "evicts the newest",
-        "has one state for all sessions",
-        "notifies where a transition has left the list as it was",
+        "shares one state among all sessions",
+        "notifies of transitions that leave the list as it was",
         "lists hidden tools",
-        "counts a group's control tools",
-        "fails a forced deactivation whose hook fails",
-        "sets up what enters before it tears down what leaves",
-        "leaves the hooks that had succeeded as they are when one fails",
+        "counts control tools",
+        "ignores `force`",
+        "runs activation hooks before deactivation hooks",
+        "compensates no hooks",
     ],
 )
 def test_random_lives_of_a_few_seeds_catch_a_mutant_by_the_clause_that_it_breaks(name: str) -> None:
@@ -248,7 +248,7 @@ def test_random_lives_of_a_few_seeds_catch_a_mutant_by_the_clause_that_it_breaks
 
 
 @pytest.mark.spec("CNF-5")
-@pytest.mark.parametrize("name", [SIDE_BY_SIDE, "makes transitions side by side, and adds up the changes"])
+@pytest.mark.parametrize("name", [SIDE_BY_SIDE, "runs transitions side by side and merges their changes"])
 @pytest.mark.parametrize("seed", range(3))
 def test_random_histories_catch_transitions_side_by_side(name: str, seed: int) -> None:
     violation = judged(histories.CHECKS, MUTANTS[name].engine, seed=seed)["SES-2"]

@@ -54,11 +54,11 @@ def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: Wi
 @pytest.mark.parametrize(
     ("name", "era", "layer"),
     [
-        ("displaces a partner alone", "legacy", "exhaustive"),
+        ("displaces a partner but not its children", "legacy", "exhaustive"),
         ("displaces nothing", "modern", "exhaustive"),
-        ("says of a tool that is not available which group it is in", "modern", "wire"),
-        ("runs a handler with whatever arguments came", "modern", "wire"),
-        ("tells the model what an exception said", "legacy", "wire"),
+        ("refuses unavailable tools in other words than unknown ones", "modern", "wire"),
+        ("does not validate arguments", "modern", "wire"),
+        ("shows the model the text of an exception", "legacy", "wire"),
     ],
 )
 def test_a_mutant_of_the_engine_is_caught_behind_mcp_as_in_process(name: str, era: Era, layer: str) -> None:

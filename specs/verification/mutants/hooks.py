@@ -176,116 +176,102 @@ MUTANTS: tuple[Mutant, ...] = (
     vectors("runs no hooks for a transition that activates several groups", "HOOK-1")(
         Engine.hook_order, lambda right, self, leaving, entering: [] if len(entering) > 1 else right()
     ),
-    vectors("runs no hooks of the groups that an activation displaces", "HOOK-1")(
+    vectors("runs no hooks of displaced groups", "HOOK-1")(
         Engine.hook_order,
         lambda right, self, leaving, entering: Engine.hook_order(self, set() if entering else leaving, entering),
     ),
-    vectors("runs the hook of a deactivated group, and not those of its descendants", "HOOK-1")(
+    vectors("runs the hook of a deactivated group but not of its descendants", "HOOK-1")(
         Engine.hook_order,
         lambda right, self, leaving, entering: Engine.hook_order(
             self, {path for path in leaving if not set(self.ancestors(path)) & leaving}, entering
         ),
     ),
-    schedules("changes the state before the hooks run, and back if one fails", "HOOK-2")(
-        Engine.run_hooks, commits_first
-    ),
-    schedules("lets the leaving groups go as soon as their hooks have run", "HOOK-2").being(CommitsInBetween),
-    vectors("sets up what enters before it tears down what leaves", "HOOK-3")(
+    schedules("commits before the hooks run, and reverts if one fails", "HOOK-2")(Engine.run_hooks, commits_first),
+    schedules("commits deactivations before the activation hooks run", "HOOK-2").being(CommitsInBetween),
+    vectors("runs activation hooks before deactivation hooks", "HOOK-3")(
         Engine.hook_order, lambda right, self, leaving, entering: sorted(right(), key=lambda hook: hook[0])
     ),
-    vectors("tears down a group before the groups in it", "HOOK-3")(
+    vectors("runs deactivation hooks of parents before those of children", "HOOK-3")(
         Engine.hook_order,
         lambda right, self, leaving, entering: (
             Engine.hook_order(self, leaving, set())[::-1] + Engine.hook_order(self, set(), entering)
         ),
     ),
-    vectors("sets up a group after the groups in it", "HOOK-3")(
+    vectors("runs activation hooks of children before those of parents", "HOOK-3")(
         Engine.hook_order,
         lambda right, self, leaving, entering: (
             Engine.hook_order(self, leaving, set()) + Engine.hook_order(self, set(), entering)[::-1]
         ),
     ),
-    vectors("tears down siblings in canonical order, not in its reverse", "HOOK-3")(
-        Engine.hook_order, siblings_in_order
-    ),
-    vectors("runs the hooks of an entering group's ancestors, which do not change", "HOOK-3")(
+    vectors("runs deactivation hooks of siblings in canonical order", "HOOK-3")(Engine.hook_order, siblings_in_order),
+    vectors("runs the hooks of an activated group's ancestors again", "HOOK-3")(
         Engine.hook_order,
         lambda right, self, leaving, entering: Engine.hook_order(
             self, leaving, entering | {above for path in entering for above in self.ancestors(path)}
         ),
     ),
-    vectors("runs the hooks of an active group that is activated again", "ACT-3")(Engine.activate, hooks_of_nothing),
-    vectors("reports a failed hook, and changes the state all the same", "HOOK-4")(
-        Engine.take, changed_although_failed
-    ),
-    vectors("keeps what had been torn down when a hook that sets up fails", "HOOK-4")(Engine.undo, partly_changed),
-    vectors("takes a failed hook for one that went well", "HOOK-4")(
-        Engine.passes_over, lambda right, self, phase, force: True
-    ),
-    vectors("runs the remaining hooks although one failed, and fails then", "HOOK-4")(
-        Engine.run_hooks, goes_on_after_failure
-    ),
-    vectors("names the group that was asked for as the one whose hook failed", "HOOK-4")(
-        Engine.activate, wrong_group_named
-    ),
-    vectors("names the other phase of the group whose hook failed", "HOOK-4")(Engine.run_hooks, wrong_phase_named),
-    vectors("notifies although a failed hook has left the list as it was", "NTF-1")(Engine.undo, notifies_of_rollback),
-    vectors("leaves the hooks that had succeeded as they are when one fails", "HOOK-5")(
+    vectors("runs the hooks of a group that is active already", "ACT-3")(Engine.activate, hooks_of_nothing),
+    vectors("reports a failed hook but commits", "HOOK-4")(Engine.take, changed_although_failed),
+    vectors("commits the deactivations when an activation hook fails", "HOOK-4")(Engine.undo, partly_changed),
+    vectors("ignores failed hooks", "HOOK-4")(Engine.passes_over, lambda right, self, phase, force: True),
+    vectors("runs the remaining hooks after one has failed", "HOOK-4")(Engine.run_hooks, goes_on_after_failure),
+    vectors("names the requested group as the one whose hook failed", "HOOK-4")(Engine.activate, wrong_group_named),
+    vectors("names the wrong phase of a failed hook", "HOOK-4")(Engine.run_hooks, wrong_phase_named),
+    vectors("notifies of a transition that was rolled back", "NTF-1")(Engine.undo, notifies_of_rollback),
+    vectors("compensates no hooks", "HOOK-5")(
         Engine.undo, lambda right, self, session, succeeded: Engine.undo(self, session, [])
     ),
-    vectors("undoes hooks in the order in which they ran", "HOOK-5")(
+    vectors("compensates hooks in the order in which they ran", "HOOK-5")(
         Engine.undo, lambda right, self, session, succeeded: Engine.undo(self, session, succeeded[::-1])
     ),
-    vectors("undoes the last hook that had succeeded, and no other", "HOOK-5")(
+    vectors("compensates only the last hook", "HOOK-5")(
         Engine.undo, lambda right, self, session, succeeded: Engine.undo(self, session, succeeded[-1:])
     ),
-    vectors("undoes what was set up, and not what was torn down", "HOOK-5")(
+    vectors("compensates only activation hooks", "HOOK-5")(
         Engine.undo,
         lambda right, self, session, succeeded: Engine.undo(
             self, session, [hook for hook in succeeded if hook[0] == "on_activate"]
         ),
     ),
-    vectors("undoes the hook that failed, too", "HOOK-5", also=["HOOK-4"])(Engine.run_hooks, undoes_the_failed),
-    vectors("undoes a hook by running the same once more", "HOOK-5")(
-        Engine.compensation, lambda right, self, hook: hook
-    ),
-    vectors("undoes by the opposite hook where a group has its own `on_rollback`", "HOOK-5")(
+    vectors("compensates the failed hook too", "HOOK-5", also=["HOOK-4"])(Engine.run_hooks, undoes_the_failed),
+    vectors("compensates a hook by running it again", "HOOK-5")(Engine.compensation, lambda right, self, hook: hook),
+    vectors("ignores a group's own `on_rollback`", "HOOK-5")(
         Engine.compensation, lambda right, self, hook: (OPPOSITE[hook[0]], hook[1])
     ),
-    vectors("stops undoing where that fails, and reports that alone", "HOOK-4")(
+    vectors("reports a failed compensation instead of its cause", "HOOK-4")(
         Engine.compensation_failed, lambda right, self: refuse("HookFailed", group="", phase="on_rollback")
     ),
-    schedules("changes the state of a transition that was cancelled", "HOOK-6")(Engine.take, commits_cancelled),
-    schedules("undoes nothing where a transition is cancelled", "HOOK-6")(
+    schedules("commits a cancelled transition", "HOOK-6")(Engine.take, commits_cancelled),
+    schedules("compensates nothing when a transition is cancelled", "HOOK-6")(
         Engine.give_up,
         lambda right, self, session, succeeded, cancelled: Engine.give_up(
             self, session, [] if cancelled else succeeded, cancelled
         ),
     ),
-    schedules("does not shield what undoes a cancelled transition", "HOOK-6", budget=1500)(
+    schedules("does not shield compensation from cancellation", "HOOK-6", budget=1500)(
         Engine.give_up, undoing_is_cancelled
     ),
-    schedules("goes on with a transition that was cancelled", "HOOK-6")(Engine.run, swallows_cancellation),
-    vectors("lets a hook wait for its own transition: neither ever ends", "HOOK-7")(
+    schedules("ignores cancellation", "HOOK-6")(Engine.run, swallows_cancellation),
+    vectors("deadlocks on a hook that asks for a transition", "HOOK-7")(
         Engine.refuse_reentry, lambda right, self, within: None
     ),
-    vectors("makes a transition within a hook of the same session's", "HOOK-7").being(AllowsReentry),
-    vectors("fails a forced deactivation whose hook fails", "HOOK-8")(
-        Engine.passes_over, lambda right, self, phase, force: False
-    ),
+    vectors("allows transitions from within hooks", "HOOK-7").being(AllowsReentry),
+    vectors("ignores `force`", "HOOK-8")(Engine.passes_over, lambda right, self, phase, force: False),
     vectors("runs no hooks of a forced deactivation", "HOOK-8")(
         Engine.run_hooks,
         lambda right, self, session, hooks, force: Engine.run_hooks(self, session, [] if force else hooks, force),
     ),
-    vectors("runs no more hooks of a forced deactivation once one has failed", "HOOK-8")(
+    vectors("stops a forced deactivation's hooks at the first failure", "HOOK-8")(
         Engine.run_hooks, force_stops_at_failure
     ),
-    vectors("ends a session without its hooks", "HOOK-9")(Engine.tear_down, lambda right, self, session: then((), [])),
-    vectors("runs no more hooks at the end of a session once one has failed", "HOOK-9")(
+    vectors("ends a session without running its hooks", "HOOK-9")(
+        Engine.tear_down, lambda right, self, session: then((), [])
+    ),
+    vectors("stops the hooks of an ending session at the first failure", "HOOK-9")(
         Engine.tear_down, end_stops_at_failure
     ),
-    vectors("ends a session as if no hook had failed", "HOOK-9")(
+    vectors("hides failed hooks of an ending session", "HOOK-9")(
         Engine.tear_down, lambda right, self, session: then(right(), [])
     ),
-    vectors("tears a session down from its roots", "HOOK-9")(Engine.tear_down, end_in_order),
+    vectors("runs the hooks of an ending session from the roots down", "HOOK-9")(Engine.tear_down, end_in_order),
 )

@@ -18,20 +18,20 @@ VISIBILITY = (
     exhaustive("lists the tools at root only while some group is active", "VIS-2")(
         Engine.listed, lambda right, self, tool, session: right() and (tool.group is not None or bool(session.active))
     ),
-    exhaustive("lists the tools of the groups within an active group", "VIS-2")(
+    exhaustive("lists the tools of an active group's descendants", "VIS-2")(
         Engine.available,
         lambda right, self, tool, session: (
             right() or bool(set(self.ancestors(f"{tool.group or ''}")) & set(session.active))
         ),
     ),
-    vectors("takes every fact for true", "VIS-2", also=["NAM-4"])(
+    vectors("treats every fact as true", "VIS-2", also=["NAM-4"])(
         Engine.available, lambda right, self, tool, session: tool.when.startswith("fact ") or right()
     ),
-    vectors("keeps the group's rule beside the tool's own", "VIS-2")(
+    vectors("applies the group's rule beside the tool's own", "VIS-2")(
         Engine.available,
         lambda right, self, tool, session: right() and (self.is_free(tool) or tool.group in session.active),
     ),
-    vectors("calls a tool that is not available", "VIS-5")(Engine.callable, lambda right, self, tool, session: True),
+    vectors("calls tools that are not available", "VIS-5")(Engine.callable, lambda right, self, tool, session: True),
     vectors("lists hidden tools", "VIS-6")(
         Engine.listed, lambda right, self, tool, session: self.available(tool, session)
     ),
@@ -41,7 +41,7 @@ VISIBILITY = (
     vectors("calls hidden tools even where they are not available", "VIS-5")(
         Engine.callable, lambda right, self, tool, session: self.available(tool, session) or tool.hidden
     ),
-    vectors("decides by the group alone whether a listed tool may be called", "VIS-7")(
+    vectors("refuses calls of listed tools whose group is inactive", "VIS-7")(
         Engine.callable,
         lambda right, self, tool, session: (
             self.available(tool, session) and (self.is_free(tool) or tool.group in session.active)
@@ -91,38 +91,32 @@ def endless_pages(
 
 LISTS = (
     exhaustive("lists in the order of registration", "LST-1")(Engine.sorted_names, lambda right, self, names: names),
-    vectors("lists in an order that knows no case", "LST-1")(
+    vectors("lists in an order that ignores case", "LST-1")(
         Engine.sorted_names, lambda right, self, names: sorted(names, key=str.lower)
     ),
-    vectors("lists group by group, and not by the characters of the names", "LST-1")(
+    vectors("lists by segments instead of characters", "LST-1")(
         Engine.sorted_names, lambda right, self, names: self.canonical(names)
     ),
-    vectors("counts the tools that were listed, and not up to which", "LST-2").being(OffsetCursor),
-    vectors("begins again where the last tool that was seen is gone", "LST-2")(
-        Engine.after_cursor, last_tool_must_be_there
-    ),
-    vectors("gives no cursor to a last page that is not full", "LST-2")(Engine.page, loses_the_last_page),
-    vectors("begins a page with the tool that the one before ended with", "LST-2")(
+    vectors("has cursors that are offsets", "LST-2").being(OffsetCursor),
+    vectors("begins again if the last tool of a page is gone", "LST-2")(Engine.after_cursor, last_tool_must_be_there),
+    vectors("returns no cursor before a last page that is not full", "LST-2")(Engine.page, loses_the_last_page),
+    vectors("repeats the last tool of a page on the next", "LST-2")(
         Engine.after_cursor, lambda right, self, names, cursor: names[max(0, len(names) - len(right()) - 1) :]
     ),
-    vectors("leaves out the first tool of every further page", "LST-2")(
+    vectors("skips the first tool of every further page", "LST-2")(
         Engine.after_cursor, lambda right, self, names, cursor: right()[1:]
     ),
-    vectors("gives everything at once, whatever the size of a page", "LST-2")(Engine.page, one_page),
-    vectors("gives a cursor with the last page too", "LST-2")(Engine.page, endless_pages),
-    vectors("begins again at a cursor that it did not give", "LST-3")(
-        Engine.bad_cursor, lambda right, self, names: names
-    ),
-    vectors("gives an empty page for a cursor that it did not give", "LST-3")(
-        Engine.bad_cursor, lambda right, self, names: []
-    ),
-    vectors("takes a bad cursor for an unknown tool", "LST-3")(
+    vectors("ignores the page size", "LST-2")(Engine.page, one_page),
+    vectors("returns a cursor with the last page", "LST-2")(Engine.page, endless_pages),
+    vectors("begins again at an invalid cursor", "LST-3")(Engine.bad_cursor, lambda right, self, names: names),
+    vectors("returns an empty page for an invalid cursor", "LST-3")(Engine.bad_cursor, lambda right, self, names: []),
+    vectors("reports an invalid cursor as an unknown tool", "LST-3")(
         Engine.bad_cursor, lambda right, self, names: refuse("ToolNotFound")
     ),
     vectors("lists `a-b` between `a` and `a.b`", "LST-4")(
         Engine.group_infos, lambda right, self, session: sorted(right(), key=lambda info: str(info["name"]))
     ),
-    vectors("says that a group is inactive where it is locked", "LST-4")(
+    vectors("lists locked groups as inactive", "LST-4")(
         Engine.group_infos,
         lambda right, self, session: [
             {**info, "state": "active" if info["active"] else "inactive"} for info in right()
@@ -132,14 +126,14 @@ LISTS = (
         Engine.group_infos,
         lambda right, self, session: [{"name": "", "state": "active", "active": True, "tools": 0}, *right()],
     ),
-    vectors("lists the active groups only", "LST-4")(
+    vectors("lists only active groups", "LST-4")(
         Engine.group_infos, lambda right, self, session: [info for info in right() if info["active"]]
     ),
-    vectors("counts the tools of the groups within a group, too", "LST-4")(
+    vectors("counts the tools of descendants too", "LST-4")(
         Engine.tool_count,
         lambda right, self, path: sum(Engine.tool_count(self, below) for below in self.subtree(path)),
     ),
-    vectors("counts a group's control tools", "LST-4")(Engine.tool_count, lambda right, self, path: right() + 2),
+    vectors("counts control tools", "LST-4")(Engine.tool_count, lambda right, self, path: right() + 2),
 )
 
 
@@ -155,17 +149,17 @@ CONTROLS = (
     exhaustive("lists no activators", "CTL-1")(
         Engine.control_listed, lambda right, self, group, verb, session: verb == "deactivate" and right()
     ),
-    vectors("has a deactivator for a group that is to have none", "CTL-1", also=["CTL-2"])(
+    vectors("ignores that a group is to have no deactivator", "CTL-1", also=["CTL-2"])(
         Engine.control_exists, lambda right, self, group, verb: f"{group.path}.{verb}" not in self.tools
     ),
-    exhaustive("lists no control tools of a locked group", "CTL-1")(
+    exhaustive("hides control tools of locked groups", "CTL-1")(
         Engine.control_listed,
         lambda right, self, group, verb, session: right() and self.state(group.path, session) != "locked",
     ),
-    vectors("lists control tools that could do nothing", "CTL-2")(
+    vectors("lists control tools that are not relevant", "CTL-2")(
         Engine.control_listed, lambda right, self, group, verb, session: self.control_exists(group, verb)
     ),
-    vectors("lists the activator of a group whose parent is inactive", "CTL-2")(
+    vectors("lists activators of locked groups", "CTL-2")(
         Engine.control_listed,
         lambda right, self, group, verb, session: (
             right()
@@ -175,35 +169,33 @@ CONTROLS = (
 )
 
 CALLS = (
-    vectors("refuses what is not available otherwise than what is unknown", "CALL-1")(
+    vectors("refuses unavailable tools with another error than unknown ones", "CALL-1")(
         Engine.not_found,
         lambda right, self, name, tool: Refused("ParentInactive" if tool else "ToolNotFound", missing=name),
     ),
-    vectors("says of a tool that is not available which group it is in", "CALL-1")(
+    vectors("refuses unavailable tools in other words than unknown ones", "CALL-1")(
         Engine.not_found,
         lambda right, self, name, tool: Refused("ToolNotFound", name=name, **{"group": tool.group} if tool else {}),
     ),
-    vectors("answers the call of an unknown tool with a result, not an error", "CALL-1")(
+    vectors("answers calls of unknown tools with a result", "CALL-1")(
         Engine.call,
         lambda right, self, session, name, arguments: (
             right() if name in self.tools else ("There is no such tool.", True)
         ),
     ),
-    vectors("runs a handler with whatever arguments came", "CALL-2")(
-        Engine.problem, lambda right, self, tool, arguments: None
-    ),
-    vectors("looks only whether the required arguments are there", "CALL-2")(Engine.problem, required_only),
-    vectors("answers wrong arguments with an error of the protocol", "CALL-2")(
+    vectors("does not validate arguments", "CALL-2")(Engine.problem, lambda right, self, tool, arguments: None),
+    vectors("validates only that required arguments are present", "CALL-2")(Engine.problem, required_only),
+    vectors("answers invalid arguments with an error instead of a result", "CALL-2")(
         Engine.problem, lambda right, self, tool, arguments: right() and refuse("InvalidArguments", problem=right())
     ),
-    vectors("tells the model what an exception said", "CALL-3")(
+    vectors("shows the model the text of an exception", "CALL-3")(
         Engine.handle,
         lambda right, self, tool, arguments: ("The tool failed: secret", True) if tool.does == "crash" else right(),
     ),
-    vectors("answers a handler's exception with a result that is no error", "CALL-3")(
+    vectors("answers a handler's exception with a success", "CALL-3")(
         Engine.handle, lambda right, self, tool, arguments: (right()[0], right()[1] and tool.does != "crash")
     ),
-    vectors("keeps from the model what a handler wants it to read", "CALL-3")(
+    vectors("hides a handler's `ToolError` from the model", "CALL-3")(
         Engine.handle, lambda right, self, tool, arguments: ("The tool failed.", True) if right()[1] else right()
     ),
 )

@@ -90,54 +90,54 @@ def plans_before_its_turn(
 
 
 SESSIONS = (
-    exhaustive("notifies where a transition changed nothing", "NTF-1")(Engine.unchanged, notifies_of_nothing),
-    exhaustive("notifies once for each group that a transition has changed", "NTF-1")(
+    exhaustive("notifies of requests that changed nothing", "NTF-1")(Engine.unchanged, notifies_of_nothing),
+    exhaustive("notifies once for each changed group", "NTF-1")(
         Engine.notifications,
         lambda right, self, session, listed, before, after: len(set(before) ^ set(after)) or right(),
     ),
-    exhaustive("notifies of no transition", "NTF-1")(
+    exhaustive("never notifies of transitions", "NTF-1")(
         Engine.notifications, lambda right, self, session, listed, before, after: 0 if before != after else right()
     ),
-    vectors("notifies where a transition has left the list as it was", "NTF-1")(
+    vectors("notifies of transitions that leave the list as it was", "NTF-1")(
         Engine.notifications, lambda right, self, session, listed, before, after: 1 if before != after else right()
     ),
-    schedules("notifies while the hooks of the transition still run", "NTF-2", also=["NTF-1"]).being(NotifiesTooSoon),
-    vectors("notifies of nothing where a fact has changed the list", "NTF-3")(
+    schedules("notifies before the commit", "NTF-2", also=["NTF-1"]).being(NotifiesTooSoon),
+    vectors("never notifies of facts", "NTF-3")(
         Engine.notifications, lambda right, self, session, listed, before, after: 0 if before == after else right()
     ),
     vectors("notifies whenever a fact is set", "NTF-3")(
         Engine.notifications, lambda right, self, session, listed, before, after: 1 if before == after else right()
     ),
-    vectors("has one state for all sessions", "SES-1", also=["ACT-4", "ACT-6"])(
+    vectors("shares one state among all sessions", "SES-1", also=["ACT-4", "ACT-6"])(
         Engine.session, lambda right, self, name: Engine.session(self, "the only one")
     ),
-    vectors("has the same facts in all sessions", "SES-1")(Engine.set_fact, shared_facts),
-    vectors("notifies every session of one's changed list", "SES-1", also=["NTF-1"])(Engine.commit, notifies_everybody),
-    vectors("opens a session as the last one is", "SES-1", also=["ACT-4", "ACT-6"])(
+    vectors("shares facts among all sessions", "SES-1")(Engine.set_fact, shared_facts),
+    vectors("notifies every session of one session's change", "SES-1", also=["NTF-1"])(
+        Engine.commit, notifies_everybody
+    ),
+    vectors("opens sessions in the state of the last one", "SES-1", also=["ACT-4", "ACT-6"])(
         Engine.session, new_sessions_inherit
     ),
-    vectors("ends every session where one ends", "SES-1")(Engine.forget, ends_with_another),
-    schedules("makes transitions side by side, each as planned", "SES-2", also=["HOOK-5", "HOOK-6"])(
+    vectors("ends every session when one ends", "SES-1")(Engine.forget, ends_with_another),
+    schedules("runs transitions side by side", "SES-2", also=["HOOK-5", "HOOK-6"])(
         Engine.in_turn, lambda right, self, session, work, within=False: work
     ),
-    schedules("makes transitions side by side, and adds up the changes", "SES-2", also=["HOOK-5", "HOOK-6"]).being(
+    schedules("runs transitions side by side and merges their changes", "SES-2", also=["HOOK-5", "HOOK-6"]).being(
         CommitsTheDelta
     ),
-    schedules("gives the turn to what has waited the shortest", "SES-2")(Engine.in_turn, last_come_first),
-    schedules("plans a transition when it is asked for", "SES-2", also=["HOOK-5", "HOOK-6"])(
+    schedules("serves waiting transitions last come, first served", "SES-2")(Engine.in_turn, last_come_first),
+    schedules("plans transitions on arrival", "SES-2", also=["HOOK-5", "HOOK-6"])(
         Engine.transition, plans_before_its_turn
     ),
-    schedules("lets the transitions of one session wait for those of another", "SES-1")(
+    schedules("makes sessions wait for one another", "SES-1")(
         Engine.in_turn,
         lambda right, self, session, work, within=False: Engine.in_turn(self, next(iter(self.sessions.values())), work),
     ),
-    vectors("keeps the state of an ended session for the next one of its name", "SES-3")(
-        Engine.forget, lambda right, self, session: None
-    ),
-    vectors("refuses to take a fact back", "SES-5")(
+    vectors("keeps the state of a session that has ended", "SES-3")(Engine.forget, lambda right, self, session: None),
+    vectors("refuses to reset a fact", "SES-5")(
         Engine.set_fact, lambda right, self, session, fact, value: right() if value else refuse("InvalidDefinition")
     ),
-    vectors("leaves a fact that is set as it was", "NTF-3", also=["VIS-2", "SES-5"])(
+    vectors("ignores facts that are set", "NTF-3", also=["VIS-2", "SES-5"])(
         Engine.set_fact, lambda right, self, session, fact, value: None
     ),
 )
@@ -154,15 +154,15 @@ def restores_below_dropped(right: Right[Paths], self: Engine, paths: Iterable[st
 
 
 PERSISTENCE = (
-    vectors("restores a session with nothing active", "PER-1")(
+    vectors("restores nothing", "PER-1")(
         Engine.load, lambda right, self, session, data: Engine.load(self, session, {**data, "active": []})
     ),
-    vectors("loses what is within other groups", "PER-1")(
+    vectors("loses nested groups", "PER-1")(
         Engine.dump,
         lambda right, self, session: {**right(), "active": [path for path in right()["active"] if "." not in path]},
     ),
-    vectors("loses the facts", "PER-1")(Engine.dump, lambda right, self, session: {**right(), "facts": {}}),
-    vectors("restores a group whose parent is not active", "PER-2")(
+    vectors("loses facts", "PER-1")(Engine.dump, lambda right, self, session: {**right(), "facts": {}}),
+    vectors("restores groups whose parent is inactive", "PER-2")(
         Engine.normalised, lambda right, self, paths: {path for path in paths if path in self.groups}
     ),
     vectors("restores groups that exclude one another", "PER-2")(
@@ -171,11 +171,11 @@ PERSISTENCE = (
             path for path in paths if path in self.groups and set(self.ancestors(path)) <= set(paths)
         },
     ),
-    vectors("restores the last of an exclusion set, not the first", "PER-2")(
+    vectors("restores the last of an exclusion set instead of the first", "PER-2")(
         Engine.preferred, lambda right, self, paths: right()[::-1]
     ),
-    vectors("restores what is within a group that is not restored", "PER-2")(Engine.normalised, restores_below_dropped),
-    vectors("restores nothing where something has to be dropped", "PER-2")(
+    vectors("restores children of groups that are not restored", "PER-2")(Engine.normalised, restores_below_dropped),
+    vectors("restores nothing if anything has to be discarded", "PER-2")(
         Engine.normalised, lambda right, self, paths: kept if (kept := right()) == set(paths) else set()
     ),
 )

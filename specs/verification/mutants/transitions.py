@@ -31,20 +31,20 @@ def swallowed(right: Right[None], self: Engine, members: list[str]) -> None:
 
 
 NAMES = (
-    vectors("takes any character in a name", "NAM-1")(
+    vectors("accepts any character in a name", "NAM-1")(
         Engine.segment_is_valid, lambda right, self, segment: 1 <= len(segment) <= 64
     ),
-    vectors("takes letters of every script", "NAM-1")(
+    vectors("accepts letters of every script in a name", "NAM-1")(
         Engine.segment_is_valid, lambda right, self, segment: bool(re.fullmatch(r"[\w-]{1,64}", segment))
     ),
-    vectors("takes a line break at the end", "NAM-1")(
+    vectors("accepts a line break at the end of a name", "NAM-1")(
         Engine.segment_is_valid,
         lambda right, self, segment: right() or (segment.endswith("\n") and self.segment_is_valid(segment[:-1])),
     ),
-    vectors("takes an empty segment", "NAM-1")(
+    vectors("accepts an empty segment", "NAM-1")(
         Engine.segment_is_valid, lambda right, self, segment: not segment or right()
     ),
-    vectors("takes a segment of 65 characters", "NAM-1")(
+    vectors("accepts a segment of 65 characters", "NAM-1")(
         Engine.segment_is_valid, lambda right, self, segment: right() or len(segment) == 65
     ),
     vectors("refuses hyphens", "NAM-1")(
@@ -53,51 +53,51 @@ NAMES = (
     vectors("refuses a segment of 64 characters", "NAM-1")(
         Engine.segment_is_valid, lambda right, self, segment: len(segment) < 64 and right()
     ),
-    vectors("takes a full name of any length", "NAM-1")(Engine.length_is_valid, lambda right, self, name: True),
+    vectors("accepts a full name of any length", "NAM-1")(Engine.length_is_valid, lambda right, self, name: True),
     exhaustive("puts the tool's name before the group's", "NAM-2")(
         Engine.full_name, lambda right, self, tool: ".".join(right().split(".")[::-1])
     ),
     exhaustive("joins group and tool by an underscore", "NAM-2")(
         Engine.full_name, lambda right, self, tool: "_".join(right().rsplit(".", 1))
     ),
-    vectors("shows a user's activator only while its group is active", "NAM-4")(
+    vectors("shows the user's own activator only while its group is active", "NAM-4")(
         Engine.replaces_control, lambda right, self, tool: False
     ),
-    vectors("lists no user's tool in a control's place", "NAM-4", also=["NTF-3"])(
+    vectors("hides the user's tool that replaces a control tool", "NAM-4", also=["NTF-3"])(
         Engine.listed, lambda right, self, tool, session: right() and not self.replaces_control(tool)
     ),
-    vectors("lists a control beside the tool that replaces it", "NAM-4")(
+    vectors("lists a control tool beside the user's that replaces it", "NAM-4")(
         Engine.control_listed, lambda right, self, group, verb, session: right() or f"{group.path}.{verb}" in self.tools
     ),
-    vectors("takes a group without its parent", "REG-2")(Engine.check_parent, lambda right, self, path: None),
-    vectors("asks only for a group's root", "REG-2")(
+    vectors("accepts a group without its parent", "REG-2")(Engine.check_parent, lambda right, self, path: None),
+    vectors("accepts a group if its topmost ancestor exists", "REG-2")(
         Engine.check_parent, lambda right, self, path: self.check_known(self.ancestors(path)[:1])
     ),
-    vectors("takes an exclusion set of one", "REG-3")(
+    vectors("accepts an exclusion set of one group", "REG-3")(
         Engine.check_exclusion, lambda right, self, members: None if len(set(members)) == 1 else right()
     ),
-    vectors("takes related groups that exclude each other", "REG-3")(
+    vectors("accepts an exclusion between ancestor and descendant", "REG-3")(
         Engine.check_exclusion, lambda right, self, members: None if len(set(members)) > 1 else right()
     ),
-    vectors("takes grandparent and grandchild that exclude each other", "REG-3")(
+    vectors("accepts an exclusion between grandparent and grandchild", "REG-3")(
         Engine.check_exclusion,
         lambda right, self, members: (
             None if len(set(members)) > 1 and {p.rpartition(".")[0] for p in members}.isdisjoint(members) else right()
         ),
     ),
-    vectors("takes an unknown group in an exclusion set", "REG-3")(
+    vectors("accepts an unknown group in an exclusion set", "REG-3")(
         Engine.register_exclusion,
         lambda right, self, members: (
             right() if set(members) <= set(self.groups) else self.exclusions.append(set(members) & set(self.groups))
         ),
     ),
-    vectors("leaves wrong exclusion sets out, silently", "REG-3")(Engine.register_exclusion, swallowed),
+    vectors("silently leaves out invalid exclusion sets", "REG-3")(Engine.register_exclusion, swallowed),
     exhaustive("refuses every exclusion set", "REG-3")(
         Engine.check_exclusion, lambda right, self, members: refuse("ExclusionConflict")
     ),
-    vectors("replaces a tool by its namesake", "REG-4")(Engine.register_tool, last_tool_wins),
-    vectors("replaces a group by its namesake", "REG-4")(Engine.register_group, last_group_wins),
-    vectors("finds no group where a name is taken", "REG-4")(
+    vectors("replaces a tool by another of its name", "REG-4")(Engine.register_tool, last_tool_wins),
+    vectors("replaces a group by another of its name", "REG-4")(Engine.register_group, last_group_wins),
+    vectors("reports a name that is taken as a group that is not found", "REG-4")(
         Engine.check_duplicate, lambda right, self, name, known: name in known and refuse("GroupNotFound")
     ),
 )
@@ -153,17 +153,17 @@ def brings_back(right: Right[None], self: Engine, session: Session, before: list
 
 
 ONE_GROUP = (
-    exhaustive("makes unknown groups", "ACT-1")(Engine.check_known, creates_groups),
-    exhaustive("takes unknown groups for locked", "ACT-1")(
+    exhaustive("creates unknown groups", "ACT-1")(Engine.check_known, creates_groups),
+    exhaustive("reports unknown groups as locked", "ACT-1")(
         Engine.unknown, lambda right, self, path: Refused("ParentInactive", missing="root")
     ),
-    exhaustive("does nothing to unknown groups", "ACT-1")(
+    exhaustive("silently ignores unknown groups", "ACT-1")(
         Engine.plan,
         lambda right, self, session, activate, deactivate: Engine.plan(
             self, session, set(activate) & set(self.groups), set(deactivate) & set(self.groups)
         ),
     ),
-    vectors("takes the root for an active group", "INV-3")(
+    vectors("treats the root as an active group", "INV-3")(
         Engine.plan,
         lambda right, self, session, activate, deactivate: Engine.plan(
             self, session, [*filter(None, activate)], [*filter(None, deactivate)]
@@ -172,20 +172,20 @@ ONE_GROUP = (
     exhaustive("names the nearest inactive ancestor", "ACT-2")(
         Engine.locked, lambda right, self, path, inactive: Refused("ParentInactive", missing=inactive[-1])
     ),
-    exhaustive("takes locked groups for unknown", "ACT-2")(
+    exhaustive("reports locked groups as unknown", "ACT-2")(
         Engine.locked, lambda right, self, path, inactive: Refused("GroupNotFound", group=path)
     ),
-    exhaustive("needs no active parent", "ACT-2")(Engine.check_ancestors, lambda right, self, now, path: None),
-    exhaustive("needs an active root only", "ACT-2")(
+    exhaustive("requires no active parent", "ACT-2")(Engine.check_ancestors, lambda right, self, now, path: None),
+    exhaustive("requires only the topmost ancestor to be active", "ACT-2")(
         Engine.check_ancestors,
         lambda right, self, now, path: Engine.check_ancestors(self, now | set(self.ancestors(path)[1:]), path),
     ),
     exhaustive("activates ancestors with a group", "ACT-2")(Engine.activated, opens_ancestors),
-    exhaustive("does nothing to locked groups", "ACT-2")(
+    exhaustive("silently ignores locked groups", "ACT-2")(
         Engine.activated, lambda right, self, now, path: right() if set(self.ancestors(path)) <= now else now
     ),
-    exhaustive("says that everything changes", "ACT-3")(Engine.unchanged, lambda right, self, session: True),
-    exhaustive("refuses to change nothing", "ACT-3")(
+    exhaustive("reports a change where nothing changed", "ACT-3")(Engine.unchanged, lambda right, self, session: True),
+    exhaustive("refuses requests that change nothing", "ACT-3")(
         Engine.unchanged, lambda right, self, session: refuse("DuplicateName")
     ),
     exhaustive("toggles", "ACT-3")(
@@ -194,7 +194,7 @@ ONE_GROUP = (
     exhaustive("refuses every activation", "ACT-4")(
         Engine.activated, lambda right, self, now, path: refuse("QuotaExceeded")
     ),
-    exhaustive("refuses to displace", "ACT-4")(
+    exhaustive("refuses activations that displace a group", "ACT-4")(
         Engine.activated,
         lambda right, self, now, path: after if now <= (after := right()) else refuse("ExclusionConflict"),
     ),
@@ -204,19 +204,19 @@ ONE_GROUP = (
             self, session, before, before if set(after) - set(before) else after
         ),
     ),
-    exhaustive("says that activations change nothing", "ACT-4")(
+    exhaustive("reports that activations changed nothing", "ACT-4")(
         Engine.activate, lambda right, self, session, group, within=False: then(right(), False)
     ),
     exhaustive("pretends to deactivate", "ACT-5")(
         Engine.commit, lambda right, self, session, before, after: right() if set(after) - set(before) else None
     ),
-    exhaustive("refuses to deactivate parents", "ACT-5")(
+    exhaustive("refuses to deactivate a group with active children", "ACT-5")(
         Engine.deactivated,
         lambda right, self, now, path: (
             refuse("ExclusionConflict") if path in now and self.subtree(path) & now != {path} else right()
         ),
     ),
-    exhaustive("says that deactivations change nothing", "ACT-5")(
+    exhaustive("reports that deactivations changed nothing", "ACT-5")(
         Engine.deactivate, lambda right, self, session, group, force=False: then(right(), False)
     ),
     exhaustive("displaces everything", "ACT-6")(
@@ -229,7 +229,7 @@ ONE_GROUP = (
         Engine.displaced, displaces_partners_of_relatives
     ),
     exhaustive("displaces parents of partners", "ACT-7")(Engine.displaced, displaces_parents),
-    exhaustive("brings former children back", "ACT-8")(Engine.commit, brings_back),
+    exhaustive("reactivates former children", "ACT-8")(Engine.commit, brings_back),
 )
 
 
@@ -274,18 +274,18 @@ def counts_displaced(
 SEVERAL_GROUPS = (
     vectors("activates before it deactivates", "ACT-9")(Engine.plan, activates_first),
     vectors("activates in the order given", "ACT-9")(Engine.activation_order, lambda right, self, paths: list(paths)),
-    vectors("activates the first group only", "ACT-9")(Engine.activation_order, lambda right, self, paths: right()[:1]),
-    vectors("keeps what was done before a refusal", "ACT-9", also=["NTF-1"]).being(NotAtomic),
-    vectors("displaces what it has just activated", "ACT-9")(
+    vectors("activates only the first group", "ACT-9")(Engine.activation_order, lambda right, self, paths: right()[:1]),
+    vectors("keeps what was done before the refusal", "ACT-9", also=["NTF-1"]).being(NotAtomic),
+    vectors("displaces a group that it has just activated", "ACT-9")(
         Engine.check_conflict, lambda right, self, requested, now: None
     ),
-    vectors("knows no limit", "ACT-10")(Engine.within_limit, lambda right, self, after, before, requested: after),
-    vectors("has a limit that is higher by one", "ACT-10")(
+    vectors("ignores the limit", "ACT-10")(Engine.within_limit, lambda right, self, after, before, requested: after),
+    vectors("allows one group more than the limit", "ACT-10")(
         Engine.within_limit,
         lambda right, self, after, before, requested: after if len(after) - 1 == self.setup.max_active else right(),
     ),
-    vectors("counts what is displaced", "ACT-10")(Engine.within_limit, counts_displaced),
-    vectors("leaves active what is in an evicted group", "ACT-10")(
+    vectors("counts displaced groups towards the limit", "ACT-10")(Engine.within_limit, counts_displaced),
+    vectors("leaves the children of evicted groups active", "ACT-10")(
         Engine.within_limit,
         lambda right, self, after, before, requested: [path for path in after if "." in path or path in right()],
     ),
@@ -296,7 +296,7 @@ SEVERAL_GROUPS = (
     vectors("evicts by name", "ACT-10")(
         Engine.evictable, lambda right, self, after, before, requested: self.canonical(right())
     ),
-    vectors("evicts what is pinned", "ACT-10")(
+    vectors("evicts pinned groups", "ACT-10")(
         Engine.evictable,
         lambda right, self, after, before, requested: [
             path
@@ -369,41 +369,45 @@ class EverySeventhDenied(Engine):
 
 
 INVARIANTS = (
-    exhaustive("displaces a partner alone", "INV-1")(
+    exhaustive("displaces a partner but not its children", "INV-1")(
         Engine.displaced, lambda right, self, now, path: self.partners(path)
     ),
-    exhaustive("displaces no grandchildren", "INV-1", budget=6000)(Engine.displaced, spares_grandchildren),
-    exhaustive("deactivates a group alone", "INV-1")(Engine.deactivated, lambda right, self, now, path: now - {path}),
-    exhaustive("deactivates three levels only", "INV-1", budget=8000)(
+    exhaustive("displaces a partner but not its grandchildren", "INV-1", budget=6000)(
+        Engine.displaced, spares_grandchildren
+    ),
+    exhaustive("deactivates a group but not its children", "INV-1")(
+        Engine.deactivated, lambda right, self, now, path: now - {path}
+    ),
+    exhaustive("deactivates only three levels of groups", "INV-1", budget=8000)(
         Engine.deactivated,
         lambda right, self, now, path: (
             now - {below for below in self.subtree(path) if below.count(".") - path.count(".") < 3}
         ),
     ),
-    exhaustive("takes the last group for nobody's child", "INV-1")(
+    exhaustive("overlooks the last group as a child", "INV-1")(
         Engine.subtree, lambda right, self, path: right() - ({self.canonical(self.groups)[-1]} - {path})
     ),
     exhaustive("displaces nothing", "INV-2")(Engine.partners, lambda right, self, path: set()),
-    exhaustive("displaces later groups only", "INV-2")(
+    exhaustive("displaces only later groups", "INV-2")(
         Engine.partners, lambda right, self, path: {other for other in right() if other > path}
     ),
-    exhaustive("looks into the first exclusion set only", "INV-2")(
+    exhaustive("considers only the first exclusion set of a group", "INV-2")(
         Engine.partners,
         lambda right, self, path: next(
             (members - {path} for members in self.exclusions if path in members), set[str]()
         ),
     ),
-    exhaustive("displaces the first partner only", "INV-2")(
+    exhaustive("displaces only the first of several partners", "INV-2")(
         Engine.displaced,
         lambda right, self, now, path: {
             below for partner in self.canonical(self.partners(path) & now)[:1] for below in self.subtree(partner)
         },
     ),
-    vectors("takes a set of three for two pairs", "INV-2")(Engine.partners, excludes_in_a_chain),
-    exhaustive("never activates again what was displaced", "INV-4").being(DisplacedForEver),
+    vectors("treats an exclusion set of three as two pairs", "INV-2")(Engine.partners, excludes_in_a_chain),
+    exhaustive("never activates a displaced group again", "INV-4").being(DisplacedForEver),
     exhaustive("never activates a group again", "INV-4").being(OnceOnly),
     exhaustive("refuses every seventh activation", "INV-5").being(EverySeventhDenied),
-    exhaustive("refuses what was locked once more", "INV-5").being(DeniedAfterRefusal),
+    exhaustive("refuses once more a group that was locked before", "INV-5").being(DeniedAfterRefusal),
 )
 
 MUTANTS: tuple[Mutant, ...] = NAMES + ONE_GROUP + SEVERAL_GROUPS + INVARIANTS

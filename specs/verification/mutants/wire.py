@@ -137,69 +137,65 @@ ROWS = (
     legacy("notifies twice of a changed list", "DEL-1")(Fixture.notify, notifies_twice),
     legacy("notifies of a changed list with every call", "DEL-1")(Fixture.call, notifies_of_calls),
     legacy("never notifies of a changed list", "DEL-1")(Fixture.notify, never_notifies),
-    legacy("answers the call of an unknown tool as an error of its own", "DEL-9")(
+    legacy("answers calls of unknown tools with an internal error", "DEL-9")(
         Fixture.unknown_tool, lambda right, self, refused: protocol_error(types.INTERNAL_ERROR, refused)
     ),
-    legacy("answers the call of an unknown tool as an unknown method", "DEL-9")(
+    legacy("answers calls of unknown tools with 'method not found'", "DEL-9")(
         Fixture.unknown_tool, lambda right, self, refused: protocol_error(types.METHOD_NOT_FOUND, refused)
     ),
-    legacy("answers the call of an unknown tool with a result", "DEL-9")(
+    legacy("answers calls of unknown tools with an error result", "DEL-9")(
         Fixture.unknown_tool, lambda right, self, refused: result(str(refused), is_error=True)
     ),
-    legacy("answers a bad cursor as an error of its own", "LST-3")(Fixture.list_tools, bad_cursor_is_internal),
+    legacy("answers invalid cursors with an internal error", "LST-3")(Fixture.list_tools, bad_cursor_is_internal),
     modern("ignores cursors", "LST-3")(Fixture.list_tools, ignores_cursors),
-    legacy("answers a refusal with a result that is no error", "CTL-5", also=("DEL-8",))(
+    legacy("answers refusals with a success", "CTL-5", also=("DEL-8",))(
         Fixture.refusal, lambda right, self, refused: result(str(refused))
     ),
-    legacy("answers a refusal with an error of the protocol", "CTL-5", also=("DEL-8",))(
+    legacy("answers refusals with an error of the protocol", "CTL-5", also=("DEL-8",))(
         Fixture.refusal, lambda right, self, refused: protocol_error(types.INVALID_REQUEST, refused)
     ),
-    legacy("tells in one line that something changed, and no more", "CTL-4")(
+    legacy("returns no definitions in the text of an activation", "CTL-4")(
         Fixture.told, lambda right, self, change, definitions, handle: Fixture.told(self, change, [], handle)
     ),
-    legacy("tells programs of no new tools", "CTL-4")(
+    legacy("omits new tools from the change data", "CTL-4")(
         Fixture.told, lambda right, self, change, definitions, handle: tells_without("tools", right, change, handle)
     ),
-    legacy("tells programs of no displaced groups", "CTL-4")(
+    legacy("omits displaced groups from the change data", "CTL-4")(
         Fixture.told, lambda right, self, change, definitions, handle: tells_without("displaced", right, change, handle)
     ),
-    modern("tells the names of new tools without their schemas", "CTL-4", also=("DEL-2",))(
+    modern("returns definitions without schemas", "CTL-4", also=("DEL-2",))(
         Fixture.told,
         lambda right, self, change, definitions, handle: Fixture.told(
             self, change, [types.Tool(name=tool.name, input_schema={}) for tool in definitions], handle
         ),
     ),
-    legacy("describes its control tools by their names alone", "CTL-6")(
+    legacy("gives control tools no description", "CTL-6")(
         Fixture.definition, lambda right, self, name: types.Tool(name=name, input_schema={"type": "object"})
     ),
-    modern("annotates no control tools", "CTL-6")(
+    modern("gives control tools no annotations", "CTL-6")(
         Fixture.definition, lambda right, self, name: right().model_copy(update={"annotations": None})
     ),
-    legacy("calls unknown tools for others, and says that all is well", "DEL-8")(Fixture.call, calls_unknown_tools),
-    modern("gives no handle for what an activation has opened", "DEL-2", also=("CTL-4", "CTL-5"))(
+    legacy("answers every failed `call_tool` with a success", "DEL-8")(Fixture.call, calls_unknown_tools),
+    modern("returns no handle from an activation", "DEL-2", also=("CTL-4", "CTL-5"))(
         Fixture.handle_of, lambda right, self, session: None
     ),
-    modern("gives handles that anybody can make up", "DEL-3", fixture=ReadableHandles),
-    modern("takes a handle that it did not give for none", "DEL-3")(
+    modern("returns handles that anybody can make up", "DEL-3", fixture=ReadableHandles),
+    modern("ignores invalid handles", "DEL-3")(
         Fixture.open, lambda right, self, session, handle: right() if handle in self.states else None
     ),
-    modern("gives one handle to every state, so that it follows what comes later", "DEL-3")(
-        Fixture.handle_of, one_handle
-    ),
-    modern("has no groups for those who ask with the extension", "DEL-5")(
+    modern("returns the same handle for every state", "DEL-3")(Fixture.handle_of, one_handle),
+    modern("discloses no groups", "DEL-5")(
         Fixture.list_groups, lambda right, self, ctx, params: Fixture(self.make).list_groups(ctx, params)
     ),
-    modern("answers for groups that it does not have", "DEL-5")(Fixture.get_group, takes_unknown_groups),
-    modern("lists the tools of groups to those who ask for groups", "DEL-5")(
+    modern("answers groups/get for unknown groups", "DEL-5")(Fixture.get_group, takes_unknown_groups),
+    modern("lists grouped tools to clients with the extension", "DEL-5")(
         Fixture.is_disclosed, lambda right, self, ctx, name: False
     ),
-    modern("lists what the last call has left", "DEL-7", also=("DEL-2", "DEL-11"))(
+    modern("lists the state that the last call has left", "DEL-7", also=("DEL-2", "DEL-11"))(
         Fixture.listed_session, lists_the_last_state
     ),
-    modern("lists in another order every time", "DEL-7")(Fixture.list_tools, lists_in_turns),
-    modern("lists what a handle stands for as if it were for everybody", "DEL-11")(
-        Fixture.list_tools, lists_for_everybody
-    ),
+    modern("lists in a different order every time", "DEL-7")(Fixture.list_tools, lists_in_turns),
+    modern("marks lists under a handle as public", "DEL-11")(Fixture.list_tools, lists_for_everybody),
 )
 
 MUTANTS: dict[str, WireMutant] = {mutant.name: mutant for mutant in ROWS}
