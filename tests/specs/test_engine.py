@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from toolfold_specs.broken.driver import EngineDriver
 from toolfold_specs.driver import CAPABILITIES, Answer, Group, Operation, Setup, TargetFailed, Tool
 from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.reference import State, System, activate, deactivate
 from toolfold_specs.systems import distinct_systems, legal_states, reachable, wide_systems
+from verification.mutants.driver import EngineDriver
 
 BOTH = ("on_activate", "on_deactivate")
 ABC = Setup(
@@ -41,6 +41,10 @@ def ask(verb: str, session: str = "main", **arguments: object) -> Operation:
     return Operation(verb, arguments, session)
 
 
+def script(group: str, phase: str, outcome: str) -> Operation:
+    return ask("script", group=group, phase=phase, outcome=outcome)
+
+
 def summary(answer: Answer) -> tuple[object, ...]:
     return answer.error, answer.changed, answer.detail.get("missing"), answer.active
 
@@ -48,7 +52,7 @@ def summary(answer: Answer) -> tuple[object, ...]:
 def reached(driver: EngineDriver, system: System, state: State) -> None:
     driver.configure(setup_of(system))
     for group in sorted(state):
-        driver.activate(system.paths()[group])
+        driver.perform(ask("activate", group=system.paths()[group]))
 
 
 @pytest.mark.spec("ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-5")
@@ -73,7 +77,7 @@ def test_what_it_reaches_is_every_legal_state_and_no_other(driver: EngineDriver)
         found: set[tuple[str, ...] | None] = set()
         for state in legal_states(system):
             reached(driver, system, state)
-            found.add(driver.snapshot().active)
+            found.add(driver.perform(ask("snapshot")).active)
         paths = system.paths()
         assert found == {tuple(paths[number] for number in system.canonical(state)) for state in legal_states(system)}
 
@@ -155,7 +159,7 @@ def test_it_answers_random_walks_as_toolfold_does(seed: int, driver: EngineDrive
                 ours, theirs = driver.perform(operation), core.perform(operation)
                 assert visible(ours, operation) == visible(theirs, operation), (setup, operation)
                 if operation.verb == "list" and ours.next_cursor is not None:
-                    more = driver.list(ours.next_cursor, operation.session)
+                    more = driver.perform(ask("list", operation.session, cursor=ours.next_cursor))
                     assert visible(more, operation) == visible(
                         core.perform(ask("list", operation.session, cursor=theirs.next_cursor)), operation
                     )
@@ -169,11 +173,11 @@ def test_it_answers_random_walks_as_toolfold_does(seed: int, driver: EngineDrive
 @pytest.mark.spec("SES-2")
 def test_a_second_step_waits_for_the_first_and_is_judged_by_what_it_left(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.script("a", "on_activate", "park")
+    driver.perform(script("a", "on_activate", "park"))
     first = driver.start(ask("activate", group="a"))
     second = driver.start(ask("activate", group="c"))
     assert driver.parked() == (("on_activate", "a"),)
-    assert driver.snapshot().active == ()
+    assert driver.perform(ask("snapshot")).active == ()
     driver.release("a", "on_activate")
     assert driver.parked() == ()
     one, two = driver.finish(first), driver.finish(second)
@@ -185,18 +189,18 @@ def test_a_second_step_waits_for_the_first_and_is_judged_by_what_it_left(driver:
 @pytest.mark.spec("SES-1")
 def test_steps_of_another_session_do_not_wait(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.script("a", "on_activate", "park")
+    driver.perform(script("a", "on_activate", "park"))
     waiting = driver.start(ask("activate", group="a"))
-    assert driver.activate("c", session="other").active == ("c",)
+    assert driver.perform(ask("activate", "other", group="c")).active == ("c",)
     driver.release("a", "on_activate")
     assert driver.finish(waiting).active == ("a",)
-    assert driver.snapshot("other").active == ("c",)
+    assert driver.perform(ask("snapshot", "other")).active == ("c",)
 
 
 @pytest.mark.spec("HOOK-4")
 def test_a_hook_that_is_released_to_fail_leaves_nothing_changed(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.script("a", "on_activate", "park")
+    driver.perform(script("a", "on_activate", "park"))
     ticket = driver.start(ask("activate", group="a"))
     driver.release("a", "on_activate", fail=True)
     answer = driver.finish(ticket)
@@ -207,9 +211,9 @@ def test_a_hook_that_is_released_to_fail_leaves_nothing_changed(driver: EngineDr
 @pytest.mark.spec("HOOK-6")
 def test_a_cancelled_step_is_undone_even_where_undoing_waits(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.activate("a")
-    driver.script("c", "on_activate", "park")
-    driver.script("a", "on_activate", "park")
+    driver.perform(ask("activate", group="a"))
+    driver.perform(script("c", "on_activate", "park"))
+    driver.perform(script("a", "on_activate", "park"))
     ticket = driver.start(ask("activate", group="c"))
     assert driver.parked() == (("on_activate", "c"),)
     driver.cancel(ticket)
@@ -225,9 +229,9 @@ def test_a_cancelled_step_is_undone_even_where_undoing_waits(driver: EngineDrive
 @pytest.mark.spec("HOOK-6", "HOOK-8")
 def test_a_forced_step_is_done_although_it_is_cancelled(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.activate("a")
-    driver.activate("a.b")
-    driver.script("a.b", "on_deactivate", "park")
+    driver.perform(ask("activate", group="a"))
+    driver.perform(ask("activate", group="a.b"))
+    driver.perform(script("a.b", "on_deactivate", "park"))
     ticket = driver.start(ask("deactivate", group="a", force=True))
     driver.cancel(ticket)
     answer = driver.finish(ticket)
@@ -238,44 +242,44 @@ def test_a_forced_step_is_done_although_it_is_cancelled(driver: EngineDriver) ->
 @pytest.mark.spec("SES-2")
 def test_a_step_that_is_cancelled_while_it_waits_leaves_no_trace(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.script("a", "on_activate", "park")
+    driver.perform(script("a", "on_activate", "park"))
     tickets = [driver.start(ask("activate", group=group)) for group in ("a", "c", "a.b")]
     driver.cancel(tickets[1])
     driver.release("a", "on_activate")
     answers = [driver.finish(ticket) for ticket in tickets]
     assert [answer.error for answer in answers] == [None, "Cancelled", None]
-    assert driver.snapshot().active == ("a", "a.b")
+    assert driver.perform(ask("snapshot")).active == ("a", "a.b")
 
 
 @pytest.mark.spec("SES-3")
 def test_a_step_that_waits_while_its_session_ends_is_refused(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.activate("a")
-    driver.script("a", "on_deactivate", "park")
+    driver.perform(ask("activate", group="a"))
+    driver.perform(script("a", "on_deactivate", "park"))
     ending = driver.start(ask("end"))
     waiting = driver.start(ask("activate", group="a.b"))
     driver.release("a", "on_deactivate")
     assert (driver.finish(ending).active, driver.finish(waiting).error) == ((), "SessionClosed")
-    assert driver.snapshot().active == ()
+    assert driver.perform(ask("snapshot")).active == ()
 
 
 @pytest.mark.spec("HOOK-7")
 def test_a_hook_that_asks_its_own_session_is_refused_at_once(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.script("a", "on_activate", "ask")
-    answer = driver.activate("a")
+    driver.perform(script("a", "on_activate", "ask"))
+    answer = driver.perform(ask("activate", group="a"))
     assert (answer.error, answer.active) == ("HookFailed", ())
-    assert driver.activate("c").active == ("c",)
+    assert driver.perform(ask("activate", group="c")).active == ("c",)
 
 
 def test_an_operation_that_nothing_can_end_fails_at_once_and_is_gone_with_its_system(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.script("a", "on_activate", "park")
+    driver.perform(script("a", "on_activate", "park"))
     with pytest.raises(TargetFailed, match="never ends"):
-        driver.activate("a")
+        driver.perform(ask("activate", group="a"))
     driver.configure(ABC)
     assert driver.parked() == ()
-    assert driver.activate("a").active == ("a",)
+    assert driver.perform(ask("activate", group="a")).active == ("a",)
 
 
 def test_a_hook_that_is_not_parked_can_not_be_released(driver: EngineDriver) -> None:
@@ -290,8 +294,8 @@ def test_a_hook_that_is_not_parked_can_not_be_released(driver: EngineDriver) -> 
 @pytest.mark.spec("PER-1", "PER-2")
 def test_a_restored_session_is_equal_in_the_same_system_and_normalised_in_another(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.activate("a")
-    driver.activate("a.b")
+    driver.perform(ask("activate", group="a"))
+    driver.perform(ask("activate", group="a.b"))
     assert driver.restore().active == ("a", "a.b")
     without_parent = Setup(groups=(Group("b"), Group("c")))
     assert driver.restore(without_parent).active == ()
@@ -303,7 +307,7 @@ def test_of_an_exclusion_set_the_first_group_is_restored_with_what_is_below_it(d
     free = Setup(groups=tuple(Group(path) for path in paths))
     driver.configure(free)
     for path in paths:
-        driver.activate(path)
+        driver.perform(ask("activate", group=path))
     assert driver.restore(Setup(groups=free.groups, exclusions=(("y", "x"),))).active == ("x",)
 
 
@@ -331,15 +335,15 @@ def test_a_setup_that_breaks_a_rule_is_refused_by_the_name_of_its_error(
 @pytest.mark.spec("NAM-4")
 def test_a_tool_named_as_a_control_takes_its_place_and_is_always_there(driver: EngineDriver) -> None:
     driver.configure(Setup(groups=(Group("a"),), tools=(Tool("activate", "a"),)))
-    answer = driver.list()
+    answer = driver.perform(ask("list"))
     assert (answer.tools, answer.controls) == (("a.activate",), ("a.deactivate",))
-    assert driver.call("a.activate", {}).is_error is False
-    assert driver.snapshot().active == ()
+    assert driver.perform(ask("call", tool="a.activate", arguments={})).is_error is False
+    assert driver.perform(ask("snapshot")).active == ()
 
 
 @pytest.mark.spec("HOOK-5")
 def test_a_group_s_own_rollback_takes_the_place_of_its_opposite_hook(driver: EngineDriver) -> None:
     driver.configure(Setup(groups=(Group("a", hooks=(*BOTH, "on_rollback")), Group("b", hooks=BOTH))))
-    driver.script("b", "on_activate", "fail")
-    answer = driver.transition(("a", "b"), ())
+    driver.perform(script("b", "on_activate", "fail"))
+    answer = driver.perform(ask("transition", activate=("a", "b"), deactivate=()))
     assert answer.hooks == (("on_activate", "a"), ("on_activate", "b"), ("on_rollback", "a"))

@@ -1,18 +1,15 @@
-"""The random and the concurrent layers: the core passes them, and what is broken in one way is caught by its clause."""
+"""The random and the concurrent layers: the core passes them, and mutants are caught by their clauses."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from itertools import permutations
 from typing import Any
 
 import pytest
 from attrs import evolve
 
-from toolfold_specs.broken.driver import EngineDriver
-from toolfold_specs.broken.engine import Engine
-from toolfold_specs.broken.rules import Session
 from toolfold_specs.checks import Check, run_checks
 from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, Tool
 from toolfold_specs.drivers.toolfold import CoreDriver
@@ -21,6 +18,9 @@ from toolfold_specs.oracle import Oracle
 from toolfold_specs.overlap import Overlap
 from toolfold_specs.report import Result, Status, Violation
 from toolfold_specs.trial import Trial
+from verification.mutants import MUTANTS
+from verification.mutants.driver import EngineDriver
+from verification.mutants.engine import Engine, Session, Work
 
 LAYERS = (stateful, schedules, histories)
 
@@ -149,110 +149,60 @@ def test_what_queues_shows_any_other_order_than_that_of_arrival(setup: Setup, qu
     assert all(outcome(order) != arrived for order in permutations(places) if order != tuple(places))
 
 
-# What is broken: schedules
-
-
-class TakesNoTurns(Engine):
-    @asynccontextmanager
-    async def turn(self, session: Session) -> AsyncGenerator[None]:
-        self.refuse_reentry(session)
-        yield
-
-
-class CommitsFirst(Engine):
-    async def run_hooks(self, session: Session, hooks: Any, force: bool) -> None:
-        before = list(session.active)
-        session.active = [path for path in before if ("on_deactivate", path) not in hooks]
-        session.active += [path for phase, path in hooks if phase == "on_activate"]
-        try:
-            await super().run_hooks(session, hooks, force)
-        finally:
-            session.active = before
-
-
-class LastComeFirstServed(Engine):
-    @asynccontextmanager
-    async def turn(self, session: Session) -> AsyncGenerator[None]:
-        self.refuse_reentry(session)
-        await session.lock.acquire()
-        try:
-            yield
-        finally:
-            waiters: Any = session.lock._waiters
-            if waiters:
-                waiters.rotate(1)
-            session.lock.release()
-
-
-class WaitsForItself(Engine):
-    def refuse_reentry(self, session: Session) -> None:
-        pass
-
-
-class TellsFirst(Engine):
-    async def run_hooks(self, session: Session, hooks: Any, force: bool) -> None:
-        session.notices += 1
-        await super().run_hooks(session, hooks, force)
-        session.notices -= 1
-
-
-class OneForAll(Engine):
-    @asynccontextmanager
-    async def turn(self, session: Session) -> AsyncGenerator[None]:
-        session.lock = self.__dict__.setdefault("lock", session.lock)
-        async with super().turn(session):
-            yield
-
-
-class GoesOnCancelled(Engine):
-    async def undo(self, session: Session, succeeded: Any) -> None:
-        session.active = []
-
-
-class UndoesInOrder(Engine):
-    async def undo(self, session: Session, succeeded: Any) -> None:
-        await super().undo(session, succeeded[::-1])
+# Mutants: schedules
 
 
 class KeepsTheTurn(Engine):
-    @asynccontextmanager
-    async def turn(self, session: Session) -> AsyncGenerator[None]:
-        self.refuse_reentry(session)
-        await session.lock.acquire()
-        yield
-        session.lock.release()
+    """Has nothing come after a transition that failed."""
+
+    def in_turn(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
+        turn = object()
+        session.queue.append(turn)
+        yield lambda: session.queue[0] is turn
+        result = yield from work
+        session.queue.remove(turn)
+        return result
+
+
+SIDE_BY_SIDE = "runs transitions side by side"
+COMMITS_FIRST = "commits before the hooks run, and reverts if one fails"
 
 
 @pytest.mark.spec("CNF-5")
 @pytest.mark.parametrize(
-    ("check", "engine", "clause"),
+    ("check", "name", "clause"),
     [
-        ("two steps at once", TakesNoTurns, "SES-2"),
-        ("reads during a step", CommitsFirst, "HOOK-2"),
-        ("two steps at once", CommitsFirst, "HOOK-2"),
-        ("order of arrival", LastComeFirstServed, "SES-2"),
-        ("no notice before the commit", TellsFirst, "NTF-2"),
-        ("hooks that ask their own session", WaitsForItself, "HOOK-7"),
-        ("two sessions at once", OneForAll, "SES-1"),
-        ("a step is cancelled while another waits", GoesOnCancelled, "HOOK-6"),
-        ("a step is cancelled while another waits", KeepsTheTurn, "HOOK-6"),
-        ("a step fails while another waits", GoesOnCancelled, "HOOK-4"),
-        ("a step fails while another waits", KeepsTheTurn, "HOOK-4"),
-        ("a step fails while another waits", UndoesInOrder, "HOOK-5"),
+        ("two steps at once", SIDE_BY_SIDE, "SES-2"),
+        ("reads during a step", COMMITS_FIRST, "HOOK-2"),
+        ("two steps at once", COMMITS_FIRST, "HOOK-2"),
+        ("order of arrival", "serves waiting transitions last come, first served", "SES-2"),
+        ("no notice before the commit", "notifies before the commit", "NTF-2"),
+        ("hooks that ask their own session", "deadlocks on a hook that asks for a transition", "HOOK-7"),
+        ("two sessions at once", "makes sessions wait for one another", "SES-1"),
+        ("a step is cancelled while another waits", "commits a cancelled transition", "HOOK-6"),
+        ("a step fails while another waits", "reports a failed hook but commits", "HOOK-4"),
+        ("a step fails while another waits", "compensates hooks in the order in which they ran", "HOOK-5"),
     ],
 )
-def test_a_schedule_catches_an_engine_by_the_clause_that_it_breaks(
-    check: str, engine: type[Engine], clause: str
-) -> None:
-    assert set(judged(named(check), engine)) == {clause}
+def test_a_schedule_catches_a_mutant_by_the_clause_that_it_breaks(check: str, name: str, clause: str) -> None:
+    assert set(judged(named(check), MUTANTS[name].engine)) == {clause}
+
+
+@pytest.mark.spec("CNF-5")
+@pytest.mark.parametrize(
+    ("check", "clause"),
+    [("a step is cancelled while another waits", "HOOK-6"), ("a step fails while another waits", "HOOK-4")],
+)
+def test_a_schedule_catches_a_turn_that_is_kept(check: str, clause: str) -> None:
+    assert set(judged(named(check), KeepsTheTurn)) == {clause}
 
 
 @pytest.mark.spec("CNF-5")
 def test_a_schedule_catches_reads_that_wait() -> None:
     class ReadsInTurn(EngineDriver):
-        async def _snapshot(self, session: Session) -> dict[str, Any]:
-            async with self._engine.turn(session):
-                return {}
+        def _done(self, session: Session, verb: str, arguments: Mapping[str, Any]) -> Work[dict[str, Any]]:
+            work = super()._done(session, verb, arguments)
+            return self.engine.in_turn(session, work) if verb == "snapshot" else work
 
     results = run_checks(named("reads during a step"), ReadsInTurn)
     assert set(found(results)) == {"SES-2"}
@@ -260,7 +210,7 @@ def test_a_schedule_catches_reads_that_wait() -> None:
 
 @pytest.mark.spec("CNF-3")
 def test_a_violated_schedule_tells_everything_that_was_asked() -> None:
-    violation = judged(named("two steps at once"), TakesNoTurns)["SES-2"]
+    violation = judged(named("two steps at once"), MUTANTS[SIDE_BY_SIDE].engine)["SES-2"]
     assert violation.setup is not None
     verbs = [operation.verb for operation in violation.history]
     assert verbs[-3:] == ["finish", "finish", "snapshot"]
@@ -268,107 +218,40 @@ def test_a_violated_schedule_tells_everything_that_was_asked() -> None:
     assert violation.expected != violation.got
 
 
-# What is broken: random histories of larger systems
-
-
-class ForgetsTheDeepest(Engine):
-    def deactivated(self, now: set[str], path: str) -> set[str]:
-        near = {other for other in self.subtree(path) if other.count(".") < path.count(".") + 3}
-        return now - near
-
-
-class ExcludesAcross(Engine):
-    def partners(self, path: str) -> set[str]:
-        near = super().partners(path)
-        far = {other for partner in near for members in self.exclusions if partner in members for other in members}
-        return {other for other in near | far if other != path and not path.startswith(f"{other}.")}
-
-
-class EvictsTheNewest(Engine):
-    def evictable(self, after: list[str], before: list[str], wanted: set[str]) -> list[str]:
-        return super().evictable(after, before, wanted)[::-1]
-
-
-class OneStateForAll(Engine):
-    def session(self, name: str) -> Session:
-        session = super().session(name)
-        if name != "main":
-            session.active = super().session("main").active
-        return session
-
-
-class TellsTooOften(Engine):
-    def notices(self, session: Session, listed: list[str], before: list[str], after: list[str]) -> int:
-        return 1
-
-
-class ListsHidden(Engine):
-    def listed(self, tool: Tool, session: Session) -> bool:
-        return self.available(tool, session)
-
-
-class MiscountsTools(Engine):
-    def count(self, path: str) -> int:
-        return len([tool for tool in self.tools.values() if tool.group == path and not tool.hidden])
-
-
-class ForcesNothing(Engine):
-    def passes_over(self, phase: Any, force: bool) -> bool:
-        return False
-
-
-class DefiesOrder(Engine):
-    def hook_order(self, leaving: set[str], entering: set[str]) -> Any:
-        return super().hook_order(leaving, entering)[::-1]
-
-
-class UndoesNothing(Engine):
-    async def undo(self, session: Session, succeeded: Any) -> None:
-        pass
+# Mutants: random lives
 
 
 @pytest.mark.spec("CNF-5")
 @pytest.mark.parametrize(
-    ("engine", "clause"),
+    "name",
     [
-        (ForgetsTheDeepest, "INV-1"),
-        (ExcludesAcross, "ACT-7"),
-        (EvictsTheNewest, "ACT-10"),
-        (OneStateForAll, "SES-1"),
-        (TellsTooOften, "NTF-1"),
-        (ListsHidden, "VIS-6"),
-        (MiscountsTools, "LST-4"),
-        (ForcesNothing, "HOOK-8"),
-        (DefiesOrder, "HOOK-3"),
-        (UndoesNothing, "HOOK-5"),
+        "deactivates only three levels of groups",
+        "displaces partners of partners",
+        "evicts the newest",
+        "shares one state among all sessions",
+        "notifies of transitions that leave the list as it was",
+        "lists hidden tools",
+        "counts control tools",
+        "ignores `force`",
+        "runs activation hooks before deactivation hooks",
+        "compensates no hooks",
     ],
 )
-def test_random_histories_of_a_few_seeds_catch_an_engine_by_the_clause_that_it_breaks(
-    engine: type[Engine], clause: str
-) -> None:
+def test_random_lives_of_a_few_seeds_catch_a_mutant_by_the_clause_that_it_breaks(name: str) -> None:
+    clause, engine = MUTANTS[name].clause, MUTANTS[name].engine
     runs = (judged(stateful.CHECKS, engine, seed=seed, budget=1000) for seed in range(10))
     violation = next(violations[clause] for violations in runs if clause in violations)
     assert len(violation.history) <= 8
 
 
-# What is broken: random concurrent histories
-
-
-class AddsWhatItPlanned(Engine):
-    """Commits the difference that it had planned, to whatever is active by then."""
-
-    turn = TakesNoTurns.turn
-
-    def commit(self, session: Session, before: list[str], after: list[str]) -> None:
-        kept = [path for path in session.active if path in after or path not in before]
-        super().commit(session, before, kept + [path for path in after if path not in kept and path not in before])
+# Mutants: random histories
 
 
 @pytest.mark.spec("CNF-5")
-@pytest.mark.parametrize("engine", [TakesNoTurns, AddsWhatItPlanned])
+@pytest.mark.parametrize("name", [SIDE_BY_SIDE, "runs transitions side by side and merges their changes"])
 @pytest.mark.parametrize("seed", range(3))
-def test_random_histories_catch_an_engine_that_takes_no_turns(engine: type[Engine], seed: int) -> None:
-    violation = judged(histories.CHECKS, engine, seed=seed)["SES-2"]
+def test_random_histories_catch_transitions_side_by_side(name: str, seed: int) -> None:
+    violation = judged(histories.CHECKS, MUTANTS[name].engine, seed=seed)["SES-2"]
     assert len(violation.history) < 20
 
 

@@ -33,6 +33,7 @@ with extras_named():
     from mcp import Client, MCPError
     from mcp.client import advertise
     from mcp.client.streamable_http import streamable_http_client
+    from mcp.server import Server
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 __all__ = ["Command", "Connection", "Era", "Link", "Pending", "Reply", "TargetNotStarted", "WireError"]
@@ -66,14 +67,18 @@ class Link:
     """Where a server is, and the loop that its connections run in. Use it with `with`, or `close` it.
 
     Args:
-        target: A `Command` to start, once for each connection, or the URL of a running server.
+        target: A `Command` to start, once for each connection, the URL of a running server, or one in this process.
         era: "legacy" for sessions, up to 2025-11-25; "modern" for 2026-07-28.
         timeout: Seconds within which each request is to be answered.
         start_timeout: Seconds within which the server is to be ready.
     """
 
     def __init__(
-        self, target: Command | str, era: Era = "legacy", timeout: float = TIMEOUT, start_timeout: float = START_TIMEOUT
+        self,
+        target: Command | str | Server[Any],
+        era: Era = "legacy",
+        timeout: float = TIMEOUT,
+        start_timeout: float = START_TIMEOUT,
     ) -> None:
         self.target = target
         self.era: Era = era
@@ -86,7 +91,8 @@ class Link:
     @property
     def name(self) -> str:
         """The setting, as reports call it: "stdio, legacy"."""
-        return f"{'http' if isinstance(self.target, str) else 'stdio'}, {self.era}"
+        transport = "http" if isinstance(self.target, str) else "stdio" if self.own_processes else "in process"
+        return f"{transport}, {self.era}"
 
     @property
     def own_processes(self) -> bool:
@@ -241,7 +247,10 @@ class Connection:
     async def _connected(self) -> AsyncGenerator[Client]:
         """Yield a client; both the start and the end take no longer than they may."""
         mode = "legacy" if self._link.era == "legacy" else "auto"
-        transport: Any = self._child.run() if self._child else streamable_http_client(cast(str, self._link.target))
+        target = self._link.target
+        transport: Any = self._child.run() if self._child else target
+        if isinstance(target, str):
+            transport = streamable_http_client(target)
         client = Client(transport, mode=mode, cache=None, message_handler=self._hear, extensions=self._extensions)
         ready = False
         with anyio.CancelScope(deadline=anyio.current_time() + self._link.start_timeout) as scope:

@@ -15,6 +15,9 @@ from .replies import Reply, WireError
 
 T = TypeVar("T")
 
+RESERVED: Final = ("activate", "deactivate")
+"""Tools of these names stand in the place of control tools, and are listed whatever is active (SPEC NAM-4)."""
+
 GRACE: Final = 0.5
 """Seconds that a notice may come after the answer that it belongs to, where they do not share a stream."""
 
@@ -79,7 +82,7 @@ class McpDriver(Driver):
     def _is_control(self, name: str) -> bool:
         """Return whether a name is that of a control tool."""
         own = (tool.full_name for tool in self._setup.tools)
-        return name.rpartition(".")[2] in ("activate", "deactivate") and name not in own
+        return name.rpartition(".")[2] in RESERVED and name not in own
 
     def _is_shown(self, name: str) -> bool:
         """Return whether a name on a list is of the system, and not of what the server has besides."""
@@ -89,7 +92,7 @@ class McpDriver(Driver):
         """Return the groups that have a tool in the list; None if there are groups that this can't tell of."""
         telling: dict[str, str] = {}
         for tool in self._setup.tools:
-            if tool.group is not None and tool.when == "group" and not tool.hidden:
+            if tool.group is not None and tool.when == "group" and not (tool.hidden or tool.name in RESERVED):
                 telling.setdefault(tool.group, tool.full_name)
         if "listing" not in self.capabilities or telling.keys() != set(self._setup.paths):
             return None

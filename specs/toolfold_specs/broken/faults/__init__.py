@@ -1,1 +1,0 @@
-"""The broken engines, by the part of the specification that they break: each replaces one or two methods."""

@@ -1,0 +1,171 @@
+"""The engine, or a mutant of it, under the kit: in process, with no loop, so that nothing depends on time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, Driver, Operation, Setup, TargetFailed
+
+from .engine import Cancelled, Engine, Refused, Session, Work
+
+
+class Task:
+    """Work under way: `result` is what it came to, once it is `done`."""
+
+    def __init__(self, work: Work[Any], on_done: Callable[[], None] = lambda: None) -> None:
+        self._work = work
+        self._on_done = on_done
+        self.can_go_on: Callable[[], bool] = lambda: True
+        self.done = False
+        self.result: Any = None
+
+    def advance(self, cancelled: bool = False) -> None:
+        """Do the work until it waits again, or ends."""
+        try:
+            self.can_go_on = self._work.throw(Cancelled) if cancelled else next(self._work)
+        except StopIteration as ended:
+            self.done, self.result = True, ended.value
+            self._on_done()
+
+
+class Tasks:
+    """Everything that is under way on one engine."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+
+    def start(self, work: Work[Any], on_done: Callable[[], None] = lambda: None) -> Task:
+        """Begin some work, and return once nothing can go on."""
+        task = Task(work, on_done)
+        self.tasks.append(task)
+        self.settle()
+        return task
+
+    def settle(self) -> None:
+        """Have every task go on that can, the oldest first, until all have ended or wait."""
+        while task := next((task for task in self.tasks if task.can_go_on()), None):
+            task.advance()
+            self.tasks = [task for task in self.tasks if not task.done]
+
+    def cancel(self, task: Task) -> None:
+        """Withdraw a task, and return once nothing can go on; what is shielded still waits."""
+        if not task.done:
+            task.advance(cancelled=True)
+            self.tasks = [task for task in self.tasks if not task.done]
+            self.settle()
+
+
+def release(engine: Engine, group: str, phase: str, fail: bool) -> bool:
+    """Let the hook that has been parked longest go on; whether there is one."""
+    parked = next((one for one in engine.parked if one.hook == (phase, group) and not one.released), None)
+    if parked is not None:
+        parked.released, parked.fails = True, fail
+    return parked is not None
+
+
+class EngineDriver(Driver):
+    """Drives the engine, or a mutant of it. Operations are asked for by `perform` or `start`, whatever their verb."""
+
+    capabilities = frozenset(CAPABILITIES)
+
+    def __init__(self, engine: type[Engine] = Engine) -> None:
+        self._make = engine
+        self._install(engine(Setup()))
+
+    def _install(self, engine: Engine) -> None:
+        self.engine = engine
+        self._tasks = Tasks()
+        self._tickets: dict[int, Task] = {}
+
+    def configure(self, setup: Setup) -> Answer:
+        """Install a system, or refuse it."""
+        try:
+            self._install(self._make(setup))
+        except Refused as refused:
+            return Answer(error=refused.error, detail=refused.detail)
+        return Answer(active=())
+
+    def perform(self, operation: Operation) -> Answer:
+        """Return the answer to an operation, or fail at once if it can never end."""
+        if operation.verb == "restore":
+            return self.restore(session=operation.session, **operation.arguments)
+        return self.finish(self.start(operation))
+
+    def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:
+        """Dump a session, configure, and restore it there."""
+        dumped = self.engine.dump(self.engine.session(session))
+        answer = self.configure(self.engine.setup if setup is None else setup)
+        if answer.error is not None:
+            return answer
+        self.engine.load(self.engine.session(session), dumped)
+        return self.perform(Operation("snapshot", session=session))
+
+    def start(self, operation: Operation) -> int:
+        """Begin an operation; return once it has ended, waits for its turn or is parked."""
+        ticket = max(self._tickets, default=0) + 1
+        self._tickets[ticket] = self._tasks.start(self._answered(operation))
+        return ticket
+
+    def parked(self) -> tuple[tuple[str, str], ...]:
+        """Return phase and group of the hooks that wait, the first to wait first."""
+        return tuple(parked.hook for parked in self.engine.parked)
+
+    def release(self, group: str, phase: str, fail: bool = False) -> None:
+        """Let a parked hook end."""
+        if not release(self.engine, group, phase, fail):
+            raise LookupError(f"no hook {phase} of {group!r} is parked")
+        self._tasks.settle()
+
+    def cancel(self, ticket: int) -> None:
+        """Cancel an operation; return once it is over, or parked while it undoes."""
+        self._tasks.cancel(self._tickets[ticket])
+
+    def finish(self, ticket: int) -> Answer:
+        """Return the answer of an operation that has ended; one that nothing can end any more has failed."""
+        task = self._tickets.pop(ticket)
+        if not task.done:
+            raise TargetFailed("the operation never ends: it waits for what nothing will bring")
+        answer: Answer = task.result
+        return answer
+
+    def _answered(self, operation: Operation) -> Work[Answer]:
+        """Do what an operation asks, and answer it."""
+        session = self.engine.session(operation.session)
+        told: dict[str, Any]
+        try:
+            told = yield from self._done(session, operation.verb, operation.arguments)
+        except Cancelled:
+            told = {"error": "Cancelled"}
+        except Refused as refused:
+            told = {"error": refused.error, "detail": refused.detail}
+            told |= {"text": str(refused)} if operation.verb == "call" else {}
+        active, begun = self.engine.canonical(session.active), tuple(self.engine.begun.pop(session.name, ()))
+        notified, session.notifications = session.notifications, 0
+        return Answer(**told, active=tuple(active), hooks=begun, notified=notified)
+
+    def _done(self, session: Session, verb: str, arguments: Mapping[str, Any]) -> Work[dict[str, Any]]:
+        """Do what a verb says; the result is what there is to answer beside the state."""
+        engine = self.engine
+        match verb:
+            case "activate" | "deactivate" | "transition":
+                return {"changed": (yield from getattr(engine, verb)(session, **arguments))}
+            case "end":
+                yield from engine.end(session)
+            case "set_fact":
+                engine.set_fact(session, **arguments)
+            case "script":
+                engine.scripts[arguments["phase"], arguments["group"]] = arguments["outcome"]
+            case "list":
+                names, following = engine.page(session, arguments.get("cursor"))
+                controls = tuple(name for name in names if engine.control(name) is not None)
+                tools = tuple(name for name in names if name not in controls)
+                return {"tools": tools, "controls": controls, "next_cursor": following}
+            case "list_groups":
+                return {"groups": tuple(engine.group_infos(session))}
+            case "call":
+                text, is_error = engine.call(session, arguments["tool"], arguments["arguments"])
+                return {"text": text, "is_error": is_error}
+            case _:
+                pass
+        return {}

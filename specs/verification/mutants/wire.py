@@ -1,0 +1,202 @@
+"""Mutants that only a protocol shows: the right engine behind a server that speaks MCP wrongly (SPEC 8, 9, 18)."""
+# ruff: noqa: D101, D102, D103 - what is wrong with each stands in the table that it is for
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import mcp_types as types
+from attrs import evolve, frozen
+from mcp.server import NotificationOptions
+from mcp.shared.exceptions import MCPError
+
+from toolfold_specs.drivers.protocol import CHANGE_META, Era
+
+from .engine import Refused, Session
+from .mutant import Right, overriding
+from .server import CALL_TOOL, Fixture, handle_in, result
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Page = types.ListToolsResult
+Result = types.CallToolResult
+
+
+@frozen
+class WireMutant:
+    """The server with one decision made wrongly; see `mutant.Mutant`, which is written in the same way."""
+
+    name: str
+    clause: str
+    era: Era
+    """The era in which it shows."""
+    also: tuple[str, ...] = ()
+    fixture: type[Fixture] = Fixture
+
+    def __call__(self, method: Callable[P, T], wrong: Callable[Concatenate[Right[T], P], T]) -> WireMutant:
+        """Return the mutant that decides wrongly in one method."""
+        return evolve(self, fixture=overriding(Fixture, method, wrong))
+
+
+legacy = partial(WireMutant, era="legacy")
+modern = partial(WireMutant, era="modern")
+
+
+def protocol_error(code: int, refused: Refused) -> Result:
+    raise MCPError(code, str(refused))
+
+
+async def notifies_twice(right: Right[Awaitable[None]], self: Fixture, ctx: Any, session: Session) -> None:
+    session.notifications *= 2
+    await right()
+
+
+async def notifies_of_calls(
+    right: Right[Awaitable[Result]], self: Fixture, ctx: Any, name: str, arguments: Mapping[str, Any]
+) -> Result:
+    await ctx.session.send_tool_list_changed()
+    return await right()
+
+
+async def never_notifies(right: Right[Awaitable[None]], self: Fixture, ctx: Any, session: Session) -> None:
+    session.notifications = 0
+
+
+async def bad_cursor_is_internal(
+    right: Right[Awaitable[Page]], self: Fixture, ctx: Any, params: types.PaginatedRequestParams | None
+) -> Page:
+    try:
+        return await right()
+    except MCPError as error:
+        raise MCPError(types.INTERNAL_ERROR, error.message) from None
+
+
+async def ignores_cursors(
+    right: Right[Awaitable[Page]], self: Fixture, ctx: Any, params: types.PaginatedRequestParams | None
+) -> Page:
+    return await Fixture.list_tools(self, ctx, None)
+
+
+class ReadableHandles(Fixture):
+    def handle_of(self, session: Session) -> str:
+        return "state " + " ".join(session.active)
+
+    def open(self, session: Session, handle: str) -> None:
+        session.active = [path for path in handle.split() if path in self.engine.groups]
+
+
+def one_handle(right: Right[str | None], self: Fixture, session: Session) -> str:
+    self.states["the one and only handle"] = self.engine.dump(session)
+    return "the one and only handle"
+
+
+def lists_the_last_state(right: Right[Session], self: Fixture, ctx: Any) -> Session:
+    session = right()
+    if self.states and not handle_in(ctx):
+        self.engine.load(session, list(self.states.values())[-1])
+    return session
+
+
+async def lists_in_turns(
+    right: Right[Awaitable[Page]], self: Fixture, ctx: Any, params: types.PaginatedRequestParams | None
+) -> Page:
+    page = await right()
+    return page.model_copy(update={"tools": page.tools[:: 1 if next(self.connections) % 2 else -1]})
+
+
+async def lists_for_everybody(
+    right: Right[Awaitable[Page]], self: Fixture, ctx: Any, params: types.PaginatedRequestParams | None
+) -> Page:
+    return (await right()).model_copy(update={"cache_scope": "public"})
+
+
+def tells_without(name: str, right: Right[Result], change: dict[str, Any], handle: str | None) -> Result:
+    """What is told of a change without one of its members, which is empty instead."""
+    told = right()
+    return told.model_copy(update={"meta": {**(told.meta or {}), CHANGE_META: {**change, name: []}}})
+
+
+def takes_unknown_groups(right: Right[Awaitable[Any]], self: Fixture, ctx: Any, params: Any) -> Awaitable[Any]:
+    return right() if params.name in self.engine.groups else self.list_groups(ctx, types.PaginatedRequestParams())
+
+
+async def calls_unknown_tools(
+    right: Right[Awaitable[Result]], self: Fixture, ctx: Any, name: str, arguments: Mapping[str, Any]
+) -> Result:
+    told = await right()
+    return result("") if name == CALL_TOOL and told.is_error else told
+
+
+ROWS = (
+    legacy("does not advertise that its list changes", "NTF-4")(
+        Fixture.capabilities, lambda right, self: NotificationOptions()
+    ),
+    legacy("notifies twice of a changed list", "DEL-1")(Fixture.notify, notifies_twice),
+    legacy("notifies of a changed list with every call", "DEL-1")(Fixture.call, notifies_of_calls),
+    legacy("never notifies of a changed list", "DEL-1")(Fixture.notify, never_notifies),
+    legacy("answers calls of unknown tools with an internal error", "DEL-9")(
+        Fixture.unknown_tool, lambda right, self, refused: protocol_error(types.INTERNAL_ERROR, refused)
+    ),
+    legacy("answers calls of unknown tools with 'method not found'", "DEL-9")(
+        Fixture.unknown_tool, lambda right, self, refused: protocol_error(types.METHOD_NOT_FOUND, refused)
+    ),
+    legacy("answers calls of unknown tools with an error result", "DEL-9")(
+        Fixture.unknown_tool, lambda right, self, refused: result(str(refused), is_error=True)
+    ),
+    legacy("answers invalid cursors with an internal error", "LST-3")(Fixture.list_tools, bad_cursor_is_internal),
+    modern("ignores cursors", "LST-3")(Fixture.list_tools, ignores_cursors),
+    legacy("answers refusals with a success", "CTL-5", also=("DEL-8",))(
+        Fixture.refusal, lambda right, self, refused: result(str(refused))
+    ),
+    legacy("answers refusals with an error of the protocol", "CTL-5", also=("DEL-8",))(
+        Fixture.refusal, lambda right, self, refused: protocol_error(types.INVALID_REQUEST, refused)
+    ),
+    legacy("returns no definitions in the text of an activation", "CTL-4")(
+        Fixture.told, lambda right, self, change, definitions, handle: Fixture.told(self, change, [], handle)
+    ),
+    legacy("omits new tools from the change data", "CTL-4")(
+        Fixture.told, lambda right, self, change, definitions, handle: tells_without("tools", right, change, handle)
+    ),
+    legacy("omits displaced groups from the change data", "CTL-4")(
+        Fixture.told, lambda right, self, change, definitions, handle: tells_without("displaced", right, change, handle)
+    ),
+    modern("returns definitions without schemas", "CTL-4", also=("DEL-2",))(
+        Fixture.told,
+        lambda right, self, change, definitions, handle: Fixture.told(
+            self, change, [types.Tool(name=tool.name, input_schema={}) for tool in definitions], handle
+        ),
+    ),
+    legacy("gives control tools no description", "CTL-6")(
+        Fixture.definition, lambda right, self, name: types.Tool(name=name, input_schema={"type": "object"})
+    ),
+    modern("gives control tools no annotations", "CTL-6")(
+        Fixture.definition, lambda right, self, name: right().model_copy(update={"annotations": None})
+    ),
+    legacy("answers every failed `call_tool` with a success", "DEL-8")(Fixture.call, calls_unknown_tools),
+    modern("returns no handle from an activation", "DEL-2", also=("CTL-4", "CTL-5"))(
+        Fixture.handle_of, lambda right, self, session: None
+    ),
+    modern("returns handles that anybody can make up", "DEL-3", fixture=ReadableHandles),
+    modern("ignores invalid handles", "DEL-3")(
+        Fixture.open, lambda right, self, session, handle: right() if handle in self.states else None
+    ),
+    modern("returns the same handle for every state", "DEL-3")(Fixture.handle_of, one_handle),
+    modern("discloses no groups", "DEL-5")(
+        Fixture.list_groups, lambda right, self, ctx, params: Fixture(self.make).list_groups(ctx, params)
+    ),
+    modern("answers groups/get for unknown groups", "DEL-5")(Fixture.get_group, takes_unknown_groups),
+    modern("lists grouped tools to clients with the extension", "DEL-5")(
+        Fixture.is_disclosed, lambda right, self, ctx, name: False
+    ),
+    modern("lists the state that the last call has left", "DEL-7", also=("DEL-2", "DEL-11"))(
+        Fixture.listed_session, lists_the_last_state
+    ),
+    modern("lists in a different order every time", "DEL-7")(Fixture.list_tools, lists_in_turns),
+    modern("marks lists under a handle as public", "DEL-11")(Fixture.list_tools, lists_for_everybody),
+)
+
+MUTANTS: dict[str, WireMutant] = {mutant.name: mutant for mutant in ROWS}
+"""All mutants of the server, by name."""

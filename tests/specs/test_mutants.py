@@ -1,0 +1,86 @@
+"""The kit catches every mutant by the clause that it breaks, and finds nothing wrong with the engine it was made of."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import verification.mutants
+from toolfold_specs.checks import LAYERS
+from toolfold_specs.clauses import load_clauses
+from toolfold_specs.driver import CAPABILITIES
+from toolfold_specs.kit import check
+from toolfold_specs.layers import all_checks
+from toolfold_specs.report import Status
+from verification.mutants import MUTANTS, Mutant
+from verification.mutants.driver import EngineDriver
+from verification.mutants.wire import MUTANTS as WIRE_MUTANTS
+from verification.mutants.wire import WireMutant
+
+ALL: list[Mutant | WireMutant] = [*MUTANTS.values(), *WIRE_MUTANTS.values()]
+
+SEQUENTIAL = ("exhaustive", "vectors")
+"""The layers that have to be silent where a later one is to catch a mutant."""
+
+BRIEFLY = 100
+"""Operations for each check of a layer that is to be silent."""
+
+FOUND_AS = {"VIS-1": "VIS-2"}
+"""Clauses that a check is evidence for, though what breaks them is always found as another: the rule that holds."""
+
+pytestmark = pytest.mark.spec("CNF-5")
+
+
+def blamed(mutant: Mutant, *layers: str, budget: int) -> set[str]:
+    results = check(mutant.driver, layers=layers, budget=budget).results
+    assert [result.reason for result in results if result.status is Status.BROKEN] == []
+    return {violation.clause for result in results for violation in result.violations}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
+def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: Mutant) -> None:
+    earlier = [layer for layer in SEQUENTIAL if LAYERS.index(layer) < LAYERS.index(mutant.layer)]
+    assert not earlier or blamed(mutant, *earlier, budget=BRIEFLY) == set()
+    assert mutant.clause in blamed(mutant, mutant.layer, budget=mutant.budget) <= {mutant.clause, *mutant.also}
+
+
+@pytest.mark.spec("CNF-7")
+def test_nothing_is_found_wrong_with_the_engine_that_mutants_are_made_of() -> None:
+    report = check(EngineDriver, layers=SEQUENTIAL, budget=3000)
+    assert report.violations == ()
+    assert report.exit_status == 0
+    assert not set(report.left_out) & set(CAPABILITIES)
+
+
+def test_for_each_clause_that_the_kit_checks_there_is_a_mutant_that_breaks_it() -> None:
+    checked = {clause for found in all_checks() for clause in found.clauses}
+    broken = {mutant.clause for mutant in ALL}
+    assert checked - broken == set(FOUND_AS)
+    assert broken >= set(FOUND_AS.values())
+
+
+def test_mutants_break_clauses_that_exist() -> None:
+    known = {clause.id for clause in load_clauses()}
+    for mutant in ALL:
+        assert {mutant.clause, *mutant.also} <= known
+        assert mutant.clause not in mutant.also
+
+
+def test_no_two_mutants_have_one_name() -> None:
+    modules = (verification.mutants.transitions, verification.mutants.hooks, verification.mutants.offers)
+    assert len(MUTANTS) == sum(len(module.MUTANTS) for module in (*modules, verification.mutants.sessions))
+
+
+def test_mutants_know_neither_the_library_nor_what_the_kit_judges_by() -> None:
+    folder = Path(next(iter(verification.mutants.__path__)))
+    imported: set[str] = set()
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                imported.add(str(node.module))
+    ours = {name for name in imported if name.startswith(("toolfold", "verification"))}
+    assert ours == {"toolfold_specs.driver", "toolfold_specs.drivers.protocol"}

@@ -1,0 +1,83 @@
+"""The kit catches what is wrong behind MCP by its clause, and does not take silence for a wrong answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+import pytest
+
+from toolfold_specs.drivers.fixture import FixtureDriver
+from toolfold_specs.drivers.link import Era, Link
+from toolfold_specs.kit import check
+from toolfold_specs.report import Report, Status
+from verification.mutants import MUTANTS
+from verification.mutants.server import Fixture
+from verification.mutants.wire import MUTANTS as WIRE_MUTANTS
+from verification.mutants.wire import WireMutant
+
+FEW = 60
+"""Operations for each check."""
+
+ERAS: tuple[Era, ...] = ("legacy", "modern")
+
+pytestmark = pytest.mark.spec("CNF-5")
+
+
+def driver(fixture: Fixture, era: Era, timeout: float = 10) -> Callable[[], FixtureDriver]:
+    # in process, a notification never comes after the answer that it belongs to
+    return lambda: FixtureDriver(Link(fixture.server(), era, timeout), grace=0.01)
+
+
+def blamed(report: Report) -> set[str]:
+    assert [result.reason for result in report.results if result.status is Status.BROKEN] == []
+    return {violation.clause for violation in report.violations}
+
+
+@pytest.mark.spec("CNF-1")
+@pytest.mark.parametrize("era", ERAS)
+def test_nothing_is_found_wrong_with_the_server_that_mutants_are_made_of(era: Era) -> None:
+    layers = ("exhaustive", "vectors", "schedules", "wire")
+    report = check(driver(Fixture(), era), layers=layers, budget=FEW)
+    assert blamed(report) == set()
+    assert report.exit_status == 0
+
+
+@pytest.mark.parametrize("mutant", WIRE_MUTANTS.values(), ids=list(WIRE_MUTANTS))
+def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: WireMutant) -> None:
+    said = blamed(check(driver(mutant.fixture(), mutant.era), layers=("wire",), budget=FEW))
+    assert mutant.clause in said <= {mutant.clause, *mutant.also}
+
+
+@pytest.mark.spec("CNF-1")
+@pytest.mark.parametrize(
+    ("name", "era", "layer"),
+    [
+        ("displaces a partner but not its children", "legacy", "exhaustive"),
+        ("displaces nothing", "modern", "exhaustive"),
+        ("refuses unavailable tools in other words than unknown ones", "modern", "wire"),
+        ("does not validate arguments", "modern", "wire"),
+        ("shows the model the text of an exception", "legacy", "wire"),
+    ],
+)
+def test_a_mutant_of_the_engine_is_caught_behind_mcp_as_in_process(name: str, era: Era, layer: str) -> None:
+    mutant = MUTANTS[name]
+    assert blamed(check(driver(Fixture(mutant.engine), era), layers=(layer,), budget=700)) == {mutant.clause}
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_server_that_answers_no_more_is_said_to_have_failed_and_blamed_for_nothing() -> None:
+    class Hangs(Fixture):
+        calls = 0
+
+        async def call(self, ctx: Any, name: str, arguments: Mapping[str, Any]) -> Any:
+            self.calls += 1
+            await anyio.sleep(0 if self.calls < 5 else 60)
+            return await super().call(ctx, name, arguments)
+
+    report = check(driver(Hangs(), "legacy", timeout=0.5), layers=("exhaustive",), budget=FEW)
+    assert blamed(report) == set()
+    assert report.exit_status == 1
+    (reason,) = [result.reason for result in report.results if result.status is Status.DIED]
+    assert "did not answer tools/call within" in reason
