@@ -62,10 +62,9 @@ async def listed(client: Client, handle: str | None = None) -> dict[str, dict[st
 
 @pytest.mark.spec("MOD-1", "MOD-2")
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_the_wire_has_the_narrowed_definition_and_its_meta(transport: str, era: str) -> None:
+async def test_the_wire_has_the_narrowed_definition_and_its_meta(era: str) -> None:
     buffers = Buffers(network=12, actions=8)
-    async with target_of(transport, page_tools(buffers)) as target, client_of(target, era) as (client, _):
+    async with target_of("memory", page_tools(buffers)) as target, client_of(target, era) as (client, _):
         shown = (await listed(client))["observe"]
         assert shown["inputSchema"]["properties"]["what"] == {"type": "string", "enum": ["network", "actions"]}
         assert shown["_meta"] == {

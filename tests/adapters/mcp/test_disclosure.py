@@ -24,7 +24,7 @@ from tests.adapters.mcp.support import (
     names_of,
     over_http,
 )
-from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, listed_under, opened, text_of, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, told
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ProtocolError, ToolError, ToolSet, Visibility
 
@@ -83,9 +83,8 @@ def make_nested() -> ToolSet:
     return tools
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not(transport: str) -> None:
-    async with shop_over(transport) as target:
+async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not() -> None:
+    async with shop_over("memory") as target:
         async with client_of(target, "auto") as (client, _):
             assert client.protocol_version == MODERN
             assert client.server_capabilities.extensions == {EXTENSION: {"listChanged": False}}
@@ -93,10 +92,9 @@ async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not
             assert client.server_capabilities.extensions is None
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_groups_are_told_level_by_level_with_the_definitions_that_their_lists_show(transport: str) -> None:
+async def test_groups_are_told_level_by_level_with_the_definitions_that_their_lists_show() -> None:
     async with (
-        shop_over(transport) as target,
+        shop_over("memory") as target,
         client_of(target, MODERN, extensions=DECLARED) as (client, _),
         client_of(target, MODERN) as (plain, _),
     ):
@@ -153,10 +151,9 @@ async def test_what_is_hidden_or_a_control_tool_is_not_shown_and_names_are_those
         assert text_of(await client.call_tool("stock__count", {})).startswith("Invalid arguments for stock__count:")
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_grouped_tools_leave_the_lists_of_requests_that_declare_it_and_of_no_other(transport: str) -> None:
+async def test_grouped_tools_leave_the_lists_of_requests_that_declare_it_and_of_no_other() -> None:
     async with (
-        shop_over(transport, active=["stock"]) as target,
+        shop_over("memory", active=["stock"]) as target,
         client_of(target, MODERN, extensions=DECLARED) as (client, _),
         client_of(target, MODERN) as (plain, _),
         client_of(target, "legacy", extensions=DECLARED) as (legacy, _),
@@ -169,15 +166,14 @@ async def test_grouped_tools_leave_the_lists_of_requests_that_declare_it_and_of_
             assert [prompt.name for prompt in (await other.list_prompts()).prompts] == ["stock.advise"]
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_the_tools_of_a_group_are_called_without_fetching_it_and_nothing_changes(transport: str) -> None:
+async def test_the_tools_of_a_group_are_called_without_fetching_it_and_nothing_changes() -> None:
     heard: list[float] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         heard.append(progress)
 
     async with (
-        shop_over(transport) as target,
+        shop_over("memory") as target,
         client_of(target, MODERN, extensions=DECLARED) as (client, listener),
         client_of(target, MODERN) as (plain, _),
         client_of(target, "legacy") as (legacy, _),
@@ -212,9 +208,8 @@ async def test_what_is_no_tool_or_only_opens_groups_is_unknown(name: str) -> Non
         assert refused.value.code == types.INVALID_PARAMS
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_errors_are_those_of_the_protocol(transport: str) -> None:
-    async with shop_over(transport) as target:
+async def test_errors_are_those_of_the_protocol() -> None:
+    async with shop_over("memory") as target:
         async with client_of(target, MODERN, extensions=DECLARED) as (client, _):
             for name in ("nothing", "stock.orders", "Stock", ""):
                 error = await refusal_of(client, "groups/get", name=name)

@@ -90,11 +90,8 @@ async def test_what_a_call_says_itself_goes_before_what_its_request_carries() ->
 
 @pytest.mark.spec("DEL-1", "DEL-2")
 @pytest.mark.parametrize("era", ["legacy", MODERN, "auto"])
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_an_ordinary_program_sees_its_list_follow_and_calls_tools_by_their_names(
-    transport: str, era: str
-) -> None:
-    async with shop_over(transport) as target, FollowingClient(target, mode=era) as client:
+async def test_an_ordinary_program_sees_its_list_follow_and_calls_tools_by_their_names(era: str) -> None:
+    async with shop_over("memory") as target, FollowingClient(target, mode=era) as client:
         before = await names_of(client)
         with pytest.raises(MCPError, match=r"Unknown tool: stock\.count"):
             await client.call_tool("stock.count", {"item": "x"})
@@ -134,9 +131,8 @@ async def test_a_program_goes_on_from_an_earlier_handle_or_begins_anew() -> None
 
 
 @pytest.mark.spec("DEL-3")
-@pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_a_handle_that_the_server_refuses_is_dropped(transport: str) -> None:
-    async with shop_over(transport) as target, FollowingClient(target, mode=MODERN) as client:
+async def test_a_handle_that_the_server_refuses_is_dropped() -> None:
+    async with shop_over("memory") as target, FollowingClient(target, mode=MODERN) as client:
         client.handle = "nonsense"
         refused = await client.call_tool("hello", {})
         assert refused.is_error

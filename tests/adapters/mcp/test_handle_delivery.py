@@ -52,9 +52,8 @@ async def listed_under(client: Client, handle: str) -> dict[str, types.Tool]:
 
 
 @pytest.mark.spec("CTL-4", "DEL-7", "DEL-11")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_shows(transport: str) -> None:
-    async with shop_over(transport) as target, client_of(target, MODERN) as (client, listener):
+async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_shows() -> None:
+    async with shop_over("memory") as target, client_of(target, MODERN) as (client, listener):
         before = await client.list_tools(cache_mode="bypass")
         result = await client.call_tool("stock.activate", {})
         answer = told(result)
@@ -81,14 +80,13 @@ async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_s
 
 
 @pytest.mark.spec("CALL-2", "CALL-3", "DEL-11")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_call_through_answers_exactly_what_the_tool_answers(transport: str) -> None:
+async def test_a_call_through_answers_exactly_what_the_tool_answers() -> None:
     heard: list[tuple[float, float | None, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         heard.append((progress, total, message))
 
-    async with shop_over(transport) as target, client_of(target, MODERN) as (client, _):
+    async with shop_over("memory") as target, client_of(target, MODERN) as (client, _):
         handle = await opened(client, "stock")
         meta: Any = {HANDLE_META: handle}
         await client.list_tools(meta=meta)
@@ -285,9 +283,8 @@ async def test_a_handle_that_is_of_no_use_runs_nothing_and_says_to_activate_agai
 
 
 @pytest.mark.spec("CALL-5", "SES-5")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_handler_that_opens_a_group_or_sets_a_fact_answers_with_a_handle(transport: str) -> None:
-    async with shop_over(transport) as target, client_of(target, MODERN) as (client, _):
+async def test_a_handler_that_opens_a_group_or_sets_a_fact_answers_with_a_handle() -> None:
+    async with shop_over("memory") as target, client_of(target, MODERN) as (client, _):
         plain = await client.call_tool("hello", {})
         assert HANDLE_META not in (plain.meta or {})
         by_itself = await client.call_tool("open_stock", {})

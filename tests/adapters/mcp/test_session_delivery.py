@@ -31,9 +31,8 @@ TRANSPORTS = ("memory", "stdio", "http")
 
 
 @pytest.mark.spec("DEL-1", "NTF-1", "CTL-4", "CALL-1")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_client_opens_calls_and_closes_a_group_and_is_told_of_each_change_once(transport: str) -> None:
-    async with target_of(transport, make_desk()) as target, client_of(target, "legacy") as (client, listener):
+async def test_a_client_opens_calls_and_closes_a_group_and_is_told_of_each_change_once() -> None:
+    async with target_of("memory", make_desk()) as target, client_of(target, "legacy") as (client, listener):
         assert "database.query" not in await names_of(client)
         with pytest.raises(MCPError, match=r"Unknown tool: database\.query") as refused:
             await client.call_tool("database.query", {"sql": "select 1"})
@@ -60,9 +59,8 @@ async def test_a_client_opens_calls_and_closes_a_group_and_is_told_of_each_chang
 
 
 @pytest.mark.spec("NTF-1", "ACT-4")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_displacement_is_one_change_and_a_refusal_none(transport: str) -> None:
-    async with target_of(transport, make_desk()) as target, client_of(target, "legacy") as (client, listener):
+async def test_a_displacement_is_one_change_and_a_refusal_none() -> None:
+    async with target_of("memory", make_desk()) as target, client_of(target, "legacy") as (client, listener):
         await client.call_tool("mode_a.activate", {})
         swapped = await client.call_tool("mode_b.activate", {})
         refused = await client.call_tool("vault.activate", {})
@@ -75,9 +73,8 @@ async def test_a_displacement_is_one_change_and_a_refusal_none(transport: str) -
 
 
 @pytest.mark.spec("NTF-4")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_legacy_clients_are_promised_notifications_of_lists(transport: str) -> None:
-    async with target_of(transport, make_desk()) as target, client_of(target, "legacy") as (client, _):
+async def test_legacy_clients_are_promised_notifications_of_lists() -> None:
+    async with target_of("memory", make_desk()) as target, client_of(target, "legacy") as (client, _):
         capabilities = client.server_capabilities
         assert capabilities.tools is not None
         assert capabilities.tools.list_changed is True
@@ -97,9 +94,8 @@ async def test_a_client_without_a_standing_stream_is_told_on_the_response_once()
 
 
 @pytest.mark.spec("DEL-1", "CALL-5")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_handler_that_opens_a_group_notifies_once(transport: str) -> None:
-    async with target_of(transport, make_desk()) as target, client_of(target, "legacy") as (client, listener):
+async def test_a_handler_that_opens_a_group_notifies_once() -> None:
+    async with target_of("memory", make_desk()) as target, client_of(target, "legacy") as (client, listener):
         await client.call_tool("open_database", {})
         await client.call_tool("ping", {})
         assert listener.changes == 1
