@@ -3,7 +3,6 @@
 import ast
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,15 +109,6 @@ def test_the_exit_status_tells_whether_all_that_survived_is_explained(
     monkeypatch.setattr(os, "nice", lambda increment: 0)
     assert run.main() == status
     assert told in capsys.readouterr().out
-
-
-def test_the_exit_status_is_2_if_mutmut_fails(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(run, "MUTMUT", (sys.executable, "-c", "raise SystemExit(3)"))
-    monkeypatch.setattr(os, "nice", lambda increment: 0)
-    assert run.main() == 2
-    assert capsys.readouterr().err == "could not run: mutmut run ended with status 3\n"
 
 
 def test_a_mutant_without_a_verdict_is_no_result(tmp_path: Path) -> None:

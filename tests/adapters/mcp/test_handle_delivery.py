@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
-from tests.adapters.mcp.support import PATIENCE, build_server, change_of, client_of, names_of, schemas_in, target_of
+from tests.adapters.mcp.support import PATIENCE, build_server, change_of, client_of, names_of, schemas_in
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp import server as server_module
 from toolfold_adapters.mcp.meta import CHANGE_META, HANDLE_META
@@ -122,31 +122,6 @@ async def test_wrong_arguments_are_refused_in_the_name_of_the_tool_that_is_meant
             assert "Invalid arguments for call_tool" in text_of(refused)
         assert "a handle is a text" in text_of(await client.call_tool("stock.activate", {"handle": 5}))
         assert ran == []
-
-
-@pytest.mark.spec("DEL-9")
-@pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_a_cancelled_call_through_is_cancelled_in_the_handler(transport: str) -> None:
-    tools, parked, ended = ToolSet("slow"), anyio.Event(), anyio.Event()
-    tools.register_group("slow")
-
-    @tools.tool(group="slow")
-    async def wait() -> None:
-        parked.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            ended.set()
-
-    async with target_of(transport, tools) as target, client_of(target, MODERN) as (client, _):
-        handle = await opened(client, "slow")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(through, client, "slow.wait", {}, handle)
-            with anyio.fail_after(PATIENCE):
-                await parked.wait()
-            tasks.cancel_scope.cancel()
-        with anyio.fail_after(PATIENCE):
-            await ended.wait()
 
 
 @pytest.mark.spec("ACT-2", "CTL-5")

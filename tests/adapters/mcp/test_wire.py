@@ -223,23 +223,6 @@ async def test_a_protocol_error_of_a_handler_and_a_failure_without_internals(era
         assert "secret" not in crashed.model_dump_json()
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
-async def test_progress_reaches_the_caller(transport: str, era: str) -> None:
-    heard: list[tuple[float, float | None, str | None]] = []
-
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, total, message))
-
-    async with target_of(transport, make_desk()) as target, client_of(target, era) as (client, _):
-        opened = await client.call_tool("database.activate", {})
-        call: dict[str, Any] = {"name": "database.query", "arguments": {"sql": "x"}}
-        if era != "legacy":
-            call["handle"] = change_of(opened)["handle"]
-        await client.call_tool("call_tool", call, progress_callback=hear)
-    assert heard == [(1, 2, "half")]
-
-
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
