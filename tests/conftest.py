@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Generator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
 MAY_LEAVE = tuple(TESTS / folder for folder in ("process", "external", "adapters/cli", "specs"))
@@ -18,6 +20,11 @@ LEAVING = frozenset({"os.fork", "os.posix_spawn", "os.system", "socket.bind", "s
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else the processes under test would never be told
+
+# A busy machine must fail no test, so there are no deadlines. The gate looks for longer.
+settings.register_profile("quick", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 _guarded = False
 
