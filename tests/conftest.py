@@ -1,11 +1,51 @@
-"""What every test shares."""
+"""What every test shares, and the rule that tests stay in the process unless the process is the point."""
 
+from __future__ import annotations
+
+import os
 import signal
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import settings
+
+TESTS = Path(__file__).parent
+MAY_LEAVE = tuple(TESTS / folder for folder in ("process", "external", "adapters/cli", "specs"))
+"""Folders whose tests may start processes and open sockets."""
+LEAVING = frozenset({"os.fork", "os.posix_spawn", "os.system", "socket.bind", "socket.connect", "subprocess.Popen"})
+"""Audit events of what leaves the process."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else the processes under test would never be told
+
+# A busy machine must fail no test, so there are no deadlines. The gate looks for longer.
+settings.register_profile("quick", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+_guarded = False
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    if _guarded and event in LEAVING:
+        pytest.fail(f"{event}: a test that leaves the process belongs in tests/process; arguments: {arguments!r}")
+
+
+sys.addaudithook(_refuse)  # it can't be removed again, hence the flag
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Keep each test in the process, fixtures included, outside of the folders that are for those that leave it."""
+    global _guarded
+    _guarded = not any(item.path.is_relative_to(folder) for folder in MAY_LEAVE)
+    try:
+        return (yield)
+    finally:
+        _guarded = False
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field
 
@@ -208,7 +208,6 @@ async def test_arguments_of_a_typed_handler_arrive_as_its_types_with_defaults() 
 
 
 @pytest.mark.spec("CALL-2")
-@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),

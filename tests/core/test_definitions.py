@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolfold import InvalidDefinition, InvalidName, Loader, ToolfoldError, ToolSet
@@ -97,7 +97,6 @@ def plain(value: Any) -> bytes:
 
 
 @pytest.mark.spec("REG-1", "REG-6")
-@settings(deadline=None)
 @given(name=NAMES, handler=st.sampled_from(HANDLERS), options=OPTIONS)
 def test_whatever_is_registered_as_a_tool_is_refused_without_trace_or_fit_to_be_sent(
     name: Any, handler: Any, options: Mapping[str, Any]
@@ -118,7 +117,6 @@ def test_whatever_is_registered_as_a_tool_is_refused_without_trace_or_fit_to_be_
 
 
 @pytest.mark.spec("REG-1", "REG-6")
-@settings(deadline=None)
 @given(
     name=NAMES,
     options=st.fixed_dictionaries(

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.rules import GROUPS, RULES, Naive, Twofold, truth
@@ -109,7 +109,6 @@ async def test_a_tool_that_is_not_available_is_neither_listed_nor_called_whateve
 
 
 @pytest.mark.spec("VIS-1", "VIS-6", "VIS-7", "LST-1")
-@settings(deadline=None)
 @given(rule=RULES, hiding=RULES, active=st.sets(st.sampled_from(GROUPS)))
 def test_a_tool_is_listed_if_it_is_available_and_not_hidden_and_called_if_it_is_available(
     rule: Twofold, hiding: Twofold, active: set[str]

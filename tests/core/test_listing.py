@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolfold import InvalidCursor, Mode, Modes, Page, RegionState, Snapshot, Spec, ToolSet, Visibility
@@ -42,7 +42,6 @@ def pages(tools: ToolSet, extra: tuple[Spec, ...] = ()) -> list[Page]:
 
 
 @pytest.mark.spec("LST-1")
-@settings(deadline=None)
 @given(NAMES)
 @example({"a", "B", "_", "-", "0", "aa", "a-", "a_"})
 def test_tools_come_in_order_of_code_points_whatever_the_order_of_registration(names: set[str]) -> None:
@@ -82,7 +81,6 @@ async def test_listing_twice_gives_the_same_and_changes_nothing() -> None:
 
 
 @pytest.mark.spec("LST-2")
-@settings(deadline=None)
 @given(names=NAMES, size=st.integers(1, 9))
 @example(names={"a", "b", "c", "d"}, size=2)
 @example(names=set(), size=1)
@@ -101,7 +99,6 @@ def test_without_a_page_size_there_is_one_page() -> None:
 
 
 @pytest.mark.spec("LST-2")
-@settings(deadline=None)
 @given(
     start=NAMES,
     changes=st.lists(st.tuples(NAMES, NAMES), max_size=6),
@@ -131,7 +128,6 @@ def test_a_list_that_changes_between_pages_neither_repeats_nor_skips(
 
 
 @pytest.mark.spec("LST-2")
-@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 3))
 def test_groups_that_open_and_close_between_pages_neither_repeat_nor_skip_the_rest(
     toggles: list[bool], size: int
@@ -193,7 +189,6 @@ def test_what_an_adapter_lists_beside_the_catalogs_own_is_in_its_place_on_every_
 
 
 @pytest.mark.spec("LST-3")
-@settings(deadline=None)
 @given(st.text(max_size=30))
 @example("")
 @example("2")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolfold import (
@@ -44,7 +44,6 @@ def a_group(tools: ToolSet, name: str) -> None:
 
 @pytest.mark.spec("NAM-1")
 @pytest.mark.parametrize("register", [a_tool, a_group], ids=["tool", "group"])
-@settings(deadline=None)
 @given(name=SEGMENTS)
 @example(name="a" * 64)
 @example(name="-")
@@ -56,7 +55,6 @@ def test_any_legal_segment_names_a_tool_or_a_group(register: Callable[[ToolSet, 
 
 @pytest.mark.spec("NAM-1")
 @pytest.mark.parametrize("register", [a_tool, a_group], ids=["tool", "group"])
-@settings(deadline=None)
 @given(name=st.text(max_size=70).filter(lambda text: "." not in text))
 @example(name="")
 @example(name="a" * 65)
@@ -128,7 +126,6 @@ def test_a_full_name_is_the_group_path_and_the_base() -> None:
 
 
 @pytest.mark.spec("NAM-2")
-@settings(deadline=None)
 @given(path=PATHS, base=st.text(LEGAL, min_size=1, max_size=20))
 def test_qualified_name_says_what_registration_does(path: str, base: str) -> None:
     assert qualified_name(path, base) == ToolSet.qualified_name(path, base) == f"{path}.{base}"
@@ -287,7 +284,6 @@ def test_a_dotted_name_can_not_be_flat() -> None:
 
 
 @pytest.mark.spec("NAM-6")
-@settings(deadline=None)
 @given(names=st.sets(PATHS, max_size=12), separator=st.sampled_from([".", "_", "__", "-", "-.-"]))
 @example(names={"a.b", "a_b"}, separator="_")
 def test_wire_names_are_a_bijection_or_an_error_at_once(names: set[str], separator: str) -> None:

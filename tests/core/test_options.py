@@ -1,6 +1,6 @@
 """SPEC KIT-8: decorators bare and called, and what options can't be; of marked functions see test_marks.py.
 
-That type checkers find the same mistakes is in tests/typing.
+That type checkers find the same mistakes is in tests/process/typing.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolfold import (
@@ -87,7 +87,6 @@ def _refuse_name(name: str, refused: str) -> None:
 
 
 @pytest.mark.spec("REG-1", "REG-3")
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["a", "a.x", "b", "c", "nope"]), max_size=4))
 def test_an_exclusion_is_registered_or_refused_without_trace(paths: list[str]) -> None:
     tools = desk()

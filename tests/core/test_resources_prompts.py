@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolfold import (
@@ -272,7 +272,6 @@ async def test_a_resource_of_its_own_goes_before_a_template_and_templates_in_ord
 
 
 @pytest.mark.spec("REG-9")
-@settings(deadline=None)
 @given(st.text(max_size=12))
 def test_reading_anything_finds_nothing_or_answers(uri: str) -> None:
     tools = ToolSet("t")

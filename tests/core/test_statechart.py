@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -241,18 +239,3 @@ def test_an_event_that_no_group_has_is_an_error_and_others_tell_whether_they_cha
 @pytest.mark.spec("DIA-1", "INV-5")
 def test_the_order_of_registration_makes_no_difference_to_the_bytes() -> None:
     assert exported(desk()) == exported(desk(backwards=True))
-
-
-@pytest.mark.spec("DIA-1")
-def test_the_seed_of_hashing_makes_no_difference_to_the_bytes() -> None:
-    code = "from tests.core.charts import desk, exported, odd; print(exported(desk()), exported(odd()))"
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            check=True,
-            capture_output=True,
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "utf-8"},
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert printed == {f"{exported(desk())} {exported(odd())}\n".encode()}

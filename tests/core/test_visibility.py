@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.rules import GROUPS, RULES, Twofold
@@ -97,7 +97,6 @@ async def test_a_predicate_holds_if_what_it_says_is_true(given: Any, meant: bool
 
 
 @pytest.mark.spec("VIS-1", "VIS-2", "VIS-7", "LST-1")
-@settings(deadline=None)
 @given(rules=st.lists(RULES, min_size=1, max_size=6), data=st.data())
 def test_rules_mean_what_their_parts_mean(rules: list[Twofold], data: st.DataObject) -> None:
     tools = desk()

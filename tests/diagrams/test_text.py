@@ -8,11 +8,10 @@ import xml.etree.ElementTree as ET
 from string import ascii_letters, digits
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.diagrams.support import HOSTILE, NAMES, UNPRINTABLE, Drawn, squeezed
-from toolfold_diagrams.dot import Dot, Html
+from tests.diagrams.support import HOSTILE, NAMES, UNPRINTABLE, squeezed
 from toolfold_diagrams.text import (
     dot_string,
     identifier,
@@ -76,24 +75,6 @@ def test_an_id_is_one_word_and_another_one_for_another_path(one: str, other: str
     assert re.fullmatch(r"group_[A-Za-z0-9_]*", identifier("group", one))
     assert (identifier("group", one) == identifier("group", other)) is (one == other)
     assert identifier("group", one) not in NAMES
-
-
-@pytest.mark.spec("DIA-1")
-@settings(max_examples=10, deadline=None)
-@given(st.lists(st.text(), max_size=30))
-def test_graphviz_reads_every_string_and_every_label_as_it_was_meant(some: list[str]) -> None:
-    graph = Dot('the "graph" \\G')
-    texts = [printable(text) for text in [*some, *HOSTILE, UNPRINTABLE]]
-    for number, text in enumerate(texts):
-        graph.node(f"plain {number}", f"{text}\nand more", shape="box", tooltip=text)
-        graph.node(f"html {number}", Html(xml(text) or "-"))
-        graph.node(f'"{text}" {number}', "")
-    drawn = Drawn.of(graph.text())
-    for number, text in enumerate(texts):
-        plain = [each["text"] for each in drawn.nodes[f"plain {number}"]["_ldraw_"] if each["op"] == "T"]
-        assert plain == [*([text] if text else []), "and more"]
-        html = [each["text"] for each in drawn.nodes[f"html {number}"]["_ldraw_"] if each["op"] == "T"]
-        assert "".join(html).strip() == (text or "-")
 
 
 @pytest.mark.spec("DIA-1")

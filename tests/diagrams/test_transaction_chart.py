@@ -41,18 +41,6 @@ def dot_arrows(drawn: Drawn) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.spec("DIA-1", "DIA-2")
-def test_the_states_of_the_transaction_are_those_of_the_code() -> None:
-    drawn = Drawn.of(transaction_chart().dot)
-    assert {*drawn.nodes} - {"initial"} == {key(state) for state in STATES}
-    for state in STATES:
-        node = drawn.nodes[key(state)]
-        assert node["label"] == state.rpartition(".")[2].replace("_", " ")
-        assert (node["peripheries"] == "2") is (state in FINAL)
-    named = re.findall(r'^ +state "(.*)" as (\w+)$', transaction_chart().mermaid or "", re.MULTILINE)
-    assert sorted(named) == sorted((state.rpartition(".")[2].replace("_", " "), key(state)) for state in STATES)
-
-
-@pytest.mark.spec("DIA-1", "DIA-2")
 def test_the_arrows_of_the_transaction_are_those_of_the_code() -> None:
     picture = transaction_chart()
     expected = [(key(source), key(target), trigger.replace("_", " ")) for trigger, source, target in TRANSITIONS]

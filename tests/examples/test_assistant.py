@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
 from examples.assistant import build
 from examples.assistant.agent import BASE, SCRIPT, Message, ScriptedModel, Wish, turn
 from examples.assistant.savings import table
 from tests.adapters.mcp.support import without_schemas
-from tests.cli.support import PROGRAM
-from tests.examples.callers import UNKNOWN, WAYS, connected
+from tests.examples.callers import UNKNOWN, WAYS
 from toolfold import ToolSet
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
 from toolfold_cli.targets import open_target, parse_target
-
-ROOT = Path(__file__).parents[2]
 
 
 def called(messages: list[Message]) -> list[str]:
@@ -264,20 +257,6 @@ def test_at_least_as_much_is_saved_as_document_c_estimates() -> None:
     assert all(one.here.after < other.here.after for one, other in pairwise(rows))
 
 
-@pytest.mark.spec("AGT-4")
-def test_one_command_prints_the_conversation_and_the_table() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "examples.assistant"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "[groups loaded: google_gmail, google_calendar;" in run.stdout
-    printed = run.stdout.splitlines()[-4:]
-    for line, row in zip(printed, table(build()), strict=True):
-        assert line.startswith(row.scenario)
-        numbers = [int(one.replace(",", "")) for one in re.findall(r"-?[\d,]+", line.removeprefix(row.scenario))]
-        costs = [(cost.before, cost.after, round(cost.saved)) for cost in (row.document, row.here)]
-        assert numbers == [*costs[0], *costs[1]]
-
-
 # -- over MCP ---------------------------------------------------------------------------------------------------------
 
 LOADED = """\
@@ -341,20 +320,6 @@ async def test_document_c_system_prompt_has_a_line_for_each_group_whatever_is_lo
 async def test_the_assistant_is_a_target_of_the_command_line() -> None:
     async with open_target(parse_target("examples.assistant:tools")) as opened:
         assert opened.tools.name == "assistant"
-
-
-@pytest.mark.spec("GRP-3", "GRP-6", "DEL-10")
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_it_is_served_by_the_command_line(era: Literal["legacy", "auto"]) -> None:
-    """Document C, manual verification 1, with the server as a process of its own."""
-    command = [*PROGRAM[1:], "serve", "examples.assistant:tools"]
-    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
-    server = StdioServerParameters(command=PROGRAM[0], args=command, cwd=ROOT, env=environment)
-    async with connected(server, era) as client:
-        assert "gmail_search" not in await client.names()
-        assert not (await client.call("load_tool_group", {"group_name": "google_gmail"}))[0]
-        assert "gmail_search" in await client.names()
-        assert not (await client.call("gmail_search", {"labels": "unread"}))[0]
 
 
 @pytest.mark.spec("SES-5", "SES-1")

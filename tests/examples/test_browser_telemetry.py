@@ -6,19 +6,15 @@ is in test_browser_telemetry_gate.py.
 
 import ast
 import json
-import subprocess
-import sys
 from itertools import islice
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from mcp import StdioServerParameters
 
 from examples.browser_telemetry import page_tools, tools
 from examples.browser_telemetry.events import Action, Event, visit
 from examples.browser_telemetry.telemetry import Counts, Telemetry
-from tests.cli.support import PROGRAM, invoke
+from tests.cli.support import invoke
 from tests.examples.callers import WAYS, Connect, connected
 from tests.examples.telemetry import (
     ACTION,
@@ -34,9 +30,6 @@ from tests.examples.telemetry import (
     observe,
 )
 from toolfold_adapters.mcp import build_server
-
-ROOT = Path(__file__).parents[2]
-
 
 # The eight scenarios
 
@@ -305,34 +298,6 @@ async def test_what_a_page_tells_is_never_code_in_what_is_generated() -> None:
         script = (await session.call("generate", {"format": "test"})).structured["test"]
     calls = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Call)]
     assert [[ast.literal_eval(one) for one in call.args] for call in calls] == [[text], [text], [text, text]]
-
-
-def test_the_demonstration_runs_and_ends_with_the_gate_shut_for_another_session() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.browser_telemetry"],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=60,
-    )
-    first, *_, last = done.stdout.strip().split("\n\n")
-    assert [line.split()[0] for line in first.splitlines()[1:]] == ["observe", "query_dom"]
-    assert [line.split()[0] for line in last.splitlines()[1:]] == ["observe", "query_dom"]
-    assert "websocket_events (1000)" in last
-
-
-@pytest.mark.spec("MOD-5")
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_it_is_served_by_the_command_line(era: Literal["legacy", "auto"]) -> None:
-    command = [*PROGRAM[1:], "serve", "examples.browser_telemetry:tools"]
-    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
-    server = StdioServerParameters(command=PROGRAM[0], args=command, cwd=ROOT, env=environment)
-    async with connected(server, era) as client:
-        assert await modes_of(client, "observe") == ["errors", "logs", "page"]
-        await observe(client)
-        await client.call("configure", {"action": "visit", "amount": 200})
-        assert "network" in await modes_of(client, "observe")
 
 
 @pytest.mark.spec("MOD-1")

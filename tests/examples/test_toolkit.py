@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
 from examples.toolkit import build
-from tests.adapters.mcp.support import PATIENCE, build_server, client_of, names_of, target_of
+from tests.adapters.mcp.support import build_server, client_of, names_of
 from tests.examples.callers import UNKNOWN, WAYS, connected, in_process
 from toolfold import ToolSet
 from toolfold_adapters.mcp.meta import HANDLE_META
 
-ROOT = Path(__file__).parents[2]
 MODERN = "2026-07-28"
 ERAS = ("legacy", MODERN)
-PATHS = ":".join(str(path) for path in (ROOT, *(ROOT / name for name in ("core", "adapters", "specs"))))
 LISTED = {"alphabet", "count_words", "lengths", "read_note", "say", "unlock", "write_note"}
 HIDDEN = {"catalog", "forget_notes", "statistics"}
 
@@ -45,22 +40,6 @@ async def found(client: Client, **arguments: Any) -> dict[str, list[dict[str, An
     assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
     sections: dict[str, list[dict[str, Any]]] = result.structured_content
     return sections
-
-
-@pytest.mark.spec("KIT-4", "KIT-5", "VIS-6")
-@pytest.mark.parametrize("transport", ["memory", "http"])
-@pytest.mark.parametrize("era", ERAS)
-async def test_a_client_sees_categories_and_no_hidden_tool(era: str, transport: str) -> None:
-    """Document D, category metadata and hidden tools."""
-    async with target_of(transport, build()) as target, client_of(target, era) as (client, _):
-        shown = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert shown.keys() - {"reports.activate", "call_tool"} == LISTED
-        categories = {name: (tool.meta or {}).get("category") for name, tool in shown.items()}
-        assert categories["say"] == "Words"
-        assert categories["read_note"] == "Notes"
-        assert categories["unlock"] is None
-        assert shown["read_note"].annotations is not None
-        assert shown["read_note"].annotations.read_only_hint is True
 
 
 @pytest.mark.spec("KIT-4", "VIS-6", "REG-9")
@@ -280,35 +259,3 @@ async def test_a_read_only_profile_keeps_what_only_reads(era: str) -> None:
         names = set(await names_of(one)) - {"call_tool", "reports.activate", "reports.deactivate"}
         assert names == {"alphabet", "count_words", "lengths", "read_note", "reports.weekly", "say"}
         assert {entry["name"] for entry in (await found(one, query="note", type="tools"))["tools"]} == {"read_note"}
-
-
-@pytest.mark.parametrize("era", ERAS)
-async def test_a_person_can_start_it_with_one_command(era: str) -> None:
-    command = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "toolfold_cli", "serve", "examples.toolkit:tools"],
-        env={"PYTHONPATH": PATHS},
-        cwd=str(ROOT),
-    )
-    async with Client(command, mode=era) as one:
-        assert await text_of(one, "say", {"message": "hello"}) == "hello"
-
-
-def test_its_demonstration_shows_what_document_d_is_about() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.toolkit"],
-        cwd=ROOT,
-        env={"PYTHONPATH": PATHS},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=6 * PATIENCE,
-    )
-    lines = {name.strip(): told.strip() for name, _, told in (line.partition(":") for line in done.stdout.splitlines())}
-    assert lines["Housekeeping"] == "tools: (forget_notes) [Housekeeping]"
-    assert lines["Defaults"] == "hello hello"
-    assert "maximum of 10" in lines["Out of bounds"]
-    assert lines["Hidden, called"] == "1"
-    assert lines["In a group"] == '{"week": 41, "orders": 23}'
-    assert "result.orders" in lines["Wrong result"]
-    assert lines["Unlocked"] == "tools: reindex [Power]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-settings.load_profile("mutation")
+os.environ["HYPOTHESIS_PROFILE"] = "mutation"  # which tests/conftest.py loads
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

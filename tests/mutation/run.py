@@ -28,7 +28,7 @@ from attrs import field, frozen
 
 ROOT = Path(__file__).parent.parent.parent
 EXPLAINED = Path(__file__).with_name("equivalent.toml")
-MODULES = ("machine.compiled", "machine.planner", "transaction", "visibility", "listing")
+MODULES = ("machine.compiled", "machine.planner", "machine.transaction", "_view.visibility", "_view.listing")
 COPIED = ("core/toolfold", "specs/toolfold_specs", "tests/conftest.py", "tests/core", "tests/mutation/plugin.py")
 
 # mutmut takes a module's name from its path, so the copy has the packages at its top. Its workers are forked from a

@@ -133,7 +133,6 @@ async def test_beyond_the_budget_every_tool_keeps_its_line_and_the_first_ones_th
     assert approximate_tokens(text) > 0.9 * BUDGET
 
 
-@settings(deadline=None)
 @given(made=st.builds(Made, st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=12)), room=st.integers(0, 2_000))
 def test_a_description_uses_the_room_that_there_is_and_tells_of_every_tool(made: Made, room: int) -> None:
     tools = [

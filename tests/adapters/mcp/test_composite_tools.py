@@ -12,14 +12,12 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.support import build_server, client_of, schemas_in, target_of
 from tests.adapters.mcp.test_disclosure import EXTENSION, contents_of
-from tests.adapters.mcp.test_handle_delivery import text_of, through
-from tests.adapters.mcp.test_principals import principals
+from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.core.modes import Buffers
 from toolfold import Mode, Modes, ToolSet, View, Visibility
 from toolfold_adapters.mcp.meta import HANDLE_META
 
 ERAS = ("legacy", "auto")
-TRANSPORTS = ("memory", "http")
 NAMES = ("errors", "network", "actions")
 HOOKS = {"on_activate": lambda: None, "on_deactivate": lambda: None}
 SCHEMA = {
@@ -62,10 +60,9 @@ async def listed(client: Client, handle: str | None = None) -> dict[str, dict[st
 
 @pytest.mark.spec("MOD-1", "MOD-2")
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_the_wire_has_the_narrowed_definition_and_its_meta(transport: str, era: str) -> None:
+async def test_the_wire_has_the_narrowed_definition_and_its_meta(era: str) -> None:
     buffers = Buffers(network=12, actions=8)
-    async with target_of(transport, page_tools(buffers)) as target, client_of(target, era) as (client, _):
+    async with target_of("memory", page_tools(buffers)) as target, client_of(target, era) as (client, _):
         shown = (await listed(client))["observe"]
         assert shown["inputSchema"]["properties"]["what"] == {"type": "string", "enum": ["network", "actions"]}
         assert shown["_meta"] == {
@@ -107,29 +104,6 @@ async def test_opening_a_group_tells_a_modern_client_the_narrowed_definitions(ho
 
 
 @pytest.mark.spec("MOD-3")
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_each_request_on_the_wire_reads_the_state_exactly_once(transport: str, era: str) -> None:
-    buffers = Buffers(network=1)
-    async with target_of(transport, page_tools(buffers)) as target, client_of(target, era) as (client, _):
-        await listed(client)  # a client lists by itself when it calls what it has not seen listed
-        assert buffers.take() == 1
-        await client.call_tool("seen", {})
-        assert buffers.take() == 1
-        await client.call_tool("observe", {"what": "nonsense"})
-        assert buffers.take() == 1
-        result = await client.call_tool("inner.activate", {})
-        assert buffers.take() == 1
-        handle = (result.meta or {}).get(HANDLE_META)
-        assert "inner.observe" in await listed(client, handle)
-        assert buffers.take() == 1
-        assert text_of(await through(client, "inner.observe", {"what": "network"}, handle)) == "network"
-        assert buffers.take() == 1
-        await client.call_tool("inner.deactivate", {"handle": handle} if handle else {})
-        assert buffers.take() == 1
-
-
-@pytest.mark.spec("MOD-3")
 @pytest.mark.parametrize("hooks", [False, True], ids=["", "hooks"])
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_request_that_begins_a_session_with_groups_reads_the_state_once_too(era: str, hooks: bool) -> None:
@@ -140,16 +114,6 @@ async def test_the_request_that_begins_a_session_with_groups_reads_the_state_onc
     async with client_of(target, era) as (client, _):
         assert "inner.observe" in await listed(client)
         assert buffers.take() == 1
-
-
-@pytest.mark.spec("MOD-3", "DEL-6")
-async def test_the_request_that_begins_a_callers_session_reads_the_state_once_too() -> None:
-    buffers = Buffers(network=1)
-    async with principals(page_tools(buffers, **HOOKS), active=["inner"]) as target:
-        buffers.take()
-        async with client_of(target("ada"), "auto") as (client, _):
-            assert "inner.observe" in await listed(client)
-            assert buffers.take() == 1
 
 
 @pytest.mark.spec("MOD-3", "DEL-5")

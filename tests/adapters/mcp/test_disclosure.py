@@ -6,25 +6,19 @@ import re
 from typing import Any
 
 import anyio
-import httpx2
 import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client import advertise
-from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import (
-    PATIENCE,
     build_server,
     client_of,
-    modern_body,
-    modern_headers,
     names_of,
-    over_http,
 )
-from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, listed_under, opened, text_of, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, told
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ProtocolError, ToolError, ToolSet, Visibility
 
@@ -83,9 +77,8 @@ def make_nested() -> ToolSet:
     return tools
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not(transport: str) -> None:
-    async with shop_over(transport) as target:
+async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not() -> None:
+    async with shop_over("memory") as target:
         async with client_of(target, "auto") as (client, _):
             assert client.protocol_version == MODERN
             assert client.server_capabilities.extensions == {EXTENSION: {"listChanged": False}}
@@ -93,10 +86,9 @@ async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not
             assert client.server_capabilities.extensions is None
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_groups_are_told_level_by_level_with_the_definitions_that_their_lists_show(transport: str) -> None:
+async def test_groups_are_told_level_by_level_with_the_definitions_that_their_lists_show() -> None:
     async with (
-        shop_over(transport) as target,
+        shop_over("memory") as target,
         client_of(target, MODERN, extensions=DECLARED) as (client, _),
         client_of(target, MODERN) as (plain, _),
     ):
@@ -153,10 +145,9 @@ async def test_what_is_hidden_or_a_control_tool_is_not_shown_and_names_are_those
         assert text_of(await client.call_tool("stock__count", {})).startswith("Invalid arguments for stock__count:")
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_grouped_tools_leave_the_lists_of_requests_that_declare_it_and_of_no_other(transport: str) -> None:
+async def test_grouped_tools_leave_the_lists_of_requests_that_declare_it_and_of_no_other() -> None:
     async with (
-        shop_over(transport, active=["stock"]) as target,
+        shop_over("memory", active=["stock"]) as target,
         client_of(target, MODERN, extensions=DECLARED) as (client, _),
         client_of(target, MODERN) as (plain, _),
         client_of(target, "legacy", extensions=DECLARED) as (legacy, _),
@@ -169,15 +160,14 @@ async def test_grouped_tools_leave_the_lists_of_requests_that_declare_it_and_of_
             assert [prompt.name for prompt in (await other.list_prompts()).prompts] == ["stock.advise"]
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_the_tools_of_a_group_are_called_without_fetching_it_and_nothing_changes(transport: str) -> None:
+async def test_the_tools_of_a_group_are_called_without_fetching_it_and_nothing_changes() -> None:
     heard: list[float] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         heard.append(progress)
 
     async with (
-        shop_over(transport) as target,
+        shop_over("memory") as target,
         client_of(target, MODERN, extensions=DECLARED) as (client, listener),
         client_of(target, MODERN) as (plain, _),
         client_of(target, "legacy") as (legacy, _),
@@ -212,9 +202,8 @@ async def test_what_is_no_tool_or_only_opens_groups_is_unknown(name: str) -> Non
         assert refused.value.code == types.INVALID_PARAMS
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_errors_are_those_of_the_protocol(transport: str) -> None:
-    async with shop_over(transport) as target:
+async def test_errors_are_those_of_the_protocol() -> None:
+    async with shop_over("memory") as target:
         async with client_of(target, MODERN, extensions=DECLARED) as (client, _):
             for name in ("nothing", "stock.orders", "Stock", ""):
                 error = await refusal_of(client, "groups/get", name=name)
@@ -229,36 +218,6 @@ async def test_errors_are_those_of_the_protocol(transport: str) -> None:
         async with client_of(target, "legacy", extensions=DECLARED) as (client, _):
             for method, params in (("groups/list", {}), ("groups/get", {"name": "stock"})):
                 assert (await refusal_of(client, method, **params)).code == types.METHOD_NOT_FOUND
-
-
-async def test_each_request_says_for_itself_whether_it_declares_the_extension() -> None:
-    async with over_http(make_shop()) as url, httpx2.AsyncClient() as http:
-
-        async def send(method: str, declared: bool, **params: Any) -> Any:
-            body = modern_body(method, params)
-            extensions: Any = {"extensions": {EXTENSION: {}}} if declared else {}
-            body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = extensions
-            headers = modern_headers(method, params.get("name") if method == "tools/call" else None)
-            response = await http.post(url, json=body, headers=headers)
-            lines = response.text.splitlines()
-            return httpx2.Response(200, text=next(line for line in lines if "{" in line).removeprefix("data: ")).json()
-
-        plain = [await send("tools/list", False)]
-        listed = await send("tools/list", True)
-        assert [tool["name"] for tool in listed["result"]["tools"]] == [
-            "hello",
-            "join",
-            "open_everything",
-            "open_stock",
-        ]
-        assert listed["result"]["resultType"] == "complete"
-        assert (await send("groups/list", True))["result"]["resultType"] == "complete"
-        assert (await send("groups/list", False))["error"]["code"] == -32021
-        assert (await send("groups/get", True))["error"]["code"] == types.INVALID_PARAMS
-        called = {"name": "cash.coins", "arguments": {}}
-        assert "result" in await send("tools/call", True, **called)
-        assert (await send("tools/call", False, **called))["error"]["code"] == types.INVALID_PARAMS
-        assert plain == [await send("tools/list", False)]
 
 
 def make_lab(journal: Journal, parked: anyio.Event | None = None) -> ToolSet:
@@ -332,30 +291,6 @@ async def test_hooks_of_the_group_run_around_a_call_however_it_ends(how: Any) ->
         assert not tools.sessions
 
 
-@pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9")
-@pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_hooks_of_the_group_are_undone_when_a_call_is_cancelled(transport: str) -> None:
-    journal, parked = Journal(), anyio.Event()
-    tools = make_lab(journal, parked)
-
-    async def check(target: str | Server[Any]) -> None:
-        async with client_of(target, MODERN, extensions=DECLARED) as (client, _):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(client.call_tool, "outer.inner.work", {"how": "park"})
-                with anyio.fail_after(PATIENCE):
-                    await parked.wait()
-                tasks.cancel_scope.cancel()
-            await journal.reaches(len(AROUND))
-            assert journal == AROUND
-            assert not tools.sessions
-
-    if transport == "memory":
-        await check(build_server(tools))
-    else:
-        async with over_http(tools) as url:
-            await check(url)
-
-
 @pytest.mark.spec("HOOK-1", "DEL-4")
 async def test_groups_that_requests_begin_with_are_set_up_as_well_unless_the_called_group_excludes_them() -> None:
     journal = Journal()
@@ -386,15 +321,3 @@ async def test_a_call_is_refused_where_its_group_cannot_be_set_up_and_nothing_is
         assert refused.is_error
         assert journal == ["start on", "start off"]
         assert not tools.sessions
-
-
-@pytest.mark.spec("ACT-10", "DEL-4")
-async def test_a_selection_that_cannot_be_is_refused() -> None:
-    async with over_http(make_shop()) as url:
-        async with client_of(f"{url}?groups=cash,credit", MODERN, extensions=DECLARED) as (client, _):
-            refused = await client.call_tool("hello", {})
-            assert refused.is_error
-            assert "can't be active together" in text_of(refused)
-            assert (await refusal_of(client, "groups/list")).code == types.INVALID_PARAMS
-        async with client_of(f"{url}?groups=cash", MODERN, extensions=DECLARED) as (client, _):
-            assert text_of(await client.call_tool("credit.card", {})) == "card"

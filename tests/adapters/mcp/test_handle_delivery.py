@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
-from tests.adapters.mcp.support import PATIENCE, build_server, change_of, client_of, names_of, schemas_in, target_of
+from tests.adapters.mcp.support import PATIENCE, build_server, change_of, client_of, names_of, schemas_in
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp import server as server_module
 from toolfold_adapters.mcp.meta import CHANGE_META, HANDLE_META
@@ -52,9 +52,8 @@ async def listed_under(client: Client, handle: str) -> dict[str, types.Tool]:
 
 
 @pytest.mark.spec("CTL-4", "DEL-7", "DEL-11")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_shows(transport: str) -> None:
-    async with shop_over(transport) as target, client_of(target, MODERN) as (client, listener):
+async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_shows() -> None:
+    async with shop_over("memory") as target, client_of(target, MODERN) as (client, listener):
         before = await client.list_tools(cache_mode="bypass")
         result = await client.call_tool("stock.activate", {})
         answer = told(result)
@@ -81,14 +80,13 @@ async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_s
 
 
 @pytest.mark.spec("CALL-2", "CALL-3", "DEL-11")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_call_through_answers_exactly_what_the_tool_answers(transport: str) -> None:
+async def test_a_call_through_answers_exactly_what_the_tool_answers() -> None:
     heard: list[tuple[float, float | None, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         heard.append((progress, total, message))
 
-    async with shop_over(transport) as target, client_of(target, MODERN) as (client, _):
+    async with shop_over("memory") as target, client_of(target, MODERN) as (client, _):
         handle = await opened(client, "stock")
         meta: Any = {HANDLE_META: handle}
         await client.list_tools(meta=meta)
@@ -124,31 +122,6 @@ async def test_wrong_arguments_are_refused_in_the_name_of_the_tool_that_is_meant
             assert "Invalid arguments for call_tool" in text_of(refused)
         assert "a handle is a text" in text_of(await client.call_tool("stock.activate", {"handle": 5}))
         assert ran == []
-
-
-@pytest.mark.spec("DEL-9")
-@pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_a_cancelled_call_through_is_cancelled_in_the_handler(transport: str) -> None:
-    tools, parked, ended = ToolSet("slow"), anyio.Event(), anyio.Event()
-    tools.register_group("slow")
-
-    @tools.tool(group="slow")
-    async def wait() -> None:
-        parked.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            ended.set()
-
-    async with target_of(transport, tools) as target, client_of(target, MODERN) as (client, _):
-        handle = await opened(client, "slow")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(through, client, "slow.wait", {}, handle)
-            with anyio.fail_after(PATIENCE):
-                await parked.wait()
-            tasks.cancel_scope.cancel()
-        with anyio.fail_after(PATIENCE):
-            await ended.wait()
 
 
 @pytest.mark.spec("ACT-2", "CTL-5")
@@ -285,9 +258,8 @@ async def test_a_handle_that_is_of_no_use_runs_nothing_and_says_to_activate_agai
 
 
 @pytest.mark.spec("CALL-5", "SES-5")
-@pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_handler_that_opens_a_group_or_sets_a_fact_answers_with_a_handle(transport: str) -> None:
-    async with shop_over(transport) as target, client_of(target, MODERN) as (client, _):
+async def test_a_handler_that_opens_a_group_or_sets_a_fact_answers_with_a_handle() -> None:
+    async with shop_over("memory") as target, client_of(target, MODERN) as (client, _):
         plain = await client.call_tool("hello", {})
         assert HANDLE_META not in (plain.meta or {})
         by_itself = await client.call_tool("open_stock", {})

@@ -10,13 +10,12 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp.shared.exceptions import MCPError
 
-from tests.adapters.mcp.support import PATIENCE, build_server, client_of, over_http
+from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_disclosure import DECLARED
-from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, opened, told
 from tests.adapters.mcp.test_stored_handles import Journal
-from toolfold import Context, ExclusionConflict, QuotaExceeded, Session, Snapshot, ToolSet, TransitionRequest
+from toolfold import Context, ExclusionConflict, QuotaExceeded, Snapshot, ToolSet, TransitionRequest
 from toolfold_adapters.mcp import Limit
 from toolfold_adapters.mcp import server as server_module
 
@@ -118,37 +117,6 @@ def inheriting() -> tuple[ToolSet, Journal]:
     return tools, journal
 
 
-async def _close(owner: Session) -> None:
-    await owner.close()
-
-
-async def _deactivate(owner: Session) -> None:
-    await owner.deactivate("shared")
-
-
-@pytest.mark.spec("DEL-3", "DEL-4", "HOOK-1", "VIS-5")
-@pytest.mark.parametrize("tear_down", [_close, _deactivate])
-async def test_a_handle_is_refused_once_a_group_that_it_inherits_is_torn_down(tear_down: Any) -> None:
-    tools, journal = inheriting()
-    async with over_http(tools) as url, client_of(f"{url}?groups=shared", MODERN) as (client, _):
-        handle = await opened(client, "own")
-        assert text_of(await through(client, "shared.ask", {}, handle)) == "answer"
-        assert journal == ["shared on", "own on"]
-        owner = next(session for session in tools.sessions if session.active == ("shared",))
-        await tear_down(owner)
-        for name in ("shared.ask", "own.ask"):
-            refused = await through(client, name, {}, handle)
-            assert refused.is_error
-            assert "Activate the groups that you need again" in text_of(refused)
-        with pytest.raises(MCPError, match="Activate the groups"):
-            await listed_under(client, handle)
-        await journal.reaches(4)
-        assert journal == ["shared on", "own on", "shared off", "own off"]
-        again = await opened(client, "own")
-        assert journal[4:] == ["shared on", "own on"]
-        assert text_of(await through(client, "shared.ask", {}, again)) == "answer"
-
-
 @pytest.mark.spec("DEL-4", "HOOK-1")
 async def test_an_inherited_group_that_a_handle_closes_is_its_own_when_it_opens_it_again() -> None:
     tools, journal = inheriting()
@@ -206,30 +174,6 @@ async def test_a_session_that_others_inherit_from_is_neither_idle_nor_ended_to_m
 
 
 # -- hooks that hang --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("HOOK-6", "DEL-4")
-async def test_a_hook_that_hangs_holds_up_the_requests_that_select_its_group_and_no_others() -> None:
-    tools, journal = inheriting()
-    arrived, leave = anyio.Event(), anyio.Event()
-
-    async def hang() -> None:
-        arrived.set()
-        await leave.wait()
-
-    tools.register_group("slow", on_activate=hang)
-    async with (
-        over_http(tools) as url,
-        client_of(f"{url}?groups=slow", MODERN) as (slow, _),
-        client_of(f"{url}?groups=shared", MODERN) as (client, _),
-        anyio.create_task_group() as tasks,
-    ):
-        tasks.start_soon(slow.call_tool, "own.activate", {})
-        with anyio.fail_after(PATIENCE):
-            await arrived.wait()
-            assert text_of(await client.call_tool("shared.ask", {})) == "answer"
-        assert journal == ["shared on"]
-        leave.set()
 
 
 @pytest.mark.spec("HOOK-6", "SES-3")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
-from tests.adapters.mcp.support import PATIENCE, build_server, client_of, over_http, stdio_desk, target_of
+from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
 from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
@@ -75,38 +74,6 @@ async def callers_of(server: Server[Any]) -> AsyncGenerator[Callable[[str], Any]
             return streamable_http_client("http://127.0.0.1:8000/mcp", http_client=http)
 
         yield target
-
-
-@pytest.mark.spec("HOOK-1", "HOOK-9", "DEL-2")
-@pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_hooks_run_once_for_a_handle_and_again_when_the_server_ends(transport: str) -> None:
-    journal = Journal()
-    tools = make_desk(journal)
-    async with target_of(transport, tools) as target, client_of(target, MODERN) as (client, _):
-        first = await client.call_tool("database.activate", {})
-        handle = told(first)["handle"]
-        assert told(first)["tools"] == ["database.query"]
-        assert await opened(client, "database.write", handle) == handle
-        again = told(await client.call_tool("database.activate", {"handle": handle}))
-        assert (again["changed"], again["handle"]) == (False, handle)
-        assert told(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
-        assert "database.write.insert" in await listed_under(client, handle)
-        other = await opened(client, "database")
-        assert other != handle
-        assert told(await client.call_tool("database.deactivate", {"handle": other}))["active"] == []
-        assert journal == ["database on", "database on", "database off"]
-        await left(tools, 2)
-    await journal.reaches(4)
-    assert journal[3:] == ["database off"]
-    assert not tools.sessions
-
-
-@pytest.mark.spec("HOOK-9")
-async def test_hooks_run_when_a_process_is_left_over_stdio(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    async with client_of(stdio_desk(str(log)), MODERN) as (client, _):
-        assert told(await through(client, "database.query", {"sql": "x"}, await opened(client, "database")))
-    assert log.read_text().splitlines() == ["database on", "database off"]
 
 
 @pytest.mark.spec("HOOK-9", "SES-3")
@@ -227,29 +194,6 @@ async def test_what_a_call_opened_is_closed_again_if_no_answer_can_tell_the_hand
         await left(tools, 0)
 
 
-@pytest.mark.spec("HOOK-5", "HOOK-6")
-async def test_a_cancelled_activation_is_undone_and_its_handle_goes_on() -> None:
-    tools, journal, parked = ToolSet("slow", run_in_thread=False), Journal(), anyio.Event()
-
-    async def wait() -> None:
-        parked.set()
-        await anyio.sleep_forever()
-
-    tools.register_group("a", on_activate=lambda: journal.append("on"), on_deactivate=lambda: journal.append("off"))
-    tools.register_group("b", parent="a", on_activate=wait)
-    async with over_http(tools) as url, client_of(url, MODERN) as (client, _):
-        handle = await opened(client, "a")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.call_tool, "a.b.activate", {"handle": handle})
-            with anyio.fail_after(PATIENCE):
-                await parked.wait()
-            tasks.cancel_scope.cancel()
-        with anyio.fail_after(PATIENCE):  # waits for its turn after the step that is undone
-            answer = told(await client.call_tool("a.activate", {"handle": handle}))
-        assert (answer["changed"], answer["active"]) == (False, ["a"])
-        assert journal == ["on"]
-
-
 @pytest.mark.spec("HOOK-1", "HOOK-9", "DEL-4")
 async def test_groups_that_requests_begin_with_are_set_up_once_for_all_and_torn_down_at_the_end() -> None:
     journal = Journal()
@@ -326,16 +270,3 @@ async def test_a_group_that_is_removed_is_closed_under_every_handle_first() -> N
         await tools.unregister_group("database")
         assert journal == ["database on", "database off"]
         assert told(await client.call_tool("mode_a.activate", {"handle": handle}))["active"] == ["mode_a"]
-
-
-@pytest.mark.spec("SES-2", "HOOK-1")
-async def test_requests_of_one_handle_at_once_take_their_turns() -> None:
-    journal = Journal()
-    async with over_http(make_desk(journal)) as url, client_of(url, MODERN) as (client, _):
-        handle = await opened(client, "mode_a")
-        async with anyio.create_task_group() as tasks:
-            for name in ("database.activate",) * 5 + ("mode_b.activate",) * 3:
-                tasks.start_soon(client.call_tool, name, {"handle": handle})
-        assert journal == ["database on"]
-        answer = told(await client.call_tool("mode_b.activate", {"handle": handle}))
-        assert answer["active"] == ["database", "mode_b"]

@@ -20,7 +20,7 @@ from tests.examples.callers import connected
 from tests.examples.document_e import PROFILES, TOOLS
 from tests.examples.programs import fake
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TARGET = "examples.modern_cli:tools"
 
 

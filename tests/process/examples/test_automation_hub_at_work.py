@@ -27,7 +27,7 @@ from tests.examples.callers import WAYS, Connect, connected
 from tests.examples.hub import AT_FIRST, FILE_TOOLS, Hub, done, open_groups, opened, plugin, refused
 from toolfold import HookFailed, ToolError, ToolSet
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 # Files and addresses

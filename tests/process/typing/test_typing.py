@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("program.py").read_text(encoding="utf-8")
 IGNORED = re.compile(r"  # type: ignore\[[\w-]+\]$", re.MULTILINE)
 

@@ -1,0 +1,174 @@
+"""Sessions of the legacy era over stdio and HTTP (SPEC DEL-1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from tests.adapters.mcp.desk import make_desk
+from tests.adapters.mcp.support import (
+    CHANGED,
+    PATIENCE,
+    RawLegacy,
+    client_of,
+    names_of,
+    over_http,
+    stdio_desk,
+    target_of,
+)
+from toolfold import Context, ToolSet
+from toolfold_adapters.mcp.notify import MAX_WAITING
+
+
+@pytest.mark.spec("DEL-1", "NTF-1")
+async def test_a_client_without_a_standing_stream_is_told_on_the_response_once() -> None:
+    async with over_http(make_desk()) as url, httpx2.AsyncClient() as http:
+        client = RawLegacy(http, url)
+        await client.initialize()
+        messages = await client.request("tools/call", {"name": "database.activate", "arguments": {}})
+        assert [message.get("method") for message in messages] == [CHANGED, None]
+        again = await client.request("tools/call", {"name": "database.activate", "arguments": {}})
+        assert [message.get("method") for message in again] == [None]
+
+
+@pytest.mark.spec("DEL-1", "NTF-2", "NTF-3")
+async def test_a_change_outside_of_a_request_goes_out_on_the_standing_stream_or_with_the_next_request() -> None:
+    tools = make_desk()
+    async with over_http(tools) as url, httpx2.AsyncClient() as http:
+        raw = RawLegacy(http, url)
+        await raw.initialize()
+        await raw.request("tools/list")
+        async with client_of(url, "legacy") as (client, listener):
+            await client.list_tools()
+            tools.notify_list_changed()
+            assert await listener.next() == CHANGED
+            await client.call_tool("ping", {})
+            assert listener.changes == 1
+        late = await raw.request("tools/call", {"name": "ping", "arguments": {}})
+        assert [message.get("method") for message in late] == [CHANGED, None]
+        assert [message.get("method") for message in await raw.request("tools/list")] == [None]
+
+
+@pytest.mark.spec("NTF-1", "SAF-4", "STO-7")
+async def test_changes_that_a_client_cannot_hear_are_owed_as_one_notification_for_each_kind_of_list() -> None:
+    tools = make_desk()
+    async with over_http(tools) as url, httpx2.AsyncClient() as http:
+        client = RawLegacy(http, url)
+        await client.initialize()
+        await client.request("tools/list")
+        for _ in range(1000):
+            tools.notify_list_changed()
+            tools.notify_list_changed({"prompt", "resource", "resource_template"})
+        late = await client.request("tools/call", {"name": "ping", "arguments": {}})
+        assert sorted(message.get("method", "") for message in late) == [
+            "",
+            "notifications/prompts/list_changed",
+            "notifications/resources/list_changed",
+            CHANGED,
+        ]
+        assert [message.get("method") for message in await client.request("tools/list")] == [None]
+
+
+@pytest.mark.spec("NTF-1", "SAF-4")
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_each_step_of_one_call_is_told_and_a_call_of_a_great_many_is_told_a_bounded_number_of_times(
+    transport: str,
+) -> None:
+    tools = make_desk()
+
+    @tools.tool()
+    async def swing(times: int, context: Context) -> str:
+        for _ in range(times):
+            await context.activate("mode_a")
+            await context.activate("mode_b")
+        return "still"
+
+    async with target_of(transport, tools) as target, client_of(target, "legacy") as (client, listener):
+        await client.call_tool("swing", {"times": 2})
+        assert listener.changes == 4
+        await client.call_tool("swing", {"times": 500})
+        assert 4 < listener.changes <= 4 + MAX_WAITING
+        assert "mode_b.only_b" in await names_of(client)
+
+
+@pytest.mark.spec("SES-1", "DEL-1")
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_two_clients_never_see_or_hear_of_each_others_groups(transport: str) -> None:
+    async with (
+        target_of(transport, make_desk()) as target,
+        client_of(target, "legacy") as (one, heard_by_one),
+        client_of(target, "legacy") as (other, heard_by_other),
+    ):
+        before = await names_of(other)
+        await one.call_tool("database.activate", {})
+        await other.call_tool("mode_a.activate", {})
+        await one.call_tool("ping", {})
+        assert (heard_by_one.changes, heard_by_other.changes) == (1, 1)
+        assert "database.query" not in await names_of(other)
+        assert "mode_a.only_a" not in await names_of(one)
+        await other.call_tool("mode_a.deactivate", {})
+        assert await names_of(other) == before
+
+
+@pytest.mark.spec("SES-3", "HOOK-9")
+async def test_hooks_run_when_a_process_is_left_over_stdio(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with client_of(stdio_desk(str(log)), "legacy") as (client, _):
+        await client.call_tool("database.activate", {})
+    assert log.read_text().split("\n")[:2] == ["database on", "database off"]
+
+
+@pytest.mark.spec("SES-3", "HOOK-9")
+async def test_hooks_run_when_a_session_is_deleted_over_http() -> None:
+    ended = anyio.Event()
+    events: list[str] = []
+    tools = make_desk(events)
+    tools.observe(lambda event: ended.set() if type(event).__name__ == "SessionEnded" else None)
+    async with over_http(tools) as url, httpx2.AsyncClient() as http:
+        client = RawLegacy(http, url)
+        await client.initialize()
+        await client.request("tools/call", {"name": "database.activate", "arguments": {}})
+        await client.end()
+        with anyio.fail_after(PATIENCE):
+            await ended.wait()
+    assert events == ["database on", "database off"]
+
+
+@pytest.mark.spec("HOOK-6", "HOOK-5", "DEL-1")
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_a_cancelled_activation_is_undone_and_nothing_is_said(transport: str) -> None:
+    tools, events, parked = ToolSet("slow"), list[str](), anyio.Event()
+    undone = anyio.Event()
+
+    async def wait() -> None:
+        parked.set()
+        await anyio.sleep_forever()
+
+    async def off() -> None:
+        events.append("off")
+        undone.set()
+
+    tools.register_group("a", "Quick", on_activate=lambda: events.append("on"), on_deactivate=off)
+    tools.register_group("b", "Never ready", parent="a", on_activate=wait)
+    tools.register("both", _activate_both, input_schema={"type": "object"})
+    tools.register("inside", lambda: "in", group="a", input_schema={"type": "object"})
+    async with target_of(transport, tools) as target, client_of(target, "legacy") as (client, listener):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "both", {})
+            with anyio.fail_after(PATIENCE):
+                await parked.wait()
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(PATIENCE):
+            await undone.wait()
+        assert events == ["on", "off"]
+        assert "a.inside" not in await names_of(client)
+        assert listener.changes == 0
+
+
+async def _activate_both(arguments: dict[str, Any], context: Context) -> str:
+    await context.session.transition(activate=["a", "a.b"])
+    return "opened"
