@@ -130,11 +130,6 @@ def test_the_status_says_whether_it_conforms_does_not_or_could_not_be_checked(
         ),
         (("systems:no_driver",), "systems:no_driver raised TargetFailed: It can't be started: no such file"),
         (("systems:TinyDriver", "--layers", ""), "Nothing could be checked."),
-        (("--era", "both", "--layers", "vectors", "--", "/no/such/program"), "/no/such/program"),
-        (
-            ("--layers", "vectors", "--", "/no/such/program"),
-            "Nothing could be checked.\nstdio, legacy: It could not be",
-        ),
     ],
 )
 def test_what_cannot_be_run_has_status_2_and_says_why(arguments: tuple[str, ...], message: str) -> None:

@@ -146,17 +146,6 @@ def test_a_picture_that_cannot_be_drawn_is_refused_with_the_reason(
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.spec("DIA-1")
-@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
-def test_without_graphviz_a_picture_is_refused_with_what_to_install(
-    form: str, shop: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(shop))
-    result = invoke("diagram", "shop:tools", "-o", f"shop.{form}")
-    assert (result.exit_code, result.stdout, (shop / f"shop.{form}").exists()) == (1, "", False)
-    assert "apt-get install graphviz" in result.stderr
-
-
 def test_the_help_names_every_view_and_gives_examples() -> None:
     result = invoke("diagram", "--help")
     assert result.exit_code == 0

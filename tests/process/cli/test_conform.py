@@ -32,3 +32,17 @@ def test_a_tool_set_is_served_and_checked_as_clients_see_it(shop: Path, transpor
     assert lines[0]["settings"] == [f"{transport}, legacy"]
     assert (verdicts["ACT-4"], verdicts["INV-2"], result.exit_code) == ("held", "held", 0)
     assert "the server was not made for the kit" in lines[0]["left_out"]["hooks"]
+
+
+@pytest.mark.spec("CNF-2")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--era", "both"), "/no/such/program"),
+        ((), "Nothing could be checked.\nstdio, legacy: It could not be"),
+    ],
+)
+def test_a_server_that_cannot_be_started_has_status_2(arguments: tuple[str, ...], message: str) -> None:
+    result = invoke("conform", "--layers", "vectors", *arguments, "--", "/no/such/program")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.support import PROGRAM, SECONDS, environment, run
+from tests.cli.support import PROGRAM, SECONDS, environment, invoke, run
 from toolfold import __version__
 
 WITHOUT = "import sys; sys.modules[{package!r}] = None; from toolfold_cli import main; main()"
@@ -139,3 +139,14 @@ def test_a_terminal_is_shown_a_tree_with_the_state_of_each_group(shop: Path) -> 
         "└─ ● orders · active · 1 tool · exclude…",
         "   └─ ○ returns · 1 tool · Take goods b…",
     ]
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
+def test_without_graphviz_a_picture_is_refused_with_what_to_install(
+    form: str, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(shop))
+    result = invoke("diagram", "shop:tools", "-o", f"shop.{form}")
+    assert (result.exit_code, result.stdout, (shop / f"shop.{form}").exists()) == (1, "", False)
+    assert "apt-get install graphviz" in result.stderr
