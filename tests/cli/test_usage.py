@@ -89,3 +89,12 @@ def test_unexpected_errors_are_reported_on_a_line_each(shop: Path, monkeypatch: 
     assert result.stderr == (
         "toolfold: KeyError: 'lost'. Use --traceback to see where.\nOSError: gone. Use --traceback to see where.\n"
     )
+
+
+def test_an_interrupt_exits_with_130_and_prints_nothing(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("toolfold_cli.costs.initial_view", interrupt)
+    result = invoke("inspect", "shop:tools")
+    assert (result.exit_code, result.output) == (130, "")
