@@ -56,6 +56,7 @@ class Replaceable:
         """Put `tools` in place, and end the sessions of what was there: each goes on with a new one."""
         for guards in self._guards:
             tools.guard_names(*guards)
+        tools.pool = self.present.pool  # of which the server keeps sessions between requests
         before, self.present = self.present, tools
         for session in before.sessions:
             try:
