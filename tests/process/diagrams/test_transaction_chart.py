@@ -1,24 +1,128 @@
-"""The chart of the transaction as Graphviz draws it."""
+"""The core's own machines, drawn from the tables that drive the code."""
 
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
 import pytest
 
-from tests.diagrams.support import Drawn
-from tests.diagrams.test_transaction_chart import FINAL, key
-from toolfold.machine.transaction import STATES
-from toolfold_diagrams import transaction_chart
+from tests.diagrams.support import Drawn, label_of, squeezed, texts_of
+from toolfold.machine import TABLE, Effect, Guard, RegionEvent, RegionState, Row
+from toolfold.machine.transaction import COMMITTED, PLANNED, STATES, TRANSITIONS, leaves
+from toolfold_diagrams import Diagram, region_chart, transaction_chart
+from toolfold_diagrams.text import identifier
+
+CODE = import_module("toolfold_diagrams.transaction")
+FINAL = {state for state in STATES if all(state not in leaves(source) for _, source, _ in TRANSITIONS)}
+
+
+def key(state: str) -> str:
+    return identifier("state", state)
+
+
+def decoded(text: str) -> str:
+    return re.sub(r"#(\d+);", lambda code: chr(int(code[1])), text)
+
+
+def mermaid_arrows(picture: Diagram) -> list[tuple[str, str, str]]:
+    """The arrows of a state diagram in Mermaid: from, to, and what they are labelled with."""
+    found = re.findall(r"^  (\S+) --> (\S+?)(?: : (.*))?$", picture.mermaid or "", re.MULTILINE)
+    return [(tail, head, decoded(label)) for tail, head, label in found]
+
+
+def dot_arrows(drawn: Drawn) -> list[tuple[str, str, str]]:
+    """The same of a picture by Graphviz, sorted."""
+    arrows = [(tail.replace("initial", "[*]"), head, label_of(edge)) for tail, head, edge in drawn.edges]
+    return sorted(arrows)
+
+
+# The life of a transaction
 
 
 @pytest.mark.spec("DIA-1", "DIA-2")
-def test_the_states_of_the_transaction_are_those_of_the_code() -> None:
-    drawn = Drawn.of(transaction_chart().dot)
-    assert {*drawn.nodes} - {"initial"} == {key(state) for state in STATES}
-    for state in STATES:
-        node = drawn.nodes[key(state)]
-        assert node["label"] == state.rpartition(".")[2].replace("_", " ")
-        assert (node["peripheries"] == "2") is (state in FINAL)
-    named = re.findall(r'^ +state "(.*)" as (\w+)$', transaction_chart().mermaid or "", re.MULTILINE)
-    assert sorted(named) == sorted((state.rpartition(".")[2].replace("_", " "), key(state)) for state in STATES)
+def test_the_arrows_of_the_transaction_are_those_of_the_code() -> None:
+    picture = transaction_chart()
+    expected = [(key(source), key(target), trigger.replace("_", " ")) for trigger, source, target in TRANSITIONS]
+    from_nodes = [
+        (key(leaves(source)[0]), key(target), event.replace("_", " ")) for event, source, target in TRANSITIONS
+    ]
+    drawn = Drawn.of(picture.dot)
+    assert dot_arrows(drawn) == sorted([("[*]", key(PLANNED), ""), *from_nodes])
+    cut = {label_of(edge): edge["ltail"] for _, _, edge in drawn.edges if "ltail" in edge}
+    assert cut == {"fail": f"cluster_{key('running')}"}
+    ends = sorted((key(state), "[*]", "") for state in FINAL)
+    arrows = mermaid_arrows(picture)
+    assert arrows[0] == ("[*]", key(PLANNED), "")
+    assert arrows[1 : 1 + len(expected)] == expected
+    assert sorted(arrows[1 + len(expected) :]) == ends
+
+
+@pytest.mark.spec("DIA-1")
+def test_what_runs_is_one_composite_state() -> None:
+    picture = transaction_chart()
+    drawn = Drawn.of(picture.dot)
+    (cluster,) = drawn.clusters.values()
+    inside = {name for name, node in drawn.nodes.items() if node["_gvid"] in cluster["nodes"]}
+    running = {state for state in STATES if state.startswith("running.")}
+    assert cluster["label"] == "running"
+    assert inside == {key(state) for state in running}
+    (body,) = re.findall(r'^  state "running" as state_running \{\n(.*?)\n  \}$', picture.mermaid or "", re.S | re.M)
+    assert {*re.findall(r"as (\w+)", body)} == inside
+    assert "-->" not in body
+
+
+@pytest.mark.spec("DIA-2")
+def test_another_transition_of_the_transaction_is_another_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CODE, "TRANSITIONS", (*TRANSITIONS, ("reopen", COMMITTED, PLANNED)))
+    picture = transaction_chart()
+    drawn = Drawn.of(picture.dot)
+    assert (key(COMMITTED), key(PLANNED), "reopen") in dot_arrows(drawn)
+    assert drawn.nodes[key(COMMITTED)]["peripheries"] == "1"
+    assert (key(COMMITTED), "[*]", "") not in mermaid_arrows(picture)
+
+
+# The region of a group
+
+
+def label(event: RegionEvent, row: Row) -> str:
+    guard = f" [{row.guard.value}]" if row.guard is not Guard.NONE else ""
+    actions = [row.effect.value] * (row.effect is not Effect.NOTHING)
+    actions += [f"{emission.event.value} to {emission.to.value}" for emission in row.emits]
+    return event.value + guard + (f" / {', '.join(actions)}" if actions else "")
+
+
+@pytest.mark.spec("DIA-1", "DIA-2")
+def test_every_row_of_the_table_is_an_arrow_or_stands_in_its_state() -> None:
+    picture = region_chart()
+    drawn = Drawn.of(picture.dot)
+    rows = [(state, event, row) for (state, event), found in TABLE.items() for row in found]
+    between = [(key(s.value), key(row.target.value), label(e, row)) for s, e, row in rows if row.target is not s]
+    initial = [
+        ("[*]", key(RegionState.INACTIVE.value), f"[{Guard.ANCESTORS_ACTIVE.value}]"),
+        ("[*]", key(RegionState.LOCKED.value), f"[{Guard.ANCESTOR_INACTIVE.value}]"),
+    ]
+    assert dot_arrows(drawn) == sorted([*initial, *between])
+    assert mermaid_arrows(picture) == [*initial, *between]
+    for state in RegionState:
+        inside = [label(event, row) for source, event, row in rows if source is state and row.target is state]
+        title, *lines = re.sub(r"<BR[^>]*>", "\n", str(drawn.nodes[key(state.value)]["label"])).split("\n")
+        assert state.value in title
+        assert [re.sub(r"<[^>]*>", "", line) for line in lines if re.sub(r"<[^>]*>", "", line)] == inside
+        (told,) = re.findall(rf'state "(.*)" as {key(state.value)}$', picture.mermaid or "", re.MULTILINE)
+        assert decoded(told).split("<br/>")[1:] == inside
+
+
+@pytest.mark.spec("DIA-2")
+def test_another_row_of_the_table_is_another_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = {**TABLE, (RegionState.LOCKED, RegionEvent.ACTIVATE): (Row(RegionState.ACTIVE, Effect.SET_UP),)}
+    monkeypatch.setattr(CODE, "TABLE", changed)
+    assert (key("locked"), key("active"), "activate / set up") in dot_arrows(Drawn.of(region_chart().dot))
+
+
+@pytest.mark.spec("DIA-1")
+@pytest.mark.parametrize("picture", [transaction_chart(), region_chart()], ids=["transaction", "region"])
+def test_all_texts_are_in_the_rendered_picture(picture: Diagram) -> None:
+    shown = squeezed("".join(texts_of(picture.rendered("svg").decode())))
+    arrows = [said for _, _, said in mermaid_arrows(picture)]
+    assert all(squeezed(said) in shown for said in arrows)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.test_modern_cli_state import PATCH, done, refused, tools_in
+from tests.examples.test_modern_cli_state import PATCH, done, folder, refused, tools_in
+
+__all__ = ["folder"]  # a fixture
 
 
 @pytest.mark.spec("PRO-4")
