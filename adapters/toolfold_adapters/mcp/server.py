@@ -24,7 +24,7 @@ from toolfold.spi import Event, Full, Kind, ListsAnnounced, SessionPool, Tally
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..sdk import wrap_endpoint
 from ..tokens import ANSWER_TOKENS
-from .answers import AnswerForm, AnswerOptions
+from .answers import AnswerForm, AnswerOptions, SessionAnswers
 from .callers import caller_of, principal_of
 from .disclosure import (
     EXTENSION,
@@ -38,14 +38,15 @@ from .disclosure import (
 from .handles import Handles, SignedHandles, Stale, signing_keys
 from .http_sessions import BoundedSessions
 from .instructions import instructions_for
-from .legacy import SessionDelivery
+from .legacy import ConnectionSessions
 from .limits import DEFAULTS, Limits
 from .modern import HandleDelivery
 from .notify import background
-from .principal import PrincipalDelivery
+from .principal import PrincipalSessions
 from .proxy import CallToolProxy, reserve_names
-from .render import wire_errors
+from .render import Renderer, wire_errors
 from .selection import Selection
+from .sessions import SessionDelivery
 from .subscriptions import Subscriptions, unauthenticated
 
 log = logging.getLogger("toolfold.mcp")
@@ -160,17 +161,18 @@ def build_server(
     calls, listening = Tally("requests under way", limits.calls), Tally("subscriptions", limits.streams)
     kept = tools.pool.part("kept sessions", limits.handles, handle_lifetime, time.monotonic)
     subscriptions = Subscriptions(by_caller=delivery == "principal")
+    renderer = Renderer(wire, modern=False)
     legacy = SessionDelivery(
-        tools,
-        wire,
-        default,
+        ConnectionSessions(tools, default, Tally("sessions", limits.sessions)),
+        renderer,
+        SessionAnswers(renderer, options, wire),
         CallToolProxy(call_tool, with_handle=False) if legacy_call_tool else None,
-        options,
-        Tally("sessions", limits.sessions),
     )
-    modern: HandleDelivery | PrincipalDelivery
+    modern: HandleDelivery | SessionDelivery
     if delivery == "principal":
-        modern = PrincipalDelivery(tools, wire, default, kept, subscriptions, options)
+        renderer = Renderer(wire, modern=True, cache_scope="private")
+        principals = PrincipalSessions(tools, default, kept, subscriptions)
+        modern = SessionDelivery(principals, renderer, SessionAnswers(renderer, options, wire))
     else:
         signed = SignedHandles(signing_keys(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
         modern = HandleDelivery(
@@ -190,7 +192,7 @@ def build_server(
     def is_modern(ctx: Context) -> bool:
         return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
-    def delivery_of(ctx: Context) -> SessionDelivery | HandleDelivery | PrincipalDelivery | Disclosure:
+    def delivery_of(ctx: Context) -> SessionDelivery | HandleDelivery | Disclosure:
         """Return what answers a request; without an authenticated caller there is none for lists by caller."""
         if not is_modern(ctx):
             return legacy
