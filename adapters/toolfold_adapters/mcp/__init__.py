@@ -11,7 +11,7 @@
     proxy.py     `call_tool`, which calls other tools        render.py    definitions, results and errors on the wire
     client.py    a client that carries the handle along      meta.py      what Toolfold adds to MCP
 
-Deliveries have the same verbs: `list`, `call`, `prompt`, `read`. Each finds the session or the snapshot of a request, and
+Deliveries have the same verbs: `list`, `call`, `prompt`, `read`. Each finds the session or snapshot of a request, and
 asks the core.
 """
 
