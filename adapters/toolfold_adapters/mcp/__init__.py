@@ -2,9 +2,10 @@
 
     server.py    `build_server`: a server for both eras      serve.py    `serve`: stdio and streamable HTTP
     sessions.py  delivery from sessions: those of a          modern.py   delivery under handles, for the era
-                 connection (legacy.py) or of a caller                   from 2026-07-28 (handles.py, selection.py)
+                 connection (legacy.py) or of a caller                   from 2026-07-28 (handles.py)
                  (principal.py)                              disclosure.py  delivery to clients that fetch groups
-    limits.py    how much there may be, by caller            callers.py  whom a request is from
+    handlers.py  which delivery answers a request            callers.py  whom a request is from
+    limits.py    how much there may be, by caller            selection.py  which groups a request begins with
     http.py      guards of the endpoint                      connections.py, http_sessions.py   limits of HTTP
     notify.py    notifications of legacy connections         subscriptions.py  those of the modern era
     answers.py   answers of the library's own tools          describe.py  tools in a text, within a budget
