@@ -148,7 +148,7 @@ def build_server(
     wire = WireNames(separator, max_name_length)
     default = Selection(tools.profile(profile), active, by_request=selection)
     default.start(tools)
-    kept = tools.pool.part("kept sessions", limits.handles, handle_lifetime, time.monotonic)
+    stored = tools.pool.part("kept sessions", limits.handles, handle_lifetime, time.monotonic)
     subscriptions = Subscriptions(by_caller=delivery == "principal")
     renderer = Renderer(wire, modern=False)
     legacy = SessionDelivery(
@@ -160,7 +160,7 @@ def build_server(
     modern: HandleDelivery | SessionDelivery
     if delivery == "principal":
         renderer = Renderer(wire, modern=True, cache_scope="private")
-        principals = PrincipalSessions(tools, default, kept, subscriptions)
+        principals = PrincipalSessions(tools, default, stored, subscriptions)
         modern = SessionDelivery(principals, renderer, SessionAnswers(renderer, options, wire))
     else:
         signed = SignedHandles(signing_keys(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
@@ -170,7 +170,7 @@ def build_server(
             default,
             signed,
             handles,
-            kept,
+            stored,
             CallToolProxy(call_tool, with_handle=True),
             options,
         )
@@ -198,7 +198,7 @@ def build_server(
         tools.name,
         version=version,
         instructions=instructions_for(instructions, catalog, wire, proxy, modern=True) or None,
-        lifespan=lambda _: _lifespan(tools, subscriptions, kept),
+        lifespan=lambda _: _lifespan(tools, subscriptions, stored),
         get_tool_input_schema=input_schema,
         on_list_tools=partial(handlers.list, "tool"),
         on_call_tool=handlers.call,
@@ -223,7 +223,7 @@ def build_server(
 
 @asynccontextmanager
 async def _lifespan(
-    tools: ToolSet, subscriptions: Subscriptions, kept: SessionPool[Session]
+    tools: ToolSet, subscriptions: Subscriptions, stored: SessionPool[Session]
 ) -> AsyncGenerator[TaskGroup]:
     """Yield the task group of a running server, in which announcements go out and idle sessions end (SPEC SES-3)."""
     async with background() as tasks:
@@ -234,7 +234,7 @@ async def _lifespan(
                 subscriptions.announce(event.kinds)
 
         stop = tools.observe(announce)
-        for pool in (tools.pool, kept):
+        for pool in (tools.pool, stored):
             tasks.start_soon(_end_idle_sessions, pool, tasks)
         subscriptions.running.append(tasks)
         try:
@@ -243,7 +243,7 @@ async def _lifespan(
             stop()
             subscriptions.running.remove(tasks)
             if not subscriptions.running:
-                await end_all(kept, ENDING_SECONDS)
+                await end_all(stored, ENDING_SECONDS)
 
 
 async def _end_idle_sessions(pool: SessionPool[Session], tasks: TaskGroup) -> None:
