@@ -98,7 +98,7 @@ class Conversation:
     ) -> Self:
         """Return the conversation that `dump` was asked of, with the same groups loaded in the same order (SPEC GRP-6).
 
-        Against a changed catalog it is normalised, and `dropped` has what is gone (SPEC PER-2). What
+        Against a changed catalog it is normalised, and `discarded` has what is gone (SPEC PER-2). What
         `Session.dump` gave is taken too.
 
         Args:

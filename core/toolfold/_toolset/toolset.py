@@ -201,7 +201,7 @@ class ToolSet(Registration):
     ) -> Session:
         """Return a new session in a state that `Session.dump` gave, to be opened as one of `open_session` is.
 
-        Against the same catalog the state is equal (SPEC PER-1). Against another it is normalised, and `dropped` of the
+        Against the same catalog the state is equal (SPEC PER-1). Against another it is normalised, and `discarded` of the
         session tells what is no longer active: unknown groups, then groups without active parents, then of an exclusion
         set all but the first (SPEC PER-2), and groups that are transient by now (SPEC PER-4).
 
