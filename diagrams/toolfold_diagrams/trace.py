@@ -47,7 +47,7 @@ class Asked:
 
 @frozen(kw_only=True)
 class Planned:
-    """The turn of a step came: the groups that are to enter and to leave."""
+    """A transition was planned: the groups to activate and to deactivate."""
 
     request: int = field(validator=_count)
     entering: tuple[str, ...] = _texts()
@@ -75,7 +75,7 @@ class HookEnded:
 
 @frozen(kw_only=True)
 class Committed:
-    """A step was committed; so many hooks had failed and were passed over."""
+    """A transition was committed; so many hooks had failed and were passed over."""
 
     request: int = field(validator=_count)
     activated: tuple[str, ...] = _texts()
@@ -85,7 +85,7 @@ class Committed:
 
 @frozen(kw_only=True)
 class RolledBack:
-    """A step was given up after hooks had run; the state is the one before."""
+    """A transition was rolled back after hooks had run; the state is the one before."""
 
     request: int = field(validator=_count)
 

@@ -39,8 +39,8 @@ def tracing(source: ToolSet | Session) -> Generator[TraceRecorder]:
 
 
 @define
-class _Step:
-    """What became of a step so far: whether hooks ran, and whether it was committed."""
+class _Transition:
+    """A transition so far: whether hooks ran, and whether it was committed."""
 
     hooks_ran: bool = False
     committed: bool = False
@@ -61,7 +61,7 @@ class TraceRecorder:
         self._entries: list[Entry] = []
         self._asked = 0
         self._under_way: dict[int, int] = {}
-        self._steps: dict[int, _Step] = {}
+        self._transitions: dict[int, _Transition] = {}
 
     @property
     def trace(self) -> Trace:
@@ -136,10 +136,10 @@ class TraceRecorder:
     ) -> None:
         match event:
             case observers.Planned():
-                self._steps[request] = _Step()
+                self._transitions[request] = _Transition()
                 self._add(trace.Planned(request=request, entering=event.entering, leaving=event.leaving))
             case observers.HookBegan():
-                self._steps[request].hooks_ran = True
+                self._transitions[request].hooks_ran = True
                 group, phase, undoes = event.group, event.phase, event.undoes
                 self._add(trace.HookBegan(request=request, group=group, phase=phase, undoes=undoes))
             case observers.HookEnded():
@@ -154,14 +154,14 @@ class TraceRecorder:
         number = self._observers.request  # not by the session's name, which requests at once may share
         request = self._under_way.get(number) if number is not None else None
         if request is not None:
-            self._steps[request].committed = True
+            self._transitions[request].committed = True
             entered, left = event.change.activated, event.change.deactivated
             failures = len(event.change.failures)
             self._add(trace.Committed(request=request, activated=entered, deactivated=left, failures=failures))
 
     def _ended(self, request: int, event: observers.Ended) -> None:
-        step = self._steps.pop(request, _Step())
-        if step.hooks_ran and not step.committed:
+        transition = self._transitions.pop(request, _Transition())
+        if transition.hooks_ran and not transition.committed:
             self._add(trace.RolledBack(request=request))
         del self._under_way[event.number]
         error, problem = _described(event.error)

@@ -98,7 +98,7 @@ class Conversation:
     ) -> Self:
         """Return the conversation that `dump` was asked of, with the same groups loaded in the same order (SPEC GRP-6).
 
-        Against a changed catalog it is normalised, and `dropped` has what is gone (SPEC PER-2). What
+        Against a changed catalog it is normalised, and `discarded` has what is gone (SPEC PER-2). What
         `Session.dump` gave is taken too.
 
         Args:
@@ -144,7 +144,7 @@ class Conversation:
             messages: Of Anthropic's Messages API, of OpenAI's Chat Completions API, or items of its Responses API.
             profile: The profile of the conversation.
             active: The groups that the conversation started with.
-            failed: Returns of a `PastCall` whether it failed, for answers that were not kept as they were given; `None`
+            failed: Returns whether a `PastCall` failed, for answers that were not stored as they were given; `None`
                 from it leaves that to the answer.
             name_options: `separator` and `max_length`.
 
@@ -193,7 +193,7 @@ class Conversation:
         state = self._session.dump() if self._started else dumped(self._tools.name, profile, self._start_snapshot)
         return {**state, "loaded": list(self.loaded), "first": list(self._initial_groups)}
 
-    # -- life ---------------------------------------------------------------------------------------------------------
+    # -- opening and closing ----------------------------------------------------------------------------------------
 
     async def start(self) -> Self:
         """Open the session, unless it was opened, and return the conversation.

@@ -43,7 +43,7 @@ def has_failed(past: PastCall, call: Call, name: str, catalog: Catalog) -> bool:
         return past.marked
     if past.found is not None:  # a search that loads a group returns its tools
         return not past.found and any(
-            _has_tools(path, catalog) for step in call.requests(catalog) for path in step.activate
+            _has_tools(path, catalog) for request in call.requests(catalog) for path in request.activate
         )
     texts = [*_refusals_of(name), *(_refused_steps(call, catalog) if call.is_control(catalog) else ())]
     return any(_reads_as(past.text, text) for text in texts)

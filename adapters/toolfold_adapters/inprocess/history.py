@@ -46,10 +46,10 @@ class Replay:
         calls = [Call(self._tool_name(one, catalog), read_arguments(one.arguments)) for one in past]
         for batch in batches(calls, lambda: self.view_of(self.snapshot)):
             for number in chain.from_iterable(batch):
-                steps = calls[number].requests(catalog)
-                for step in () if not steps or self._failed(past[number], calls[number], catalog) else steps:
+                requests = calls[number].requests(catalog)
+                for request in () if not requests or self._failed(past[number], calls[number], catalog) else requests:
                     try:
-                        self.snapshot = self.snapshot.after(step)
+                        self.snapshot = self.snapshot.after(request)
                     except ToolfoldError:
                         continue
                     yield self.snapshot

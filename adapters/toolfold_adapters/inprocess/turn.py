@@ -47,8 +47,8 @@ class Call:
         spec = catalog.tools.get(self.name)
         if spec is None or spec.control is None:
             return [TransitionRequest(activate=path) for path in self.opens(catalog)] if spec is not None else ()
-        step = None if self.arguments is None else step_of(spec, self.arguments, catalog)
-        return () if step is None else (step,)
+        request = None if self.arguments is None else step_of(spec, self.arguments, catalog)
+        return () if request is None else (request,)
 
     def is_available(self, view: RequestView) -> bool:
         """Return whether its tool can be called now."""
@@ -89,7 +89,7 @@ def _due(waiting: list[int], calls: Sequence[Call], control: Call, now: RequestV
 
 def _closes(control: Call, snapshot: Snapshot) -> bool:
     try:
-        return any(plan(snapshot.configuration, step).deactivated for step in control.requests(snapshot.catalog))
+        return any(plan(snapshot.configuration, request).deactivated for request in control.requests(snapshot.catalog))
     except ToolfoldError:
         return False
 

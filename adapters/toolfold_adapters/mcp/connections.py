@@ -58,7 +58,7 @@ class BoundedProtocol(H11Protocol):
     """uvicorn's connection, within bounds: one too many is refused, and one whose client takes too long is closed.
 
     The head of a request must come in a bounded time, and then its body. What a response takes has no limit here:
-    streams last.
+    subscriptions last.
     """
 
     def __init__(self, bounds: ConnectionBounds, *args: Any, **named: Any) -> None:

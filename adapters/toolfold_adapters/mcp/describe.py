@@ -53,15 +53,15 @@ def describe(tools: Sequence[Described], room: int) -> str:
 
 def names(tools: Sequence[Described], room: int) -> str:
     """Return the names of `tools` alone, of at most `room` characters; see `describe`."""
-    kept = used = 0
+    named = used = 0
     for number, tool in enumerate(tools, 1):
         used += len(_named(tool)) + 1
         if used - 1 > room:
             break
         more = _more(number, len(tools))
         if used - 1 + sum(len(line) + 1 for line in more) <= room:
-            kept = number
-    return "\n".join([*map(_named, tools[:kept]), *_more(kept, len(tools))])
+            named = number
+    return "\n".join([*map(_named, tools[:named]), *_more(named, len(tools))])
 
 
 def _shortened(tools: Sequence[Described], room: int) -> str:

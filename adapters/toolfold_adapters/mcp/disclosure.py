@@ -156,8 +156,8 @@ class Disclosure:
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
         """Return the contents of a resource, whichever group it is in."""
         start = self._start(ctx)
-        shelves = start.catalog.components
-        spec = shelves["resource"].by_name.get(uri)
+        components = start.catalog.components
+        spec = components["resource"].by_name.get(uri)
         if spec is None:
             found = next(matching(start.catalog, uri), None)
             spec = found[0] if found else None

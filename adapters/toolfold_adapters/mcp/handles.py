@@ -105,7 +105,7 @@ class SignedHandles:
         saved = self._packer.unpack(base64_decode(packed), catalog, same=self._stale == "refuse")
         if saved is None:
             raise HandleInvalid(f"The handle was made before this server's groups changed. {AGAIN}")
-        return Reading(saved.snapshot(catalog), saved.discarded(catalog)), issued.timestamp()
+        return Reading(*saved.restored(catalog)), issued.timestamp()
 
     def _signer(self, catalog: Catalog, principal: str) -> TimestampSigner:
         """Return what signs for one tool set and one caller: for others the signature is wrong."""

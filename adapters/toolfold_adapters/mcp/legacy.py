@@ -1,4 +1,4 @@
-"""Session delivery, for clients of the era up to 2025-11-25: each connection has a session of its own (SPEC DEL-1).
+"""The sessions of clients of the era up to 2025-11-25: each connection has one of its own (SPEC DEL-1).
 
 A session begins when the first request needs it, in what that request selects (SPEC DEL-4).
 """
@@ -13,16 +13,13 @@ import anyio
 from anyio.abc import TaskGroup
 from mcp.server import Server, ServerRequestContext
 
-from toolfold import InvalidArguments, Session, ToolfoldError, ToolNotFound, ToolResult, ToolSet, WireNames
-from toolfold.spi import Caller, Kind, Tally
+from toolfold import Session, ToolfoldError, ToolSet
+from toolfold.spi import Caller, Tally
 
 from ..sdk import connection_of
-from .answers import AnswerOptions, SessionAnswers
 from .callers import caller_of
 from .notify import Notifier
-from .proxy import CallToolProxy
-from .render import Renderer, unknown_text
-from .selection import SELECTION_FAILURES, Selection, refusal_text, selection_of
+from .selection import Selection, selection_of
 
 _KEY = "toolfold"
 
@@ -56,89 +53,36 @@ class ConnectionSession:
                 await self._session.close()
 
 
-class SessionDelivery:
-    """Answers legacy requests from the session of their connection.
+class ConnectionSessions:
+    """The sessions of legacy connections.
 
     Args:
         tools: What is delivered.
-        wire: The names that clients see.
         default: What the server was built to begin with; an HTTP request that opens a session may select otherwise.
-        proxy: The call-tool proxy, for clients that never list again; `None` to do without (SPEC DEL-8).
-        options: How tools are described in answers (SPEC CTL-4).
         tally: Counts the sessions.
     """
 
-    def __init__(
-        self,
-        tools: ToolSet,
-        wire: WireNames,
-        default: Selection,
-        proxy: CallToolProxy | None,
-        options: AnswerOptions,
-        tally: Tally,
-    ) -> None:
+    def __init__(self, tools: ToolSet, default: Selection, tally: Tally) -> None:
         self._tools = tools
-        self._tally = tally
-        self._wire = wire
         self._default = default
-        self._proxy = proxy
-        self._renderer = Renderer(wire, modern=False)
-        self._answers = SessionAnswers(self._renderer, options, wire)
-
-    async def list(self, server: Server[Any], ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
-        """Return a page of what the session lists."""
-        async with self._request(server, ctx) as session:
-            extra = (self._proxy.spec,) if self._proxy and kind == "tool" and session.catalog.groups else ()
-            return self._renderer.page(self._answers.page(session, kind, cursor, extra), kind)
-
-    async def call(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what a tool answers in the session."""
-        try:
-            async with self._request(server, ctx) as session:
-                result = await self._answer(ctx, session, name, arguments)
-        except SELECTION_FAILURES as error:
-            result = ToolResult.of_text(refusal_text(error), is_error=True)
-        return self._renderer.result(result)
-
-    async def prompt(self, server: Server[Any], ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
-        """Return the messages of a prompt in the session."""
-        async with self._request(server, ctx) as session:
-            return self._renderer.plain(await session.get_prompt(name, arguments, ctx, self._wire.to_wire))
-
-    async def read(self, server: Server[Any], ctx: Any, uri: str) -> Any:
-        """Return the contents of a resource in the session."""
-        async with self._request(server, ctx) as session:
-            return self._renderer.contents(await session.read(uri, ctx, self._wire.to_wire))
-
-    async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
-        if self._proxy is None or name != self._proxy.name or not session.catalog.groups:
-            return await self._answers.call(session, name, arguments, ctx)
-        try:
-            call = self._proxy.unpack(arguments)
-        except InvalidArguments as error:
-            return ToolResult.of_text(str(error), is_error=True)
-        try:
-            return await self._answers.call(session, call.name, call.arguments, ctx, proxied=True)
-        except ToolNotFound as error:
-            return ToolResult.of_text(unknown_text(error, call.name), is_error=True)
+        self._tally = tally
 
     @asynccontextmanager
-    async def _request(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> AsyncGenerator[Session]:
-        link = self._link(server, ctx)
-        async with link.notifier.during(ctx):
-            yield await link.session()
+    async def session(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> AsyncGenerator[Session]:
+        """Yield the session of the connection that a request came on; changes are notified of before its answer."""
+        connection = self._connection(server, ctx)
+        async with connection.notifier.during(ctx):
+            yield await connection.session()
 
-    def _link(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> ConnectionSession:
+    def _connection(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> ConnectionSession:
         connection = connection_of(ctx)
-        link: ConnectionSession | None = connection.state.get(_KEY)
-        if link is None:
+        found: ConnectionSession | None = connection.state.get(_KEY)
+        if found is None:
             caller = caller_of(ctx)
             self._tally.take(caller)
-            connection.exit_stack.callback(self._tally.give_back, caller)  # after the end of the link, below
+            connection.exit_stack.callback(self._tally.give_back, caller)  # after the end of the session, below
             notifier = Notifier(server, connection, ctx.lifespan_context)
-            link = ConnectionSession(
-                self._tools, selection_of(self._tools, self._default, ctx.request), notifier, caller
-            )
-            connection.state[_KEY] = link
-            connection.exit_stack.push_async_callback(link.end)
-        return link
+            selection = selection_of(self._tools, self._default, ctx.request)
+            found = connection.state[_KEY] = ConnectionSession(self._tools, selection, notifier, caller)
+            connection.exit_stack.push_async_callback(found.end)
+        return found

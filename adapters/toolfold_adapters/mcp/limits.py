@@ -25,8 +25,8 @@ class Limits:
         sessions: Sessions of clients of the era up to 2025-11-25.
         handles: Sessions stored between requests of the era from 2026-07-28: for handles, for principals, and for
             selections of groups with hooks.
-        calls: Requests under way, with the steps and hooks that they wait for, and the threads of plain handlers: also
-            those of requests that were cancelled, until they end.
+        calls: Requests under way, with the transitions and hooks that they wait for, and the threads of plain handlers:
+            also those of requests that were cancelled, until they end.
         streams: Subscriptions of `subscriptions/listen`.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import mcp_types as types
@@ -51,6 +51,7 @@ FROM_MODES = ("inputSchema", "_meta")
 """What of a composite tool's definition depends on its modes: nothing that could keep it from fitting (SPEC MOD-1)."""
 
 Adjust = Callable[[dict[str, Any]], dict[str, Any]]
+CacheScope = Literal["public", "private"]
 
 
 class Renderer:
@@ -63,10 +64,16 @@ class Renderer:
         wire: The names that clients see.
         modern: Whether the wire is that of 2026-07-28.
         adjust: Changes the definitions of control tools, where a delivery gives them more arguments.
+        cache_scope: Whether caches may share lists between callers.
+
+    `to_wire` gives a name as clients see it.
     """
 
-    def __init__(self, wire: WireNames, *, modern: bool, adjust: Adjust | None = None) -> None:
-        self._wire = wire
+    def __init__(
+        self, wire: WireNames, *, modern: bool, adjust: Adjust | None = None, cache_scope: CacheScope = "public"
+    ) -> None:
+        self.to_wire = wire.to_wire
+        self._cache_scope = cache_scope
         self._adjust = adjust
         self._modern = modern
         self._versions = MODERN_PROTOCOL_VERSIONS if modern else HANDSHAKE_PROTOCOL_VERSIONS
@@ -99,7 +106,7 @@ class Renderer:
     def _render(self, spec: Spec) -> dict[str, Any] | None:
         rendered = dict(spec.definition)
         if spec.kind == "tool":
-            rendered["name"] = self._wire.to_wire(spec.name)
+            rendered["name"] = self.to_wire(spec.name)
         if spec.control is not None and self._adjust is not None:
             rendered = self._adjust(rendered)
         without_output = {key: value for key, value in rendered.items() if key != "outputSchema"}
@@ -119,7 +126,8 @@ class Renderer:
         return True
 
     def _complete(self, result: dict[str, Any]) -> dict[str, Any]:
-        return {**result, "resultType": "complete", "ttlMs": 0, "cacheScope": "public"} if self._modern else result
+        hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": self._cache_scope} if self._modern else {}
+        return {**result, **hints}
 
     def result(self, result: ToolResult) -> dict[str, Any]:
         """Return a tool's result."""

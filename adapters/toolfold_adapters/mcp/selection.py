@@ -1,7 +1,7 @@
 """Selection: a request itself selects the groups that it begins with, in its URL or headers (SPEC DEL-4).
 
 `?groups=a,b` and `?profile=x`, or the headers `Toolfold-Groups` and `Toolfold-Profile`. What a request does not say is
-as the server was default. A group brings its parents.
+the server's default. A group brings its parents.
 """
 
 from __future__ import annotations

@@ -8,45 +8,37 @@ import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Literal, get_args
 
 import anyio
-import mcp_types as types
 from anyio.abc import TaskGroup
-from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 
 from toolfold import ConfigError, Profile, Session, ToolNotFound, ToolSet, WireNames, __version__
-from toolfold.spi import Event, Full, Kind, ListsAnnounced, SessionPool, Tally
+from toolfold.spi import Event, ListsAnnounced, SessionPool, Tally
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..sdk import wrap_endpoint
 from ..tokens import ANSWER_TOKENS
-from .answers import AnswerForm, AnswerOptions
-from .callers import caller_of, principal_of
-from .disclosure import (
-    EXTENSION,
-    SETTINGS,
-    Disclosure,
-    GroupParams,
-    GroupsListParams,
-    declares_extension,
-    require_extension,
-)
+from .answers import AnswerForm, AnswerOptions, SessionAnswers
+from .disclosure import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams
+from .handlers import RequestHandlers
 from .handles import Handles, SignedHandles, Stale, signing_keys
 from .http_sessions import BoundedSessions
 from .instructions import instructions_for
-from .legacy import SessionDelivery
+from .legacy import ConnectionSessions
 from .limits import DEFAULTS, Limits
 from .modern import HandleDelivery
 from .notify import background
-from .principal import PrincipalDelivery
+from .principal import PrincipalSessions
 from .proxy import CallToolProxy, reserve_names
-from .render import wire_errors
+from .render import Renderer
 from .selection import Selection
-from .subscriptions import Subscriptions, unauthenticated
+from .sessions import SessionDelivery
+from .subscriptions import Subscriptions
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -54,7 +46,6 @@ ENDING_SECONDS = 10
 """How long the end of a server waits for the hooks that close what it had open."""
 
 Delivery = Literal["auto", "principal"]
-Context = ServerRequestContext[TaskGroup, Any]
 
 
 class ToolSetServer(Server[TaskGroup]):
@@ -157,20 +148,20 @@ def build_server(
     wire = WireNames(separator, max_name_length)
     default = Selection(tools.profile(profile), active, by_request=selection)
     default.start(tools)
-    calls, listening = Tally("requests under way", limits.calls), Tally("subscriptions", limits.streams)
-    kept = tools.pool.part("kept sessions", limits.handles, handle_lifetime, time.monotonic)
+    stored = tools.pool.part("kept sessions", limits.handles, handle_lifetime, time.monotonic)
     subscriptions = Subscriptions(by_caller=delivery == "principal")
+    renderer = Renderer(wire, modern=False)
     legacy = SessionDelivery(
-        tools,
-        wire,
-        default,
+        ConnectionSessions(tools, default, Tally("sessions", limits.sessions)),
+        renderer,
+        SessionAnswers(renderer, options, wire),
         CallToolProxy(call_tool, with_handle=False) if legacy_call_tool else None,
-        options,
-        Tally("sessions", limits.sessions),
     )
-    modern: HandleDelivery | PrincipalDelivery
+    modern: HandleDelivery | SessionDelivery
     if delivery == "principal":
-        modern = PrincipalDelivery(tools, wire, default, kept, subscriptions, options)
+        renderer = Renderer(wire, modern=True, cache_scope="private")
+        principals = PrincipalSessions(tools, default, stored, subscriptions)
+        modern = SessionDelivery(principals, renderer, SessionAnswers(renderer, options, wire))
     else:
         signed = SignedHandles(signing_keys(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
         modern = HandleDelivery(
@@ -179,72 +170,21 @@ def build_server(
             default,
             signed,
             handles,
-            kept,
+            stored,
             CallToolProxy(call_tool, with_handle=True),
             options,
         )
-    disclosed = Disclosure(tools, wire, default)
+    handlers = RequestHandlers(
+        legacy=legacy,
+        modern=modern,
+        disclosure=Disclosure(tools, wire, default) if disclosure else None,
+        by_principal=delivery == "principal",
+        subscriptions=subscriptions,
+        calls=Tally("requests under way", limits.calls),
+        streams=Tally("subscriptions", limits.streams),
+    )
     # Last of what can fail: a server that is not built must not keep names.
     reserve_names(tools, wire, call_tool if delivery == "auto" or legacy_call_tool else None)
-
-    def is_modern(ctx: Context) -> bool:
-        return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-    def delivery_of(ctx: Context) -> SessionDelivery | HandleDelivery | PrincipalDelivery | Disclosure:
-        """Return what answers a request; without an authenticated caller there is none for lists by caller."""
-        if not is_modern(ctx):
-            return legacy
-        if delivery == "principal" and not principal_of(ctx):
-            raise unauthenticated()
-        return disclosed if disclosure and declares_extension(ctx) else modern
-
-    async def lists(ctx: Context, kind: Kind, params: types.PaginatedRequestParams | None) -> Any:
-        with wire_errors(kind, modern=is_modern(ctx)), calls.held(caller_of(ctx)):
-            return await delivery_of(ctx).list(server, ctx, kind, params.cursor if params else None)
-
-    async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
-        return await lists(ctx, "tool", params)
-
-    async def list_prompts(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
-        return await lists(ctx, "prompt", params)
-
-    async def list_resources(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
-        return await lists(ctx, "resource", params)
-
-    async def list_templates(ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
-        return await lists(ctx, "resource_template", params)
-
-    async def call(ctx: Context, params: types.CallToolRequestParams) -> Any:
-        with wire_errors(params.name, modern=is_modern(ctx)):
-            try:
-                with calls.held(caller_of(ctx)):
-                    return await delivery_of(ctx).call(server, ctx, params.name, params.arguments)
-            except Full as full:
-                return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
-
-    async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> Any:
-        with wire_errors(params.name, modern=is_modern(ctx)), calls.held(caller_of(ctx)):
-            return await delivery_of(ctx).prompt(server, ctx, params.name, params.arguments)
-
-    async def read_resource(ctx: Context, params: types.ReadResourceRequestParams) -> Any:
-        with wire_errors(str(params.uri), modern=is_modern(ctx)), calls.held(caller_of(ctx)):
-            return await delivery_of(ctx).read(server, ctx, str(params.uri))
-
-    async def listen(ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        with wire_errors("subscriptions", modern=True), listening.held(caller_of(ctx)):
-            return await subscriptions.listen(ctx, params)
-
-    async def groups_list(ctx: Context, params: GroupsListParams) -> Any:
-        require_extension(ctx, "groups/list")
-        delivery_of(ctx)
-        with wire_errors("groups", modern=True):
-            return disclosed.groups(ctx)
-
-    async def groups_get(ctx: Context, params: GroupParams) -> Any:
-        require_extension(ctx, "groups/get")
-        delivery_of(ctx)
-        with wire_errors(params.name, modern=True):
-            return disclosed.group(ctx, params.name)
 
     def input_schema(name: str) -> Any:
         try:
@@ -258,43 +198,43 @@ def build_server(
         tools.name,
         version=version,
         instructions=instructions_for(instructions, catalog, wire, proxy, modern=True) or None,
-        lifespan=lambda _: _lifespan(tools, subscriptions, kept),
+        lifespan=lambda _: _lifespan(tools, subscriptions, stored),
         get_tool_input_schema=input_schema,
-        on_list_tools=list_tools,
-        on_call_tool=call,
-        on_list_prompts=list_prompts,
-        on_get_prompt=get_prompt,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
-        on_read_resource=read_resource,
-        on_subscriptions_listen=listen,
+        on_list_tools=partial(handlers.list, "tool"),
+        on_call_tool=handlers.call,
+        on_list_prompts=partial(handlers.list, "prompt"),
+        on_get_prompt=handlers.get_prompt,
+        on_list_resources=partial(handlers.list, "resource"),
+        on_list_resource_templates=partial(handlers.list, "resource_template"),
+        on_read_resource=handlers.read_resource,
+        on_subscriptions_listen=handlers.listen,
     )
+    handlers.server = server
     server.limits = limits
     server.legacy_instructions = instructions_for(
         instructions, catalog, wire, call_tool if legacy_call_tool else None, modern=False
     )
     if disclosure:
         server.extensions[EXTENSION] = dict(SETTINGS)
-        server.add_request_handler("groups/list", GroupsListParams, groups_list)
-        server.add_request_handler("groups/get", GroupParams, groups_get)
+        server.add_request_handler("groups/list", GroupsListParams, handlers.list_groups)
+        server.add_request_handler("groups/get", GroupParams, handlers.get_group)
     return server
 
 
 @asynccontextmanager
 async def _lifespan(
-    tools: ToolSet, subscriptions: Subscriptions, kept: SessionPool[Session]
+    tools: ToolSet, subscriptions: Subscriptions, stored: SessionPool[Session]
 ) -> AsyncGenerator[TaskGroup]:
     """Yield the task group of a running server, in which announcements go out and idle sessions end (SPEC SES-3)."""
     async with background() as tasks:
 
         def announce(event: Event) -> None:
-            if (
-                isinstance(event, ListsAnnounced) and subscriptions.running[0] is tasks
-            ):  # in memory, each client runs one
+            # in memory, each client runs the server
+            if isinstance(event, ListsAnnounced) and subscriptions.running[0] is tasks:
                 subscriptions.announce(event.kinds)
 
         stop = tools.observe(announce)
-        for pool in (tools.pool, kept):
+        for pool in (tools.pool, stored):
             tasks.start_soon(_end_idle_sessions, pool, tasks)
         subscriptions.running.append(tasks)
         try:
@@ -303,7 +243,7 @@ async def _lifespan(
             stop()
             subscriptions.running.remove(tasks)
             if not subscriptions.running:
-                await end_all(kept, ENDING_SECONDS)
+                await end_all(stored, ENDING_SECONDS)
 
 
 async def _end_idle_sessions(pool: SessionPool[Session], tasks: TaskGroup) -> None:

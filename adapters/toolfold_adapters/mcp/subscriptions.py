@@ -22,7 +22,7 @@ class Subscriptions:
     """The subscriptions to a server's lists (`subscriptions/listen`): one bus for each caller, or one for all.
 
     Args:
-        by_caller: Whether a caller can_receive only of its own changes, and of what is announced to everybody.
+        by_caller: Whether a caller is notified of its own changes only, and of what is announced to everybody.
 
     `running` has the task groups of those who run the server, in which announcements go out.
     """

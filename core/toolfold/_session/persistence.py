@@ -61,14 +61,19 @@ class Saved:
         """
         return restore(catalog.forest, self.active if self.with_transient else _persistent(catalog, self.active))
 
-    def discarded(self, catalog: Catalog) -> tuple[str, ...]:
-        """Return the groups that are not active again in `catalog`, in the order given."""
+    def restored(self, catalog: Catalog) -> tuple[Snapshot, tuple[str, ...]]:
+        """Return the restored state in `catalog`, and the groups that are not active again, in the order given."""
         after = self.plan(catalog).after
-        return tuple(path for path in dict.fromkeys(self.active) if not after.is_active(path))
+        discarded = tuple(path for path in dict.fromkeys(self.active) if not after.is_active(path))
+        return Snapshot.of(catalog, after, self.facts), discarded
+
+    def discarded(self, catalog: Catalog) -> tuple[str, ...]:
+        """Return the groups that are not active again in `catalog`."""
+        return self.restored(catalog)[1]
 
     def snapshot(self, catalog: Catalog) -> Snapshot:
         """Return the restored state in `catalog`."""
-        return Snapshot.of(catalog, self.plan(catalog).after, self.facts)
+        return self.restored(catalog)[0]
 
 
 def dumped(tools: str, profile: str | None, snapshot: Snapshot) -> dict[str, Any]:

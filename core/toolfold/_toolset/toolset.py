@@ -201,9 +201,9 @@ class ToolSet(Registration):
     ) -> Session:
         """Return a new session in a state that `Session.dump` gave, to be opened as one of `open_session` is.
 
-        Against the same catalog the state is equal (SPEC PER-1). Against another it is normalised, and `dropped` of the
-        session tells what is no longer active: unknown groups, then groups without active parents, then of an exclusion
-        set all but the first (SPEC PER-2), and groups that are transient by now (SPEC PER-4).
+        Against the same catalog the state is equal (SPEC PER-1). Against another it is normalised, and `discarded` of
+        the session has what is no longer active: unknown groups, then groups without active parents, then of an
+        exclusion set all but the first (SPEC PER-2), and groups that are transient by now (SPEC PER-4).
 
         Opening it sets the groups up anew: their `on_activate` hooks run as those of one step (SPEC HOOK-1), and can
         read the facts. If one fails, what had succeeded is undone, and the session is closed.

@@ -1,0 +1,112 @@
+"""The requests that a server answers: each goes to the delivery of its era, within the limits of its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import mcp_types as types
+from anyio.abc import TaskGroup
+from attrs import define, field
+from mcp.server import Server, ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolfold.spi import Full, Kind, Tally
+
+from .callers import caller_of, principal_of
+from .disclosure import Disclosure, GroupParams, GroupsListParams, declares_extension, require_extension
+from .modern import HandleDelivery
+from .render import wire_errors
+from .sessions import SessionDelivery
+from .subscriptions import Subscriptions, unauthenticated
+
+Context = ServerRequestContext[TaskGroup, Any]
+
+
+@define(eq=False)
+class RequestHandlers:
+    """The handlers of a server's requests.
+
+    Attributes:
+        legacy: Answers requests of the era up to 2025-11-25.
+        modern: Answers those of 2026-07-28.
+        disclosure: Answers those of them that declare the extension for groups; `None` to serve it to nobody.
+        by_principal: Whether modern requests must be authenticated.
+        subscriptions: Where modern clients listen.
+        calls: Counts requests under way.
+        streams: Counts subscriptions.
+        server: The server, once it is built.
+    """
+
+    legacy: SessionDelivery
+    modern: HandleDelivery | SessionDelivery
+    disclosure: Disclosure | None
+    by_principal: bool
+    subscriptions: Subscriptions
+    calls: Tally
+    streams: Tally
+    server: Server[Any] = field(init=False)
+
+    def delivery(self, ctx: Context) -> SessionDelivery | HandleDelivery | Disclosure:
+        """Return what answers a request; without an authenticated caller there is none for lists by caller."""
+        if not _is_modern(ctx):
+            return self.legacy
+        if self.by_principal and not principal_of(ctx):
+            raise unauthenticated()
+        return self.disclosure if self.disclosure is not None and declares_extension(ctx) else self.modern
+
+    @contextmanager
+    def answering(self, ctx: Context, asked: str) -> Generator[None]:
+        """Count a request about `asked` while it is answered, and turn errors into those of the protocol."""
+        with wire_errors(asked, modern=_is_modern(ctx)), self.calls.held(caller_of(ctx)):
+            yield
+
+    async def list(self, kind: Kind, ctx: Context, params: types.PaginatedRequestParams | None) -> Any:
+        """Answer a request for a list."""
+        with self.answering(ctx, kind):
+            return await self.delivery(ctx).list(self.server, ctx, kind, params.cursor if params else None)
+
+    async def call(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
+        """Answer a call of a tool; a limit that is reached is an error result, which models read."""
+        with wire_errors(params.name, modern=_is_modern(ctx)):
+            try:
+                with self.calls.held(caller_of(ctx)):
+                    return await self.delivery(ctx).call(self.server, ctx, params.name, params.arguments)
+            except Full as full:
+                return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
+
+    async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> Any:
+        """Answer a request for a prompt."""
+        with self.answering(ctx, params.name):
+            return await self.delivery(ctx).prompt(self.server, ctx, params.name, params.arguments)
+
+    async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> Any:
+        """Answer a request for a resource."""
+        with self.answering(ctx, str(params.uri)):
+            return await self.delivery(ctx).read(self.server, ctx, str(params.uri))
+
+    async def listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+        """Serve a subscription."""
+        with wire_errors("subscriptions", modern=True), self.streams.held(caller_of(ctx)):
+            return await self.subscriptions.listen(ctx, params)
+
+    async def list_groups(self, ctx: Context, params: GroupsListParams) -> Any:
+        """Answer `groups/list`."""
+        with wire_errors("groups", modern=True):
+            return self._disclosure(ctx, "groups/list").groups(ctx)
+
+    async def get_group(self, ctx: Context, params: GroupParams) -> Any:
+        """Answer `groups/get`."""
+        with wire_errors(params.name, modern=True):
+            return self._disclosure(ctx, "groups/get").group(ctx, params.name)
+
+    def _disclosure(self, ctx: Context, method: str) -> Disclosure:
+        require_extension(ctx, method)
+        delivery = self.delivery(ctx)
+        assert isinstance(delivery, Disclosure), "the methods of the extension are served with it alone"
+        return delivery
+
+
+def _is_modern(ctx: Context) -> bool:
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS

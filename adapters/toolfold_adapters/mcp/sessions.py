@@ -1,0 +1,81 @@
+"""Session delivery: requests are answered from a session, of a connection or of a caller (SPEC DEL-1, DEL-6).
+
+What a request opens stays open in its session, and the client's list itself changes.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from toolfold import InvalidArguments, Session, ToolNotFound, ToolResult
+from toolfold.spi import Kind
+
+from .answers import SessionAnswers
+from .proxy import CallToolProxy
+from .render import Renderer, unknown_text
+from .selection import SELECTION_FAILURES, refusal_text
+
+
+class SessionSource(Protocol):
+    """Finds the session of a request."""
+
+    def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
+        """Yield the session for the duration of a request; it is opened if need be."""
+        ...
+
+
+class SessionDelivery:
+    """Answers requests from their sessions.
+
+    Args:
+        source: Finds the session of a request.
+        renderer: Puts results on the wire.
+        answers: What the library itself answers.
+        proxy: The call-tool proxy, for clients that never list again; `None` to do without (SPEC DEL-8).
+    """
+
+    def __init__(
+        self, source: SessionSource, renderer: Renderer, answers: SessionAnswers, proxy: CallToolProxy | None = None
+    ) -> None:
+        self._source = source
+        self._renderer = renderer
+        self._answers = answers
+        self._proxy = proxy
+
+    async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
+        """Return a page of what the session lists."""
+        async with self._source.session(server, ctx) as session:
+            extra = (self._proxy.spec,) if self._proxy and kind == "tool" and session.catalog.groups else ()
+            return self._renderer.page(self._answers.page(session, kind, cursor, extra), kind)
+
+    async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
+        """Return what a tool answers in the session."""
+        try:
+            async with self._source.session(server, ctx) as session:
+                result = await self._answer(ctx, session, name, arguments)
+        except SELECTION_FAILURES as error:
+            result = ToolResult.of_text(refusal_text(error), is_error=True)
+        return self._renderer.result(result)
+
+    async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
+        """Return the messages of a prompt in the session."""
+        async with self._source.session(server, ctx) as session:
+            return self._renderer.plain(await session.get_prompt(name, arguments, ctx, self._renderer.to_wire))
+
+    async def read(self, server: Any, ctx: Any, uri: str) -> Any:
+        """Return the contents of a resource in the session."""
+        async with self._source.session(server, ctx) as session:
+            return self._renderer.contents(await session.read(uri, ctx, self._renderer.to_wire))
+
+    async def _answer(self, ctx: Any, session: Session, name: str, arguments: dict[str, Any] | None) -> ToolResult:
+        if self._proxy is None or name != self._proxy.name or not session.catalog.groups:
+            return await self._answers.call(session, name, arguments, ctx)
+        try:
+            call = self._proxy.unpack(arguments)
+        except InvalidArguments as error:
+            return ToolResult.of_text(str(error), is_error=True)
+        try:
+            return await self._answers.call(session, call.name, call.arguments, ctx, proxied=True)
+        except ToolNotFound as error:
+            return ToolResult.of_text(unknown_text(error, call.name), is_error=True)
