@@ -57,6 +57,7 @@ class Replaceable:
         for guards in self._guards:
             tools.guard_names(*guards)
         before, self.present = self.present, tools
+        tools.pool = before.pool  # the server keeps its sessions there
         for session in before.sessions:
             try:
                 await session.close()
