@@ -58,6 +58,7 @@ class Replaceable:
             tools.guard_names(*guards)
         tools.pool = self.present.pool  # of which the server keeps sessions between requests
         before, self.present = self.present, tools
+        tools.pool = before.pool  # the server keeps its sessions there
         for session in before.sessions:
             try:
                 await session.close()
