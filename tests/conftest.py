@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
-MAY_LEAVE = tuple(TESTS / folder for folder in ("process", "external", "specs"))
+MAY_LEAVE = tuple(TESTS / folder for folder in ("process", "external"))
 """Folders whose tests may start processes and open sockets."""
 LEAVING = frozenset({"os.fork", "os.posix_spawn", "os.system", "socket.bind", "socket.connect", "subprocess.Popen"})
 """Audit events of what leaves the process."""

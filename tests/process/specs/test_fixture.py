@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.specs.support import fixture_command, served_fixture
+from tests.process.specs.support import fixture_command, served_fixture
 from toolfold_specs.driver import CAPABILITIES, Answer, Group, Operation, Setup, TargetFailed, Tool
 from toolfold_specs.drivers.fixture import FixtureDriver
 from toolfold_specs.drivers.link import Link

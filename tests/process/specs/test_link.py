@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.specs.support import fixture_command, served_fixture
+from tests.process.specs.support import fixture_command, served_fixture
 from toolfold_specs.driver import TargetFailed
 from toolfold_specs.drivers.link import Connection, Era, Link, TargetNotStarted, WireError
 from toolfold_specs.drivers.process import Command

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.specs.support import environment
+from tests.process.specs.support import environment
 from toolfold import ToolSet
 from toolfold_specs.checks import run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Setup
