@@ -136,7 +136,7 @@ def test_a_target_that_dies_and_cannot_be_started_again_is_not_tried_any_more() 
             raise TargetFailed("The port is taken.")
         return DyingDriver()
 
-    looks = Check("looks at the wire", "wire", ("DEL-1",), lambda trial: trial.driver.link)  # type: ignore[attr-defined]
+    looks = Check("looks at the wire", "wire", ("DEL-1",), lambda test_run: test_run.driver.link)  # type: ignore[attr-defined]
     report = check(make, checks=[*CHECKS, looks])
     ended = {result.check: (result.status, result.reason) for result in report.results}
     assert ended[PAIRS.name] == (Status.DIED, "It ended with status 3.")
