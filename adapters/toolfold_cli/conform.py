@@ -272,7 +272,7 @@ def _address(target: Target, transport: str, stack: ExitStack) -> Any:
 def _replay(path: Path, factories: Mapping[str, Factory]) -> int:
     """Return 1 if a recorded violation is reproduced in its setting, or in any if that is not available, else 0."""
     from toolfold_specs import TargetFailed
-    from toolfold_specs.render.story import found_by, plain, steps
+    from toolfold_specs.render.trace import found_by, plain, steps
     from toolfold_specs.replay import read_failure, replay
 
     recorded = read_failure(path)

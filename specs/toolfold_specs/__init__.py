@@ -6,15 +6,17 @@
 ==============  =================================================================
 clauses.toml    every clause as data: id, section, level, sources, text
 clauses.py      the same as frozen, validated values
-table.py        which test shows which clause: specs/CLAUSES.md and its check
+properties.py   what always holds, and what sometimes happens, by clause
 reference.py    the rules in sets; systems.py: small systems to try them on
-oracle.py       what the right answer is; blame.py: which clause a wrong one breaks
+oracle.py       the right answers; attribution.py: which clause a wrong one breaks
 driver.py       what is asked of an implementation; drivers/: ways to reach one
-trial.py        a check at work; checks.py: how checks are run; layers/: the checks
+runs.py         a test run; checks.py: how checks are run; layers/: the checks
 report.py       what came of it; render/: in text, JSON, JUnit, Markdown
 expected.py     the adopter's expected failures; replay.py: a violation, again
 suites.py       a suite of tests; plugin.py: how pytest collects it
 ==============  =================================================================
+
+`toolfold conform` is the command on top.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Checks and how they are run: the heart of the kit (SPEC CNF-1, CNF-2, CNF-7).
 
-A layer is a module with a tuple of `Check` values. A check is run on a `Trial`, which performs operations on a driver,
-compares each answer with the oracle's, and keeps for each clause the first violation. `run_checks` runs those that a
-driver has the capabilities for.
+A layer is a module with a tuple of `Check` values. A check is given a `TestRun`, which performs operations on a
+driver, compares each answer with the oracle's, and keeps for each clause the first violation. `run_checks` runs those
+that a driver has the capabilities for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attrs import field, frozen
 from .driver import Driver, LeftOut, TargetFailed
 from .properties import SOMETIMES
 from .report import Result, Status
-from .trial import Progress, Spent, Trial
+from .runs import Progress, Spent, TestRun
 
 LAYERS = ("exhaustive", "vectors", "stateful", "schedules", "histories", "wire")
 """The layers in the order in which they run (SPEC CNF-7); "wire" has what only a protocol shows."""
@@ -32,8 +32,8 @@ class Check:
     name: str
     layer: str
     clauses: tuple[str, ...]
-    run: Callable[[Trial], None] = field(repr=False)
-    """Puts the driver to the test and reports violations to the trial."""
+    run: Callable[[TestRun], None] = field(repr=False)
+    """Puts the driver to the test and reports violations to the test_run."""
     needs: frozenset[str] = field(default=frozenset[str](), converter=_names)
     """The capabilities without which it is left out."""
 
@@ -72,8 +72,8 @@ def run_checks(
     try:
         for check in chosen:
             driver = driver or make_driver()
-            trial = Trial(driver, check.name, seed=seed, deep=deep, budget=budget, known=known, progress=progress)
-            ended = tuple(_run(check, trial))
+            test_run = TestRun(driver, check.name, seed=seed, deep=deep, budget=budget, known=known, progress=progress)
+            ended = tuple(_run(check, test_run))
             results += ended
             if ended[0].status is Status.BROKEN:
                 break
@@ -86,26 +86,26 @@ def run_checks(
     return tuple(results)
 
 
-def _run(check: Check, trial: Trial) -> Iterator[Result]:
+def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
     """Yield the result of a check, then those of clauses that it says nothing about: by which reason."""
-    setting = trial.driver.name
-    missing = sorted(check.needs - trial.driver.capabilities)
+    setting = test_run.driver.name
+    missing = sorted(check.needs - test_run.driver.capabilities)
     if missing:
-        reason = "; ".join(dict.fromkeys(trial.driver.left_out.get(name, f"no {name}") for name in missing))
+        reason = "; ".join(dict.fromkeys(test_run.driver.left_out.get(name, f"no {name}") for name in missing))
         yield Result(check.name, check.layer, setting, check.clauses, Status.LEFT_OUT, reason)
         return
     begun = monotonic()
-    trial.progress(f"{setting}: {check.name}")
-    status, reason = _status_of(check, trial)
+    test_run.progress(f"{setting}: {check.name}")
+    status, reason = _status_of(check, test_run)
     if status is Status.LEFT_OUT:
         yield Result(check.name, check.layer, setting, check.clauses, status, reason)
         return
-    found = {violation.clause for violation in trial.violations}
-    hidden = trial.obscured.keys() - found
+    found = {violation.clause for violation in test_run.violations}
+    hidden = test_run.masked.keys() - found
     judged = tuple(
-        clause for clause in check.clauses if clause in found or (trial.shown[clause] and clause not in hidden)
+        clause for clause in check.clauses if clause in found or (test_run.shown[clause] and clause not in hidden)
     )
-    others = tuple(violation.clause for violation in trial.violations if violation.clause not in check.clauses)
+    others = tuple(violation.clause for violation in test_run.violations if violation.clause not in check.clauses)
     yield Result(
         check.name,
         check.layer,
@@ -113,13 +113,13 @@ def _run(check: Check, trial: Trial) -> Iterator[Result]:
         (*judged, *others),
         status,
         reason,
-        trial.violations,
-        trial.cases,
+        test_run.violations,
+        test_run.cases,
         monotonic() - begun,
     )
     for clause in sorted(hidden):
-        why = f"it rests on {trial.obscured[clause]}, which is violated"
-        yield Result(check.name, check.layer, setting, (clause,), Status.OBSCURED, why)
+        why = f"it rests on {test_run.masked[clause]}, which is violated"
+        yield Result(check.name, check.layer, setting, (clause,), Status.MASKED, why)
     idle = tuple(clause for clause in check.clauses if clause not in judged and clause not in hidden)
     for clause in idle if status in (Status.PASSED, Status.FAILED) else ():
         yield Result(check.name, check.layer, setting, (clause,), Status.LEFT_OUT, _unmet(clause))
@@ -130,16 +130,16 @@ def _unmet(clause: str) -> str:
     return f"it was never met that {' or '.join(situations)}" if situations else "no case of it arises in this system"
 
 
-def _status_of(check: Check, trial: Trial) -> tuple[Status, str]:
+def _status_of(check: Check, test_run: TestRun) -> tuple[Status, str]:
     reason = ""
     try:
-        check.run(trial)
+        check.run(test_run)
     except Spent:
-        reason = f"ended after {trial.budget} operations"
+        reason = f"ended after {test_run.budget} operations"
     except LeftOut as error:
         return Status.LEFT_OUT, str(error)
     except TargetFailed as error:
         return Status.DIED, str(error)
     except Exception as error:
         return Status.BROKEN, f"{type(error).__name__}: {error}"
-    return (Status.FAILED if trial.violations else Status.PASSED), reason
+    return (Status.FAILED if test_run.violations else Status.PASSED), reason

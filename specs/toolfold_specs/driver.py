@@ -39,7 +39,7 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
         "hooks": "groups can have hooks, and each answer tells which of them ran",
         "failing hooks": "a hook can be told to fail",
         "asking hooks": "a hook can be told to ask its own session for a transition",
-        "parked hooks": "a hook can be told to wait until it is released",
+        "blocked hooks": "a hook can be told to wait until it is released",
         "concurrency": "operations can be started before earlier ones have ended",
         "cancellation": "an operation under way can be cancelled",
         "persistence": "a session's state can be dumped and restored",
@@ -310,23 +310,23 @@ class Driver:
         raise NotSupported("register")
 
     def script(self, group: str, phase: str, outcome: str, session: str = MAIN) -> Answer:
-        """Tell what a hook does from now on: "succeed", "fail" ("failing hooks"), "park" ("parked hooks"), or "ask" for
-        the activation of its own group's first sibling ("asking hooks").
+        """Tell what a hook does from now on: "succeed", "fail" ("failing hooks"), "block" ("blocked hooks"), or "ask"
+        for the activation of its own group's first sibling ("asking hooks").
         """
         raise NotSupported("script")
 
     def start(self, operation: Operation) -> int:
-        """Begin an operation and return a ticket for it, once it has ended, waits for its turn or is parked in a hook:
+        """Begin an operation and return a ticket for it, once it has ended, waits for its turn or is blocked in a hook:
         "concurrency".
         """
         raise NotSupported("start")
 
-    def parked(self) -> tuple[tuple[str, str], ...]:
-        """Return phase and group of the hooks that wait now: "parked hooks"."""
-        raise NotSupported("parked")
+    def blocked(self) -> tuple[tuple[str, str], ...]:
+        """Return phase and group of the hooks that wait now: "blocked hooks"."""
+        raise NotSupported("blocked")
 
     def release(self, group: str, phase: str, fail: bool = False) -> None:
-        """Let a parked hook end, and return once what follows from that has ended, waits or is parked."""
+        """Let a blocked hook end, and return once what follows from that has ended, waits or is blocked."""
         raise NotSupported("release")
 
     def cancel(self, ticket: int) -> None:

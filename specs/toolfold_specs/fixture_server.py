@@ -72,7 +72,7 @@ class Hooks:
     def __init__(self) -> None:
         self.began: list[tuple[str, str]] = []
         self.scripts: dict[tuple[str, str], str] = {}
-        self.parked: dict[tuple[str, str], anyio.Event] = {}
+        self.blocked: dict[tuple[str, str], anyio.Event] = {}
         self._failing: set[tuple[str, str]] = set()
 
     async def run(self, phase: str, group: str, context: HookContext) -> None:
@@ -83,33 +83,33 @@ class Hooks:
                 raise RuntimeError("told to fail")
             case "ask":
                 await context.session.activate(context.session.catalog.groups[0].path)
-            case "park":
-                await self._park((phase, group))
+            case "block":
+                await self._block((phase, group))
             case _:
                 pass
 
-    async def _park(self, hook: tuple[str, str]) -> None:
-        self.parked[hook] = anyio.Event()
+    async def _block(self, hook: tuple[str, str]) -> None:
+        self.blocked[hook] = anyio.Event()
         try:
-            await self.parked[hook].wait()
+            await self.blocked[hook].wait()
             if hook in self._failing:
                 raise RuntimeError("told to fail")
         finally:
-            del self.parked[hook]
+            del self.blocked[hook]
             self._failing.discard(hook)
 
     def release(self, hook: tuple[str, str], fail: bool) -> None:
-        """Let a parked hook end."""
-        if hook not in self.parked:
-            raise ToolError(f"The {hook[0]} hook of {hook[1]} is not parked.")
+        """Let a blocked hook end."""
+        if hook not in self.blocked:
+            raise ToolError(f"The {hook[0]} hook of {hook[1]} is not blocked.")
         if fail:
             self._failing.add(hook)
-        self.parked[hook].set()
+        self.blocked[hook].set()
 
     def release_all(self) -> None:
         """Let every hook do as it likes from now on."""
         self.scripts.clear()
-        for event in self.parked.values():
+        for event in self.blocked.values():
             event.set()
 
 
@@ -178,8 +178,8 @@ class Fixture:
         if arguments.get("settled"):
             await self._settled()
         hooks, self._hooks.began = self._hooks.began, []
-        parked = sorted(self._hooks.parked)
-        return {"hooks": hooks, "active": context.session.active, "parked": parked, "under_way": self._under_way}
+        blocked = sorted(self._hooks.blocked)
+        return {"hooks": hooks, "active": context.session.active, "blocked": blocked, "under_way": self._under_way}
 
     async def _settled(self) -> None:
         """Return once nothing has happened for many turns of the loop.
@@ -193,7 +193,7 @@ class Fixture:
             before, quiet = now, quiet + 1 if now == before else 0
 
     def _happening(self) -> tuple[object, ...]:
-        return self._under_way, len(self._hooks.began), tuple(self._hooks.parked)
+        return self._under_way, len(self._hooks.began), tuple(self._hooks.blocked)
 
     def _script(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         self._hooks.scripts[arguments["phase"], arguments["group"]] = arguments["outcome"]

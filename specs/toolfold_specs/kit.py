@@ -15,7 +15,7 @@ from .driver import AT_RUN_TIME, CAPABILITIES, OVER_MCP, Answer, Driver, Setup, 
 from .expected import load_expected
 from .layers import all_checks
 from .report import Expectation, Report, Result, Status
-from .trial import Progress
+from .runs import Progress
 
 Factory: TypeAlias = Callable[[], Driver]
 Factories: TypeAlias = Factory | Mapping[str, Factory]

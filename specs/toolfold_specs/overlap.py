@@ -1,4 +1,4 @@
-"""Operations that overlap on one system: begun, parked in hooks, let go on, and judged as one history (SPEC SES-2)."""
+"""Operations that overlap on one system: begun, blocked in hooks, let go on, and judged as one history (SPEC SES-2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from . import linearize
 from .driver import MAIN, Answer, Operation, TargetFailed
 from .oracle import World
-from .trial import Case
+from .runs import Case
 
 Hook = tuple[str, str]
 """Phase and group."""
@@ -38,13 +38,13 @@ class Asked:
 class Overlap:
     """Operations under way at the same time on the system of a case, and what was seen of them.
 
-    `history` has everything that was asked, as operations: to begin one is "start", to let a parked hook go on
+    `history` has everything that was asked, as operations: to begin one is "start", to let a blocked hook go on
     "release", to wait for an answer "finish". `expected` has for each ticket the answer that is right in the order of
     arrival, `answers` the one that came, and `hooks` the hooks that began, as far as they were observed.
     """
 
     def __init__(self, case: Case) -> None:
-        self.trial = case.trial
+        self.test_run = case.test_run
         self.setup = case.setup
         self.oracle = case.oracle
         self.initial = case.world
@@ -54,7 +54,7 @@ class Overlap:
         self.expected: dict[int, Answer] = {}
         self.answers: dict[int, Answer] = {}
         self.hooks: list[Hook] | None = []
-        self._driver = case.trial.driver
+        self._driver = case.test_run.driver
         self._clock = count()
         self._tickets = count(1)
         self._begun: dict[int, tuple[int, int, Asked]] = {}
@@ -89,8 +89,8 @@ class Overlap:
         return ticket
 
     def waiting(self) -> tuple[Hook, ...]:
-        """Return the hooks that are parked, the one that has waited longest first."""
-        found = list(self._driver.parked())
+        """Return the hooks that are blocked, the one that has waited longest first."""
+        found = list(self._driver.blocked())
         kept: list[Hook] = []
         for hook in self._waiting:
             if hook in found:
@@ -100,7 +100,7 @@ class Overlap:
         return tuple(self._waiting)
 
     def release(self, hook: Hook, fail: bool = False) -> None:
-        """Let a parked hook end."""
+        """Let a blocked hook end."""
         phase, group = hook
         self._note(Operation("release", {"group": group, "phase": phase, "fail": fail}))
         self._driver.release(group, phase, fail)
@@ -115,14 +115,14 @@ class Overlap:
 
         Args:
             ticket: Which one.
-            clause: What to blame if it never ends.
+            clause: The clause to report if it never ends.
         """
         begun, theirs, asked = self._begun.pop(ticket)
         self._note(Operation("finish", {"ticket": ticket}))
         try:
             got = self._driver.finish(theirs)
         except TargetFailed as error:
-            self.blame(clause, f"no answer comes to {asked.operation}: {error}")
+            self.report(clause, f"no answer comes to {asked.operation}: {error}")
             raise
         self.answers[ticket] = got
         self._take(begun, evolve(asked, got=got))
@@ -134,18 +134,18 @@ class Overlap:
         return tuple(self._begun)
 
     def drain(self, chosen: Callable[[Sequence[Hook]], Hook]) -> None:
-        """Let parked hooks go on, one by one as chosen, until none is parked."""
+        """Let blocked hooks go on, one by one as chosen, until none is blocked."""
         for _ in range(MOST_RELEASES):
-            waiting = self.waiting() if self.trial.can("parked hooks") else ()
+            waiting = self.waiting() if self.test_run.can("blocked hooks") else ()
             if not waiting:
                 return
             self.release(chosen(waiting))
         raise TargetFailed(f"{MOST_RELEASES} hooks were let go on, and still one waits")
 
-    def blame(self, clause: str, message: str, expected: Any = None, got: Any = None) -> None:
+    def report(self, clause: str, message: str, expected: Any = None, got: Any = None) -> None:
         """Report a violation, with everything that was asked."""
         known = {"setup": self.setup, "history": tuple(self.history)}
-        self.trial.violated(clause, message, expected=expected or {}, got=got or {}, **known)
+        self.test_run.violated(clause, message, expected=expected or {}, got=got or {}, **known)
 
     # -- what it came to ----------------------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class Overlap:
         return {"answers": [self.expected[ticket].to_json() for ticket in sorted(self.answers)]}
 
     def _note(self, operation: Operation) -> None:
-        self.trial.count()
+        self.test_run.count()
         self.history.append(operation)
 
     def _take(self, begun: int, asked: Asked) -> None:

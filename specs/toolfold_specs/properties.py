@@ -197,7 +197,7 @@ ALWAYS: Sequence[Property] = (
     ),
     Property("ACT-6", "nothing else changes", _nothing_else, SINGLE),
 )
-"""In the order in which they are blamed: the last says the least of what is wrong."""
+"""In the order in which a wrong state is attributed to them: the last says the least of what is wrong."""
 
 SOMETIMES: Sequence[Property] = (
     Property(
@@ -216,7 +216,7 @@ SOMETIMES: Sequence[Property] = (
         ),
         ("activate",),
     ),
-    Property("ACT-3", "a group is asked to be as it is", _so_already, SINGLE),
+    Property("ACT-3", "a request asks for what is so already", _so_already, SINGLE),
     Property(
         "ACT-4",
         "a partner leaves with one below it",

@@ -15,7 +15,7 @@ from .checks import Check
 from .driver import Driver, Operation, Setup
 from .layers import all_checks
 from .report import Violation
-from .trial import Trial
+from .runs import TestRun
 
 SEQUENTIAL = frozenset(
     {"activate", "call", "deactivate", "end", "list", "list_groups", "register", "restore", "script", "set_fact"}
@@ -89,24 +89,24 @@ def replay(
         ReplayError: The driver has another system than the history is about, or the check can't run again.
         TargetFailed: The target fails.
     """
-    trial = Trial(driver, violation.check, seed=seed, deep=deep)
+    test_run = TestRun(driver, violation.check, seed=seed, deep=deep)
     playable = all(operation.verb in SEQUENTIAL for operation in violation.history)
     if violation.setup is not None and playable:
-        shown = _played(violation, violation.setup, trial)
+        shown = _played(violation, violation.setup, test_run)
         if shown is not None:
             return shown
     check = _check_of(violation, driver, checks, needed=not (violation.history and playable))
     if check is None or (playable and check.layer in ALL_IN_HISTORY):
         return None
-    check.run(trial)
-    return next((shown for shown in trial.violations if shown.clause == violation.clause), None)
+    check.run(test_run)
+    return next((shown for shown in test_run.violations if shown.clause == violation.clause), None)
 
 
-def _played(violation: Violation, setup: Setup, trial: Trial) -> Violation | None:
-    if "setups" not in trial.driver.capabilities and trial.driver.given != setup:
+def _played(violation: Violation, setup: Setup, test_run: TestRun) -> Violation | None:
+    if "setups" not in test_run.driver.capabilities and test_run.driver.given != setup:
         raise ReplayError("It was recorded with another system than the one that this target has.")
-    trial.play(setup, violation.history)
-    found = {shown.clause: shown for shown in trial.violations}
+    test_run.play(setup, violation.history)
+    found = {shown.clause: shown for shown in test_run.violations}
     shown = found.get(violation.clause) or next(iter(found.values()), None)
     if shown is not None and shown.history[-1:] == violation.history[-1:]:
         return evolve(shown, clause=violation.clause)  # the check that found it knew better what it speaks against

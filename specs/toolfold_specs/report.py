@@ -37,7 +37,7 @@ class Status(Enum):
     PASSED = "passed"
     FAILED = "failed"
     LEFT_OUT = "left out"
-    OBSCURED = "obscured"
+    MASKED = "masked"
     """A case went wrong, and a clause that it takes for granted is broken: that may be why."""
     DIED = "the target failed"
     BROKEN = "the harness failed"
@@ -222,12 +222,12 @@ class Report:
         return any(result.status is Status.PASSED and result.layer in DETERMINISTIC for result in about)
 
 
-UNDECIDING = (Status.OBSCURED, Status.DIED, Status.BROKEN)
+UNDECIDING = (Status.MASKED, Status.DIED, Status.BROKEN)
 NOT_SEEN = "the kit has no check for it: it cannot be seen from outside, or depends on how the server is used"
 
 
 def _why(result: Result) -> str:
-    return result.reason if result.status is Status.OBSCURED else result.status.value
+    return result.reason if result.status is Status.MASKED else result.status.value
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -23,7 +23,7 @@ from attrs import define, field
 
 from .clauses import Clause, load_clauses
 from .kit import Factories, check
-from .render.story import found_by, plain, steps
+from .render.trace import found_by, plain, steps
 from .report import Report, Row, Verdict
 
 FAILING = (Verdict.FIXED, Verdict.UNDECIDED)

@@ -27,8 +27,8 @@ from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers import all_checks
 from toolfold_specs.layers.exhaustive import tour
 from toolfold_specs.oracle import as_setup
+from toolfold_specs.runs import TestRun
 from toolfold_specs.systems import distinct_systems
-from toolfold_specs.trial import Trial
 
 pytestmark = pytest.mark.spec("CNF-2")
 
@@ -312,12 +312,12 @@ def test_on_a_terminal_progress_is_a_status_line(monkeypatch: pytest.MonkeyPatch
 
 def test_smoke_checks_the_systems_of_up_to_three_groups_alone() -> None:
     with closing(CoreDriver()) as driver:
-        trial = Trial(driver)
+        test_run = TestRun(driver)
         for size in (1, 2, 3):
             for system in distinct_systems(size):
-                tour(trial, as_setup(system), [Operation("list")])
-    assert trial.violations == ()
-    assert trial.cases == SMOKE_BUDGET
+                tour(test_run, as_setup(system), [Operation("list")])
+    assert test_run.violations == ()
+    assert test_run.cases == SMOKE_BUDGET
 
 
 def test_smoke_leaves_no_choice_of_layers() -> None:

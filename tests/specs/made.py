@@ -10,7 +10,7 @@ from toolfold_specs.checks import Check
 from toolfold_specs.clauses import Clause
 from toolfold_specs.driver import MAIN, Answer, Driver, Group, Operation, Setup, TargetFailed
 from toolfold_specs.report import Expectation, Report, Result, Status, Violation
-from toolfold_specs.trial import Trial
+from toolfold_specs.runs import TestRun
 
 PAIR = Setup(groups=(Group("a"), Group("b"), Group("b.c")), exclusions=(("a", "b"),))
 
@@ -93,25 +93,25 @@ def no_driver() -> Driver:
     raise TargetFailed("It can't be started: no such file.")
 
 
-def _both(trial: Trial) -> None:
-    trial.play(PAIR, BOTH)
+def _both(test_run: TestRun) -> None:
+    test_run.play(PAIR, BOTH)
 
 
-def _unknown(trial: Trial) -> None:
-    trial.play(PAIR, [step("activate", "nowhere")])
+def _unknown(test_run: TestRun) -> None:
+    test_run.play(PAIR, [step("activate", "nowhere")])
 
 
-def _fact(trial: Trial) -> None:
-    trial.holds("INV-3")
-    if trial.driver.name == "bad":
-        trial.violated("INV-3", "there is a group root")
+def _fact(test_run: TestRun) -> None:
+    test_run.holds("INV-3")
+    if test_run.driver.name == "bad":
+        test_run.violated("INV-3", "there is a group root")
 
 
 PAIRS = Check("two groups that exclude each other", "exhaustive", ("ACT-4", "ACT-7", "INV-2"), _both)
 UNKNOWN = Check("a group that does not exist", "vectors", ("ACT-1",), _unknown)
 FACT = Check("root is no group", "wire", ("INV-3",), _fact)
 LISTS = Check("lists", "vectors", ("LST-1",), _both, needs={"listing"})
-NO_LIMIT = Check("a limit", "wire", ("ACT-10",), lambda trial: trial.violated("ACT-10", "there is no limit"))
+NO_LIMIT = Check("a limit", "wire", ("ACT-10",), lambda test_run: test_run.violated("ACT-10", "there is no limit"))
 CHECKS = (PAIRS, UNKNOWN, FACT, LISTS)
 
 

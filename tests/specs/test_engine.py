@@ -173,13 +173,13 @@ def test_it_answers_random_walks_as_toolfold_does(seed: int, driver: EngineDrive
 @pytest.mark.spec("SES-2")
 def test_a_second_step_waits_for_the_first_and_is_judged_by_what_it_left(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.perform(script("a", "on_activate", "park"))
+    driver.perform(script("a", "on_activate", "block"))
     first = driver.start(ask("activate", group="a"))
     second = driver.start(ask("activate", group="c"))
-    assert driver.parked() == (("on_activate", "a"),)
+    assert driver.blocked() == (("on_activate", "a"),)
     assert driver.perform(ask("snapshot")).active == ()
     driver.release("a", "on_activate")
-    assert driver.parked() == ()
+    assert driver.blocked() == ()
     one, two = driver.finish(first), driver.finish(second)
     assert summary(one) == (None, True, None, ("a",))
     assert summary(two) == (None, True, None, ("c",))
@@ -189,7 +189,7 @@ def test_a_second_step_waits_for_the_first_and_is_judged_by_what_it_left(driver:
 @pytest.mark.spec("SES-1")
 def test_steps_of_another_session_do_not_wait(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.perform(script("a", "on_activate", "park"))
+    driver.perform(script("a", "on_activate", "block"))
     waiting = driver.start(ask("activate", group="a"))
     assert driver.perform(ask("activate", "other", group="c")).active == ("c",)
     driver.release("a", "on_activate")
@@ -200,7 +200,7 @@ def test_steps_of_another_session_do_not_wait(driver: EngineDriver) -> None:
 @pytest.mark.spec("HOOK-4")
 def test_a_hook_that_is_released_to_fail_leaves_nothing_changed(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.perform(script("a", "on_activate", "park"))
+    driver.perform(script("a", "on_activate", "block"))
     ticket = driver.start(ask("activate", group="a"))
     driver.release("a", "on_activate", fail=True)
     answer = driver.finish(ticket)
@@ -212,14 +212,14 @@ def test_a_hook_that_is_released_to_fail_leaves_nothing_changed(driver: EngineDr
 def test_a_cancelled_step_is_undone_even_where_undoing_waits(driver: EngineDriver) -> None:
     driver.configure(ABC)
     driver.perform(ask("activate", group="a"))
-    driver.perform(script("c", "on_activate", "park"))
-    driver.perform(script("a", "on_activate", "park"))
+    driver.perform(script("c", "on_activate", "block"))
+    driver.perform(script("a", "on_activate", "block"))
     ticket = driver.start(ask("activate", group="c"))
-    assert driver.parked() == (("on_activate", "c"),)
+    assert driver.blocked() == (("on_activate", "c"),)
     driver.cancel(ticket)
-    assert driver.parked() == (("on_activate", "a"),)
+    assert driver.blocked() == (("on_activate", "a"),)
     driver.cancel(ticket)
-    assert driver.parked() == (("on_activate", "a"),)
+    assert driver.blocked() == (("on_activate", "a"),)
     driver.release("a", "on_activate")
     answer = driver.finish(ticket)
     assert (answer.error, answer.active) == ("Cancelled", ("a",))
@@ -231,7 +231,7 @@ def test_a_forced_step_is_done_although_it_is_cancelled(driver: EngineDriver) ->
     driver.configure(ABC)
     driver.perform(ask("activate", group="a"))
     driver.perform(ask("activate", group="a.b"))
-    driver.perform(script("a.b", "on_deactivate", "park"))
+    driver.perform(script("a.b", "on_deactivate", "block"))
     ticket = driver.start(ask("deactivate", group="a", force=True))
     driver.cancel(ticket)
     answer = driver.finish(ticket)
@@ -242,7 +242,7 @@ def test_a_forced_step_is_done_although_it_is_cancelled(driver: EngineDriver) ->
 @pytest.mark.spec("SES-2")
 def test_a_step_that_is_cancelled_while_it_waits_leaves_no_trace(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.perform(script("a", "on_activate", "park"))
+    driver.perform(script("a", "on_activate", "block"))
     tickets = [driver.start(ask("activate", group=group)) for group in ("a", "c", "a.b")]
     driver.cancel(tickets[1])
     driver.release("a", "on_activate")
@@ -255,7 +255,7 @@ def test_a_step_that_is_cancelled_while_it_waits_leaves_no_trace(driver: EngineD
 def test_a_step_that_waits_while_its_session_ends_is_refused(driver: EngineDriver) -> None:
     driver.configure(ABC)
     driver.perform(ask("activate", group="a"))
-    driver.perform(script("a", "on_deactivate", "park"))
+    driver.perform(script("a", "on_deactivate", "block"))
     ending = driver.start(ask("end"))
     waiting = driver.start(ask("activate", group="a.b"))
     driver.release("a", "on_deactivate")
@@ -274,17 +274,17 @@ def test_a_hook_that_asks_its_own_session_is_refused_at_once(driver: EngineDrive
 
 def test_an_operation_that_nothing_can_end_fails_at_once_and_is_gone_with_its_system(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    driver.perform(script("a", "on_activate", "park"))
+    driver.perform(script("a", "on_activate", "block"))
     with pytest.raises(TargetFailed, match="never ends"):
         driver.perform(ask("activate", group="a"))
     driver.configure(ABC)
-    assert driver.parked() == ()
+    assert driver.blocked() == ()
     assert driver.perform(ask("activate", group="a")).active == ("a",)
 
 
-def test_a_hook_that_is_not_parked_can_not_be_released(driver: EngineDriver) -> None:
+def test_a_hook_that_is_not_blocked_can_not_be_released(driver: EngineDriver) -> None:
     driver.configure(ABC)
-    with pytest.raises(LookupError, match="parked"):
+    with pytest.raises(LookupError, match="blocked"):
         driver.release("a", "on_activate")
 
 

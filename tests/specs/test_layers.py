@@ -17,7 +17,7 @@ from toolfold_specs.layers import histories, schedules, stateful
 from toolfold_specs.oracle import Oracle
 from toolfold_specs.overlap import Overlap
 from toolfold_specs.report import Result, Status, Violation
-from toolfold_specs.trial import Trial
+from toolfold_specs.runs import TestRun
 from verification.mutants import MUTANTS
 from verification.mutants.driver import EngineDriver
 from verification.mutants.engine import Engine, Session, Work
@@ -118,17 +118,17 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(layer: Any) -
 @pytest.mark.spec("SES-2")
 def test_most_random_histories_overlap() -> None:
     with closing(EngineDriver()) as driver:
-        trial = Trial(driver)
-        histories.CHECKS[0].run(trial)
-    assert trial.shown["SES-2"] > histories.HISTORIES / 2
+        test_run = TestRun(driver)
+        histories.CHECKS[0].run(test_run)
+    assert test_run.shown["SES-2"] > histories.HISTORIES / 2
 
 
 @pytest.mark.spec("SES-2")
 def test_histories_in_which_nothing_overlaps_are_evidence_for_nothing() -> None:
-    class WithoutParking(CoreDriver):
-        capabilities = CoreDriver.capabilities - {"parked hooks"}
+    class WithoutBlocking(CoreDriver):
+        capabilities = CoreDriver.capabilities - {"blocked hooks"}
 
-    (result, idle) = run_checks(histories.CHECKS, WithoutParking)
+    (result, idle) = run_checks(histories.CHECKS, WithoutBlocking)
     assert (result.status, result.clauses) == (Status.PASSED, ())
     assert (idle.status, idle.clauses) == (Status.LEFT_OUT, ("SES-2",))
 
@@ -263,7 +263,7 @@ def test_an_overlap_is_judged_by_every_answer() -> None:
 
     for driver, honest in ((EngineDriver(), True), (Liar(), False)):
         with closing(driver):
-            case = Trial(driver).begin(Setup(groups=(Group("a"),)))
+            case = TestRun(driver).begin(Setup(groups=(Group("a"),)))
             assert case is not None
             run = Overlap(case)
             run.finish(run.start(Operation("activate", {"group": "a"})))

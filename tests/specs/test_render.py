@@ -17,8 +17,8 @@ import toolfold_specs.render
 from tests.specs.made import LONGER, WRONG, failing, report, result, step
 from toolfold_specs.driver import Group, Operation, Setup, Tool
 from toolfold_specs.render import badge, failure, jsonl, junit, markdown, write_reports
-from toolfold_specs.render.story import differing, plain, steps
 from toolfold_specs.render.text import show, text
+from toolfold_specs.render.trace import differing, plain, steps
 from toolfold_specs.report import Expectation, Report, Status
 
 pytestmark = pytest.mark.spec("CNF-3")

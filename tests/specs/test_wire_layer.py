@@ -1,4 +1,4 @@
-"""The checks of what only a protocol shows: our own server passes them, and so does one that answers otherwise."""
+"""The checks of what only a protocol shows: a server that answers otherwise is understood."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from toolfold_specs.layers.wire import CHECKS
 from toolfold_specs.report import Result, Status
 from verification.mutants.server import Fixture
 
-MODERN = ("groups are disclosed", "handles stand", "handles can't", "a modern list", "a request can carry")
-LEGACY = ("a list that changes", "a legacy connection", "calling through")
-
 
 class Structured(Fixture):
     """Tells programs in structured content what changed, definitions and handle included."""
@@ -28,6 +25,10 @@ class Structured(Fixture):
         tools = [tool.model_dump(mode="json", by_alias=True) for tool in definitions]
         told = {**change, "tools": tools, **({HANDLE: handle} if handle else {})}
         return super().told(change, definitions, handle).model_copy(update={"structured_content": told, "meta": None})
+
+
+MODERN = ("groups are disclosed", "handles stand", "handles can't", "a modern list", "a request can carry")
+LEGACY = ("a list that changes", "a legacy connection", "calling through")
 
 
 def run(target: Any, era: Era) -> tuple[Result, ...]:

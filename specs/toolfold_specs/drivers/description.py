@@ -40,9 +40,6 @@ WIRE_SEPARATOR = "__"
 SEPARATORS = (".", WIRE_SEPARATOR)
 """What may stand between the segments of a tool's name; a group's path always has dots."""
 
-SEPARATORS = (".", WIRE_SEPARATOR)
-"""What may stand between the segments of a tool's name; a group's path always has dots."""
-
 
 class DescriptionError(Exception):
     """A description can't be read; the message says where and why."""

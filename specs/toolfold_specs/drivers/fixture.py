@@ -159,19 +159,19 @@ class FixtureDriver(McpDriver):
         """Return one session for each process with the present setup."""
         return [found for found in self._sessions.values() if found.current] if self._apart else [session]
 
-    def parked(self) -> tuple[tuple[str, str], ...]:
+    def blocked(self) -> tuple[tuple[str, str], ...]:
         """Return the hooks that wait now."""
         found = [
             pair
             for one in self._processes(self._session(MAIN))
-            for pair in _pairs(self._observe(one).get("parked", ()))
+            for pair in _pairs(self._observe(one).get("blocked", ()))
         ]
         return tuple(sorted(found))
 
     def release(self, group: str, phase: str, fail: bool = False) -> None:
-        """Let a parked hook end, wherever it is."""
+        """Let a blocked hook end, wherever it is."""
         for session in self._processes(self._session(MAIN)):
-            if (phase, group) in _pairs(self._observe(session).get("parked", ())):
+            if (phase, group) in _pairs(self._observe(session).get("blocked", ())):
                 self._control(session, RELEASE, {"group": group, "phase": phase, "fail": fail})
         self._settle()
 

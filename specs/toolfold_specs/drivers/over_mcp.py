@@ -8,7 +8,7 @@ from attrs import define, field
 
 from toolfold_specs.driver import Driver, TargetFailed
 
-from .asis import AsIsDriver
+from .blackbox import BlackBoxDriver
 from .description import Description
 from .fixture import FixtureDriver
 from .link import Command, Era, Link
@@ -39,7 +39,7 @@ class DriverFactory:
         link = Link(self.address(), self.era)
         if self._made_for_the_kit is None:
             self._made_for_the_kit = _is_made_for_the_kit(link)
-        return FixtureDriver(link) if self._made_for_the_kit else AsIsDriver(link, self.description)
+        return FixtureDriver(link) if self._made_for_the_kit else BlackBoxDriver(link, self.description)
 
 
 def _is_made_for_the_kit(link: Link) -> bool:

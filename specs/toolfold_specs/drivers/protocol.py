@@ -15,16 +15,16 @@ pages, none of them is.
 `conformance_fact {fact, value}`
     Set a fact, a bool, on the caller's session: "facts".
 `conformance_observe {settled}`
-    Answer ``{"hooks": [[phase, group], ...], "active": [...], "parked": [[phase, group], ...], "under_way": n}``: the
+    Answer ``{"hooks": [[phase, group], ...], "active": [...], "blocked": [[phase, group], ...], "under_way": n}``: the
     hooks that began since it was last asked, the active groups of the caller's session if the server can tell, the
     hooks that wait now, and how many other calls have come in and are not answered. With `settled` true, answer once
     each of those waits for its turn or in a hook, and once sessions whose connections have ended are torn down.
-    "hooks"; the last two for "parked hooks" and "concurrency".
+    "hooks"; the last two for "blocked hooks" and "concurrency".
 `conformance_script {group, phase, outcome}`
-    From now on this hook does as told: "succeed", "fail", "park" until it is released, or "ask" its own session for the
-    activation of the first group: "failing hooks", "parked hooks", "asking hooks".
+    From now on this hook does as told: "succeed", "fail", "block" until it is released, or "ask" its own session for
+    the activation of the first group: "failing hooks", "blocked hooks", "asking hooks".
 `conformance_release {group, phase, fail}`
-    Let a parked hook end, by failing if `fail` is true: "parked hooks".
+    Let a blocked hook end, by failing if `fail` is true: "blocked hooks".
 
 `capabilities` names what the server has of `CLAIMED`; the rest follows from the protocol, or can't be had over it. A
 server that names none is judged by its activations, deactivations, lists and notices. What it answers:
@@ -72,7 +72,7 @@ CLAIMED = frozenset(
         "hooks",
         "failing hooks",
         "asking hooks",
-        "parked hooks",
+        "blocked hooks",
         "concurrency",
         "cancellation",
     }
@@ -99,7 +99,7 @@ BEYOND_MODERN: Mapping[str, str] = MappingProxyType(
         "ending": "a handle is forgotten, not ended",
         "concurrency": BRANCHES,
         "cancellation": BRANCHES,
-        "parked hooks": BRANCHES,
+        "blocked hooks": BRANCHES,
     }
 )
 

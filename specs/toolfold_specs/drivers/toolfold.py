@@ -50,7 +50,7 @@ class CoreDriver(Driver):
         self._notices: dict[str, int] = {}
         self._ran: dict[str, list[tuple[str, str]]] = {}
         self._scripts: dict[tuple[str, str], str] = {}
-        self._parked: dict[tuple[str, str], asyncio.Future[bool]] = {}
+        self._blocked: dict[tuple[str, str], asyncio.Future[bool]] = {}
 
     def configure(self, setup: Setup) -> Answer:
         """Make a new tool set with everything in `setup`."""
@@ -101,14 +101,14 @@ class CoreDriver(Driver):
                 raise RuntimeError("told to fail")
             case "ask":
                 await context.session.activate(self._tools.list_groups()[0].name)
-            case "park":
+            case "block":
                 future = self._loop.create_future()
-                self._parked[phase, group] = future
+                self._blocked[phase, group] = future
                 try:
                     if await future:
                         raise RuntimeError("told to fail")
                 finally:
-                    del self._parked[phase, group]
+                    del self._blocked[phase, group]
             case _:
                 pass
 
@@ -245,13 +245,13 @@ class CoreDriver(Driver):
         self._settle()
         return ticket
 
-    def parked(self) -> tuple[tuple[str, str], ...]:
+    def blocked(self) -> tuple[tuple[str, str], ...]:
         """Return the hooks that wait now."""
-        return tuple(sorted(self._parked))
+        return tuple(sorted(self._blocked))
 
     def release(self, group: str, phase: str, fail: bool = False) -> None:
-        """Let a parked hook go on."""
-        self._parked[phase, group].set_result(fail)
+        """Let a blocked hook go on."""
+        self._blocked[phase, group].set_result(fail)
         self._settle()
 
     def cancel(self, ticket: int) -> None:
@@ -277,7 +277,7 @@ class CoreDriver(Driver):
             task.cancel()
         self._scripts.clear()
         self._settle()
-        for future in self._parked.values():  # of hooks that undo, which a cancellation does not end
+        for future in self._blocked.values():  # of hooks that undo, which a cancellation does not end
             future.set_result(False)
         self._settle()
         self._tickets.clear()

@@ -1,6 +1,6 @@
 """The layers of the kit, each a module with `CHECKS`, in the order in which they run (SPEC CNF-7).
 
-exhaustive.py   every step of every small system        schedules.py   operations that overlap, hooks parked
+exhaustive.py   every step of every small system        schedules.py   operations that overlap, hooks blocked
 vectors.py      cases as data                           histories.py   random concurrent histories, searched
 stateful.py     random histories, by Hypothesis         wire.py        what only a protocol shows
 """

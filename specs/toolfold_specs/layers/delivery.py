@@ -83,7 +83,7 @@ def handles(wire: Wire) -> None:
 
 def _judge_branches(wire: Wire, through: str, second: str, handle: str) -> None:
     """Judge that an older handle stands for what it stood for (SPEC DEL-3); with hooks it may name a session."""
-    if through and wire.trial.can("setups"):
+    if through and wire.test_run.can("setups"):
         called = wire.call(through, {HANDLE: handle, "name": wire.tools_of(second)[0], "arguments": {}})
         message = f"a handle from before {second} was activated reaches its tools too"
         wire.judge("DEL-3", not wire.reaches(called), message, got=seen(called))
@@ -119,10 +119,10 @@ def _altered(handle: str) -> list[str]:
 def forged(wire: Wire) -> None:
     """Judge that altered handles are refused (SPEC DEL-3)."""
     _judge_forged(wire)
-    if wire.trial.can("setups", "hooks"):
+    if wire.test_run.can("setups", "hooks"):
         hooks = ("on_activate", "on_deactivate")
         groups = [Group(group.path, hooks=hooks) for group in SETUP.groups]
-        wire.trial.driver.configure(Setup(groups, SETUP.exclusions, SETUP.tools))
+        wire.test_run.driver.configure(Setup(groups, SETUP.exclusions, SETUP.tools))
         _judge_forged(wire)
 
 
@@ -223,7 +223,7 @@ def disclosed(wire: Wire) -> None:
 
 def _asked(wire: Wire, connection: Connection, method: str, **params: Json | str) -> Json:
     """Return the answer to a request of the extension, or the error's code."""
-    wire.trial.count()
+    wire.test_run.count()
     try:
         return connection.request(method, params)
     except WireError as error:

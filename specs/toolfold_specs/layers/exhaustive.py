@@ -13,8 +13,8 @@ from typing import TypeAlias
 from ..checks import Check
 from ..driver import Operation, Setup
 from ..oracle import Oracle, World, as_setup
+from ..runs import Case, TestRun
 from ..systems import distinct_systems
-from ..trial import Case, Trial
 
 USUAL_SIZE, DEEP_SIZE = 4, 5
 """How many groups the systems have at most, usually and with `deep`."""
@@ -44,7 +44,7 @@ Left: TypeAlias = dict[World, list[Operation]]
 
 
 def tour(
-    trial: Trial,
+    test_run: TestRun,
     setup: Setup,
     after: Iterable[Operation] = (),
     limit: int | None = None,
@@ -53,13 +53,13 @@ def tour(
     """Take every edge of a system once; return whether it came to its end.
 
     Args:
-        trial: Where to.
+        test_run: Where to.
         setup: The system.
         after: What is performed whenever a state is met for the first time.
         limit: The greatest number of edges.
         left: The edges that an earlier tour left over, for this one to go on with.
     """
-    case = trial.begin(setup)
+    case = test_run.begin(setup)
     if case is None:
         return False
     looks = tuple(after)
@@ -102,31 +102,31 @@ def _nearest(case: Case, left: Left) -> list[Operation] | None:
     return None
 
 
-def _setups(trial: Trial) -> Iterator[Setup]:
-    for size in range(1, (DEEP_SIZE if trial.deep else USUAL_SIZE) + 1):
+def _setups(test_run: TestRun) -> Iterator[Setup]:
+    for size in range(1, (DEEP_SIZE if test_run.deep else USUAL_SIZE) + 1):
         for system in distinct_systems(size):
             yield as_setup(system)
 
 
-def _tours(trial: Trial) -> None:
-    if trial.driver.given is not None:
-        _tour_of_given(trial, trial.driver.given)
+def _tours(test_run: TestRun) -> None:
+    if test_run.driver.given is not None:
+        _tour_of_given(test_run, test_run.driver.given)
         return
-    looks = [Operation("list")] if trial.can("listing") else []
-    for number, setup in enumerate(_setups(trial), 1):
-        trial.progress(f"system {number}, {len(setup.groups)} groups")
-        tour(trial, setup, looks)
-        trial.holds("INV-4")
+    looks = [Operation("list")] if test_run.can("listing") else []
+    for number, setup in enumerate(_setups(test_run), 1):
+        test_run.progress(f"system {number}, {len(setup.groups)} groups")
+        tour(test_run, setup, looks)
+        test_run.holds("INV-4")
 
 
-def _tour_of_given(trial: Trial, setup: Setup) -> None:
+def _tour_of_given(test_run: TestRun, setup: Setup) -> None:
     """Take the edges of the only system there is, beginning again after each that was answered wrongly."""
-    looks = [Operation("list")] if trial.can("listing") else []
+    looks = [Operation("list")] if test_run.can("listing") else []
     left: Left = {}
     for number in range(1, TOURS + 1):
-        trial.progress(f"tour {number} of {len(setup.groups)} groups")
-        if tour(trial, setup, looks, LARGEST_TOUR, left) and not any(left.values()):
-            trial.holds("INV-4")
+        test_run.progress(f"tour {number} of {len(setup.groups)} groups")
+        if tour(test_run, setup, looks, LARGEST_TOUR, left) and not any(left.values()):
+            test_run.holds("INV-4")
             return
 
 

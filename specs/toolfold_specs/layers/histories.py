@@ -16,8 +16,8 @@ from ..driver import MAIN, Operation, Setup, TargetFailed
 from ..oracle import Oracle, as_setup
 from ..overlap import Hook, Overlap
 from ..reference import System
+from ..runs import TestRun, shortened
 from ..systems import distinct_systems
-from ..trial import Trial, shortened
 
 HISTORIES, DEEP_HISTORIES = 30, 300
 """How many histories there are, usually and with `deep`."""
@@ -40,26 +40,26 @@ def _systems() -> tuple[System, ...]:
     return tuple(system for size in (2, 3, 4) for system in distinct_systems(size) if system.exclusions)
 
 
-def _histories(trial: Trial) -> None:
-    for number in range(DEEP_HISTORIES if trial.deep else HISTORIES):
-        trial.progress(f"history {number + 1}")
-        random = Random(f"{trial.seed} {number}")
-        setup = trial.driver.given or _setup(trial, random)
+def _histories(test_run: TestRun) -> None:
+    for number in range(DEEP_HISTORIES if test_run.deep else HISTORIES):
+        test_run.progress(f"history {number + 1}")
+        random = Random(f"{test_run.seed} {number}")
+        setup = test_run.driver.given or _setup(test_run, random)
         if not setup.groups:
             return
-        run = _Random(trial, setup, random).run()
+        run = _Random(test_run, setup, random).run()
         if run is None:
             return
         if run.explained:
             if run.overlapped:
-                trial.holds("SES-2")
+                test_run.holds("SES-2")
             continue
-        _report(trial, setup, run)
+        _report(test_run, setup, run)
         return
 
 
-def _setup(trial: Trial, random: Random) -> Setup:
-    hooks = ("on_activate", "on_deactivate") if trial.can("hooks") else ()
+def _setup(test_run: TestRun, random: Random) -> Setup:
+    hooks = ("on_activate", "on_deactivate") if test_run.can("hooks") else ()
     return as_setup(random.choice(_systems()), hooks=hooks)
 
 
@@ -104,15 +104,15 @@ class _Run(Overlap):
 class _Random:
     """Makes up a history while it happens."""
 
-    def __init__(self, trial: Trial, setup: Setup, random: Random) -> None:
-        self._trial = trial
+    def __init__(self, test_run: TestRun, setup: Setup, random: Random) -> None:
+        self._test_run = test_run
         self._setup = setup
         self._random = random
         self._oracle = Oracle(setup)
 
     def run(self) -> _Run | None:
         """Return the history, or None if the system could not be configured."""
-        case = self._trial.begin(self._setup)
+        case = self._test_run.begin(self._setup)
         if case is None:
             return None
         run = _Run(case)
@@ -120,7 +120,7 @@ class _Random:
         for script in self._scripts():
             run.perform(script)
         clients = random.randint(*CLIENTS)
-        left = min(clients * random.randint(*EACH), DEEP_LONGEST if self._trial.deep else LONGEST)
+        left = min(clients * random.randint(*EACH), DEEP_LONGEST if self._test_run.deep else LONGEST)
         while left > 0 and run.explained:
             together = random.randint(1, min(clients, left))
             left -= together
@@ -142,12 +142,12 @@ class _Random:
         run.end(random)
 
     def _waiting(self, run: _Run) -> tuple[Hook, ...]:
-        return run.waiting() if self._trial.can("parked hooks") else ()
+        return run.waiting() if self._test_run.can("blocked hooks") else ()
 
     def _scripts(self) -> Iterator[Operation]:
         """Yield what the hooks are told for this history: most wait, a few fail."""
-        outcomes = ["succeed", *(["park"] * 3 if self._trial.can("parked hooks") else [])]
-        outcomes += ["fail"] if self._trial.can("failing hooks") else []
+        outcomes = ["succeed", *(["block"] * 3 if self._test_run.can("blocked hooks") else [])]
+        outcomes += ["fail"] if self._test_run.can("failing hooks") else []
         for group in self._setup.groups:
             for phase in group.hooks if len(outcomes) > 1 else ():
                 arguments = {"group": group.path, "phase": phase, "outcome": self._random.choice(outcomes)}
@@ -156,7 +156,7 @@ class _Random:
     def _drawn(self) -> Operation:
         random, paths = self._random, self._oracle.paths
         verbs: list[str] = ["activate", "activate", "activate", "deactivate", "deactivate", "snapshot"]
-        if self._trial.can("transition"):
+        if self._test_run.can("transition"):
             verbs.append("transition")
         verb = random.choice(verbs)
         if verb == "snapshot":
@@ -170,12 +170,12 @@ class _Random:
 # -- the shortest that is found --------------------------------------------------------------------------------------
 
 
-def _report(trial: Trial, setup: Setup, run: _Run) -> None:
+def _report(test_run: TestRun, setup: Setup, run: _Run) -> None:
     """Report a history that no order explains, as short as it can be made."""
     found = [run]
 
     def shows(moves: Sequence[Operation]) -> bool:
-        again = _again(Trial(trial.driver, trial.check), setup, moves)
+        again = _again(TestRun(test_run.driver, test_run.check), setup, moves)
         if again is None or again.explained:
             return False
         found.append(again)
@@ -187,12 +187,12 @@ def _report(trial: Trial, setup: Setup, run: _Run) -> None:
         shortest = found[-1]
         known = {"setup": setup, "history": tuple(shortest.history)}
         message = "no order of the operations explains what was answered"
-        trial.violated("SES-2", message, expected=shortest.foretold(), got=shortest.told(), **known)
+        test_run.violated("SES-2", message, expected=shortest.foretold(), got=shortest.told(), **known)
 
 
-def _again(trial: Trial, setup: Setup, moves: Iterable[Operation]) -> _Run | None:
+def _again(test_run: TestRun, setup: Setup, moves: Iterable[Operation]) -> _Run | None:
     """Return what becomes of some of the moves of a history, those left aside that are not possible any more."""
-    case = trial.begin(setup)
+    case = test_run.begin(setup)
     if case is None:
         return None
     run, tickets = _Run(case), dict[int, int]()
@@ -223,7 +223,7 @@ def _repeat(run: _Run, move: Operation, tickets: dict[int, int]) -> None:
 
 
 def _needs_release(run: _Run) -> bool:
-    return run.trial.can("parked hooks") and bool(run.waiting())
+    return run.test_run.can("blocked hooks") and bool(run.waiting())
 
 
 CHECKS = (Check("random concurrent histories", "histories", ("SES-2",), _histories, ("concurrency",)),)

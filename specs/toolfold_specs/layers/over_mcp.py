@@ -1,4 +1,4 @@
-"""A trial's driver as what it is over MCP, for the checks of what only a protocol shows."""
+"""A test_run's driver as what it is over MCP, for the checks of what only a protocol shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..driver import Group, LeftOut, Setup, Tool
 from ..drivers.link import Connection, Link
 from ..drivers.protocol import HANDLE, HANDLE_META
 from ..drivers.replies import Reply
-from ..trial import Trial
+from ..runs import TestRun
 
 Json: TypeAlias = dict[str, Any]
 
@@ -59,12 +59,12 @@ class OverMcp(Protocol):
 
 
 class Wire:
-    """A trial's driver as what it is over MCP; counts the requests."""
+    """A test_run's driver as what it is over MCP; counts the requests."""
 
-    def __init__(self, trial: Trial, setup: Setup) -> None:
-        self.trial = trial
+    def __init__(self, test_run: TestRun, setup: Setup) -> None:
+        self.test_run = test_run
         self.setup = setup
-        self.driver = cast(OverMcp, trial.driver)
+        self.driver = cast(OverMcp, test_run.driver)
         self.main = self.driver.main
         self.modern = self.driver.link.era == "modern"
 
@@ -96,7 +96,7 @@ class Wire:
         """Return whether a call without arguments reached its tool, which may refuse such if it is not the kit's."""
         if reply.refused is not None or not reply.is_error:
             return reply.refused is None
-        return not self.trial.can("setups") and not reply.text.lower().startswith("unknown")
+        return not self.test_run.can("setups") and not reply.text.lower().startswith("unknown")
 
     def step(self, verb: str, group: str, handle: str | None = None, on: Connection | None = None) -> Reply:
         """Activate or deactivate a group; a handle goes with the arguments."""
@@ -105,17 +105,17 @@ class Wire:
 
     def call(self, name: str, arguments: Mapping[str, Any], meta: Any = None, on: Connection | None = None) -> Reply:
         """Call a tool."""
-        self.trial.count()
+        self.test_run.count()
         return (on or self.main).reply(name, arguments, meta)
 
     def page(self, cursor: str | None = None, meta: Any = None, on: Connection | None = None) -> Json:
         """Return a page of the list."""
-        self.trial.count()
+        self.test_run.count()
         return (on or self.main).list_tools(cursor, meta)
 
     def tools(self, meta: Any = None, on: Connection | None = None) -> list[Json]:
         """Return the whole list."""
-        self.trial.count()
+        self.test_run.count()
         return (on or self.main).list_all_tools(meta)
 
     def names(self, meta: Any = None, on: Connection | None = None) -> list[str]:
@@ -124,7 +124,7 @@ class Wire:
 
     def untold(self, opened: Reply, names: list[str]) -> dict[str, list[str]]:
         """Return what the text of an activation leaves out of tools: by name, its own name and those of parameters."""
-        meta = {HANDLE_META: opened.handle} if self.modern and self.trial.can("listing") else None
+        meta = {HANDLE_META: opened.handle} if self.modern and self.test_run.can("listing") else None
         schemas = {tool["name"]: mapping(tool.get("inputSchema")) for tool in self.tools(meta)}
         told = {name: [name, *mapping(schemas.get(name, {}).get("properties"))] for name in names}
         left_out = {name: [word for word in words if word not in opened.text] for name, words in told.items()}
@@ -133,23 +133,23 @@ class Wire:
     def judge(self, clause: str, holds: bool, message: str, expected: Any = None, got: Any = None) -> bool:
         """Report a violation, or that there is none; return whether there is none."""
         if holds:
-            self.trial.holds(clause)
+            self.test_run.holds(clause)
         else:
             told = {"expected": expected, "got": got}
             known = {name: {"answer": value} for name, value in told.items() if value is not None}
-            self.trial.violated(clause, message, setup=self.setup, **known)
+            self.test_run.violated(clause, message, setup=self.setup, **known)
         return holds
 
 
-def on(setup: Setup = SETUP) -> Callable[[Callable[[Wire], None]], Callable[[Trial], None]]:
+def on(setup: Setup = SETUP) -> Callable[[Callable[[Wire], None]], Callable[[TestRun], None]]:
     """Return a decorator that makes a check of a function: on that setup, or on the one that the server has."""
 
-    def decorate(check: Callable[[Wire], None]) -> Callable[[Trial], None]:
+    def decorate(check: Callable[[Wire], None]) -> Callable[[TestRun], None]:
         @wraps(check)
-        def run(trial: Trial) -> None:
-            chosen = trial.driver.given or setup
-            if trial.begin(chosen) is not None:
-                check(Wire(trial, chosen))
+        def run(test_run: TestRun) -> None:
+            chosen = test_run.driver.given or setup
+            if test_run.begin(chosen) is not None:
+                check(Wire(test_run, chosen))
 
         return run
 

@@ -1,6 +1,6 @@
-"""Schedules forced through parked hooks: the hooks decide who goes on when, so nothing depends on time (SPEC CNF-7).
+"""Schedules forced through blocked hooks: the hooks decide who goes on when, so nothing depends on time (SPEC CNF-7).
 
-An operation is parked in a hook of its own, others come meanwhile, and hooks are let go on in a chosen order.
+An operation is blocked in a hook of its own, others come meanwhile, and hooks are let go on in a chosen order.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ..checks import Check
 from ..driver import Answer, Operation, Setup
 from ..oracle import Oracle, World, as_setup
 from ..overlap import Hook, Overlap, agrees
+from ..runs import Case, TestRun
 from ..systems import distinct_systems
-from ..trial import Case, Trial
-from .parking import HOOKS, begun, changes, hooked, hooks_of, newest, oldest, parked, scripts, steps_of, ways
+from .blocking import HOOKS, begun, blocked, changes, hooked, hooks_of, newest, oldest, scripts, steps_of, ways
 
-PARKING = ("hooks", "parked hooks", "concurrency")
+PARKING = ("hooks", "blocked hooks", "concurrency")
 
 SIZE = 3
 """How many groups the systems have at most. Of the largest, `deep` tries all pairs of operations in both orders;
@@ -30,9 +30,9 @@ OTHER = "other"
 # -- systems and states ----------------------------------------------------------------------------------------------
 
 
-def _systems(trial: Trial) -> Iterator[Setup]:
-    if trial.driver.given is not None:
-        yield trial.driver.given
+def _systems(test_run: TestRun) -> Iterator[Setup]:
+    if test_run.driver.given is not None:
+        yield test_run.driver.given
         return
     for size in range(1, SIZE + 1):
         for system in distinct_systems(size):
@@ -58,21 +58,21 @@ def _pairs(oracle: Oracle, world: World, whole: bool) -> Iterator[tuple[Operatio
 # -- two steps at once -----------------------------------------------------------------------------------------------
 
 
-def _two_at_once(trial: Trial) -> None:
-    for number, setup in enumerate(_systems(trial), 1):
-        trial.progress(f"system {number}, {len(setup.groups)} groups")
+def _two_at_once(test_run: TestRun) -> None:
+    for number, setup in enumerate(_systems(test_run), 1):
+        test_run.progress(f"system {number}, {len(setup.groups)} groups")
         oracle = Oracle(setup)
-        whole = trial.deep or len(oracle.paths) < SIZE
+        whole = test_run.deep or len(oracle.paths) < SIZE
         turns = cycle(((oldest, newest),) if whole else ((oldest,), (newest,)))
         for world, way in ways(oracle):
             for pair in _pairs(oracle, world, whole):
                 for order in next(turns):
-                    if not _schedule(trial, setup, way, pair, order):
+                    if not _schedule(test_run, setup, way, pair, order):
                         return
 
 
 def _schedule(
-    trial: Trial,
+    test_run: TestRun,
     setup: Setup,
     way: tuple[Operation, ...],
     pair: tuple[Operation, Operation],
@@ -83,8 +83,8 @@ def _schedule(
     world = oracle.initial
     for operation in way:
         world, _ = oracle.apply(world, operation)
-    run = begun(trial, setup, way, (hook for operation in pair for hook in hooks_of(oracle, world, operation)))
-    if run is None or (first := parked(run, pair[0])) is None:
+    run = begun(test_run, setup, way, (hook for operation in pair for hook in hooks_of(oracle, world, operation)))
+    if run is None or (first := blocked(run, pair[0])) is None:
         return False
     second = run.start(pair[1])
     if not _unchanged(run, world):
@@ -94,30 +94,30 @@ def _schedule(
     run.finish(second)
     final = run.perform(Operation("snapshot"))
     if not run.linearizable():
-        _blame_order(run, f"{pair[0]} and {pair[1]} at once come to what neither order of them comes to", final)
+        _report_order(run, f"{pair[0]} and {pair[1]} at once come to what neither order of them comes to", final)
         return False
-    trial.holds("SES-2", "HOOK-2")
+    test_run.holds("SES-2", "HOOK-2")
     return True
 
 
-def _blame_order(run: Overlap, message: str, final: Answer) -> None:
+def _report_order(run: Overlap, message: str, final: Answer) -> None:
     active = run.oracle.active(run.serial.holder("main"))
-    run.blame("SES-2", message, {**run.foretold(), "active": active}, {**run.told(), "active": final.active})
+    run.report("SES-2", message, {**run.foretold(), "active": active}, {**run.told(), "active": final.active})
 
 
 def _unchanged(run: Overlap, world: World) -> bool:
-    """Return whether what can be read is as before, while a step is parked (SPEC HOOK-2, NTF-2)."""
+    """Return whether what can be read is as before, while a step is blocked (SPEC HOOK-2, NTF-2)."""
     small = len(run.oracle.paths) < SIZE
-    reads = [Operation("snapshot"), *([Operation("list")] if small and run.trial.can("listing") else [])]
+    reads = [Operation("snapshot"), *([Operation("list")] if small and run.test_run.can("listing") else [])]
     for read in reads:
         _, expected = run.oracle.apply(world, read)
         got = run.perform(read)
         if not agrees(expected, got):
             message = f"{read} shows another state while hooks of the step still run"
-            run.blame("HOOK-2", message, expected.to_json(), got.to_json())
+            run.report("HOOK-2", message, expected.to_json(), got.to_json())
             return False
         if got.notified:
-            run.blame("NTF-2", "a notice of a changed list comes before the step is committed", got=got.to_json())
+            run.report("NTF-2", "a notice of a changed list comes before the step is committed", got=got.to_json())
             return False
     return True
 
@@ -125,35 +125,35 @@ def _unchanged(run: Overlap, world: World) -> bool:
 # -- reads -----------------------------------------------------------------------------------------------------------
 
 
-def _reads(trial: Trial) -> None:
+def _reads(test_run: TestRun) -> None:
     """A read during a step is answered with the state before it.
 
     Whether an answer that shows the state after has waited, or the state has changed too soon, is told by a step that
     fails: nothing changes then, so that only the second is still seen.
     """
-    setup = trial.driver.given or hooked("a", "b", "b.c", exclusions=[("a", "b")])
+    setup = test_run.driver.given or hooked("a", "b", "b.c", exclusions=[("a", "b")])
     oracle = Oracle(setup)
     for world, way in ways(oracle):
         for step in changes(oracle):
             for hook in hooks_of(oracle, world, step):
-                seen = _read_during(trial, setup, way, step, hook, fail=False)
+                seen = _read_during(test_run, setup, way, step, hook, fail=False)
                 if seen is None:
                     return
                 before = oracle.active(world.holder("main"))
                 if seen.active not in (None, before):
-                    told = _read_during(trial, setup, way, step, hook, fail=True)
+                    told = _read_during(test_run, setup, way, step, hook, fail=True)
                     waited = told is not None and told.active == before
                     message = "a read waits for a step" if waited else "the state changes before the hooks have run"
-                    trial.violated(
+                    test_run.violated(
                         "SES-2" if waited else "HOOK-2",
                         message,
                         setup=setup,
-                        history=(*way, *scripts([hook], "park"), _started(step), Operation("snapshot")),
+                        history=(*way, *scripts([hook], "block"), _started(step), Operation("snapshot")),
                         expected={"active": before},
                         got=seen.to_json(),
                     )
                     return
-                trial.holds("SES-2", "HOOK-2")
+                test_run.holds("SES-2", "HOOK-2")
 
 
 def _started(operation: Operation) -> Operation:
@@ -161,10 +161,10 @@ def _started(operation: Operation) -> Operation:
 
 
 def _read_during(
-    trial: Trial, setup: Setup, way: Iterable[Operation], step: Operation, hook: Hook, *, fail: bool
+    test_run: TestRun, setup: Setup, way: Iterable[Operation], step: Operation, hook: Hook, *, fail: bool
 ) -> Answer | None:
-    run = begun(trial, setup, way, [hook])
-    ticket = None if run is None else parked(run, step, hook if fail else None)
+    run = begun(test_run, setup, way, [hook])
+    ticket = None if run is None else blocked(run, step, hook if fail else None)
     if run is None or ticket is None:
         return None
     read = run.start(Operation("snapshot"))
@@ -174,22 +174,22 @@ def _read_during(
     return run.finish(read)
 
 
-def _notices(trial: Trial) -> None:
-    setup = trial.driver.given or as_setup(next(distinct_systems(1)), hooks=HOOKS)
+def _notices(test_run: TestRun) -> None:
+    setup = test_run.driver.given or as_setup(next(distinct_systems(1)), hooks=HOOKS)
     oracle = Oracle(setup)
     for world, way in ways(oracle):
         for step in changes(oracle):
             hooks = hooks_of(oracle, world, step)
-            run = begun(trial, setup, way, hooks[:1]) if hooks else None
-            ticket = None if run is None else parked(run, step)
+            run = begun(test_run, setup, way, hooks[:1]) if hooks else None
+            ticket = None if run is None else blocked(run, step)
             if run is None or ticket is None:
                 continue
             if (seen := run.perform(Operation("snapshot"))).notified:
-                run.blame("NTF-2", "a notice comes before the step is committed", {"notified": 0}, seen.to_json())
+                run.report("NTF-2", "a notice comes before the step is committed", {"notified": 0}, seen.to_json())
                 return
             run.drain(oldest)
             if seen.notified is not None and run.finish(ticket).notified == run.expected[ticket].notified:
-                trial.holds("NTF-2")
+                test_run.holds("NTF-2")
 
 
 # -- order of arrival ------------------------------------------------------------------------------------------------
@@ -200,13 +200,13 @@ QUEUES: tuple[tuple[Setup, tuple[Operation, ...]], ...] = (
     (hooked("a", "b", exclusions=[("a", "b")]), steps_of("+a", "+b", "+a", "-a")),
     (hooked("a", "b", "b.c", exclusions=[("a", "b")]), steps_of("+a", "+b", "+b.c", "+a")),
 )
-"""A step to be parked and three that queue behind it: in any other order answers or the last state are others."""
+"""A step to be blocked and three that queue behind it: in any other order answers or the last state are others."""
 
 
-def _order(trial: Trial) -> None:
+def _order(test_run: TestRun) -> None:
     for setup, queue in QUEUES:
-        run = begun(trial, setup, (), [("on_activate", "a")])
-        if run is None or (first := parked(run, queue[0])) is None:
+        run = begun(test_run, setup, (), [("on_activate", "a")])
+        if run is None or (first := blocked(run, queue[0])) is None:
             return
         tickets = [first, *(run.start(operation) for operation in queue[1:])]
         run.drain(oldest)
@@ -214,9 +214,9 @@ def _order(trial: Trial) -> None:
         final = run.perform(Operation("snapshot"))
         active = run.oracle.active(run.serial.holder("main"))
         if not all(right) or final.active != active or _ran_otherwise(run, tickets):
-            _blame_order(run, "steps are not taken in the order in which they were asked for", final)
+            _report_order(run, "steps are not taken in the order in which they were asked for", final)
             return
-        trial.holds("SES-2")
+        test_run.holds("SES-2")
 
 
 def _ran_otherwise(run: Overlap, tickets: Iterable[int]) -> bool:
@@ -231,7 +231,7 @@ def _foreseen(run: Overlap, tickets: Iterable[int]) -> list[Hook]:
 # -- a step that is undone while others wait -------------------------------------------------------------------------
 
 
-def _undone(trial: Trial, clause: str, undo: Callable[[Overlap, int, Hook], None]) -> None:
+def _undone(test_run: TestRun, clause: str, undo: Callable[[Overlap, int, Hook], None]) -> None:
     """Park a step in each of its hooks in turn, have another come, and make the first fail."""
     for rollback in ((), ("on_rollback",)):
         setup = hooked("a", "a.b", "c", exclusions=[("a", "c")], hooks=(*HOOKS, *rollback))
@@ -240,7 +240,7 @@ def _undone(trial: Trial, clause: str, undo: Callable[[Overlap, int, Hook], None
             for first in changes(oracle):
                 for hook in hooks_of(oracle, world, first):
                     for second in changes(oracle):
-                        run = begun(trial, setup, way, [hook])
+                        run = begun(test_run, setup, way, [hook])
                         if run is None or not _undone_once(run, clause, undo, (first, second), hook):
                             return
 
@@ -252,7 +252,7 @@ def _undone_once(
     pair: tuple[Operation, Operation],
     hook: Hook,
 ) -> bool:
-    first = parked(run, pair[0], undone=hook)
+    first = blocked(run, pair[0], undone=hook)
     if first is None:
         return False
     second = run.start(pair[1])
@@ -264,28 +264,28 @@ def _undone_once(
     active = run.oracle.active(run.serial.holder("main"))
     known: tuple[Any, Any] = ({**run.foretold(), "active": active}, {**run.told(), "active": final.active})
     if answer.error is None or final.active != active or not agrees(run.expected[second], run.answers[second]):
-        run.blame(clause, f"{pair[0]} does not come to nothing while {pair[1]} waits", *known)
+        run.report(clause, f"{pair[0]} does not come to nothing while {pair[1]} waits", *known)
         return False
     if _ran_otherwise(run, (first, second)):
         ran = {"hooks": _foreseen(run, (first, second))}, {"hooks": run.hooks}
-        run.blame("HOOK-5" if clause == "HOOK-4" else clause, "the hooks that had succeeded are not undone", *ran)
+        run.report("HOOK-5" if clause == "HOOK-4" else clause, "the hooks that had succeeded are not undone", *ran)
         return False
-    run.trial.holds(clause, *(["HOOK-5"] if run.hooks is not None and clause == "HOOK-4" else []))
+    run.test_run.holds(clause, *(["HOOK-5"] if run.hooks is not None and clause == "HOOK-4" else []))
     return True
 
 
-def _failing(trial: Trial) -> None:
-    _undone(trial, "HOOK-4", lambda run, _, hook: run.release(hook, fail=True))
+def _failing(test_run: TestRun) -> None:
+    _undone(test_run, "HOOK-4", lambda run, _, hook: run.release(hook, fail=True))
 
 
-def _cancelled(trial: Trial) -> None:
-    _undone(trial, "HOOK-6", lambda run, ticket, _: run.cancel(ticket))
-    if trial.knows("HOOK-6"):
+def _cancelled(test_run: TestRun) -> None:
+    _undone(test_run, "HOOK-6", lambda run, ticket, _: run.cancel(ticket))
+    if test_run.knows("HOOK-6"):
         return
     setup, queue = QUEUES[0]
     hook = ("on_activate", "a")
-    run = begun(trial, setup, (), [hook])
-    if run is None or (first := parked(run, queue[0])) is None:
+    run = begun(test_run, setup, (), [hook])
+    if run is None or (first := blocked(run, queue[0])) is None:
         return
     gone, last = run.start(queue[1], undone=hook), run.start(queue[2])
     run.cancel(gone)
@@ -293,17 +293,17 @@ def _cancelled(trial: Trial) -> None:
     right = [agrees(run.expected[ticket], run.finish(ticket, "HOOK-6")) for ticket in (first, last)]
     if run.finish(gone, "HOOK-6").error is None or not all(right):
         message = "a step that is cancelled while it waits is taken, or another is not"
-        run.blame("HOOK-6", message, run.foretold(), run.told())
+        run.report("HOOK-6", message, run.foretold(), run.told())
 
 
 # -- hooks that ask their own session --------------------------------------------------------------------------------
 
 
-def _asking(trial: Trial) -> None:
+def _asking(test_run: TestRun) -> None:
     setup = hooked("a", "b", exclusions=[("a", "b")])
     cases = ((), steps_of("+b")[0], ("on_activate", "b")), (steps_of("+a"), steps_of("+b")[0], ("on_deactivate", "a"))
     for way, step, hook in cases:
-        case = trial.begin(setup)
+        case = test_run.begin(setup)
         if case is None or not all(case.do(operation) for operation in (*way, *scripts([hook], "ask"))):
             return
         run = Overlap(case)
@@ -313,7 +313,7 @@ def _asking(trial: Trial) -> None:
         final = run.perform(Operation("snapshot"))
         if not agrees(expected, got) or final.active != case.oracle.active(case.holder):
             message = "a hook that asks its own session is not refused"
-            run.blame("HOOK-7", message, expected.to_json(), {**got.to_json(), "active": final.active})
+            run.report("HOOK-7", message, expected.to_json(), {**got.to_json(), "active": final.active})
             return
         if not _goes_on(case, run, hook, step):
             return
@@ -325,21 +325,21 @@ def _goes_on(case: Case, run: Overlap, hook: Hook, step: Operation) -> bool:
     ticket = run.start(step)
     got = run.finish(ticket, "HOOK-7")
     if not agrees(run.expected[ticket], got):
-        run.blame("HOOK-7", "the session is stuck", run.expected[ticket].to_json(), got.to_json())
+        run.report("HOOK-7", "the session is stuck", run.expected[ticket].to_json(), got.to_json())
         return False
-    case.trial.holds("HOOK-7")
+    case.test_run.holds("HOOK-7")
     return True
 
 
 # -- several sessions ------------------------------------------------------------------------------------------------
 
 
-def _apart(trial: Trial) -> None:
+def _apart(test_run: TestRun) -> None:
     setup = hooked("a", "b", "c", exclusions=[("a", "c")])
     for way in ((), steps_of("+b"), steps_of("+c")):
         for step in ("+b", "-b", "+c"):
-            run = begun(trial, setup, way, [("on_activate", "a")])
-            if run is None or (first := parked(run, steps_of("+a")[0])) is None:
+            run = begun(test_run, setup, way, [("on_activate", "a")])
+            if run is None or (first := blocked(run, steps_of("+a")[0])) is None:
                 return
             theirs = Operation(steps_of(step)[0].verb, steps_of(step)[0].arguments, OTHER)
             second = run.start(theirs)
@@ -347,14 +347,14 @@ def _apart(trial: Trial) -> None:
             active = run.oracle.active(run.serial.holder(OTHER))
             if look.active != active:
                 message = "a step of one session waits for a step of another, or shows in it"
-                run.blame("SES-1", message, {"active": active}, look.to_json())
+                run.report("SES-1", message, {"active": active}, look.to_json())
                 return
             run.drain(oldest)
             right = [agrees(run.expected[ticket], run.finish(ticket, "SES-1")) for ticket in (first, second)]
             if not all(right) or not run.linearizable():
-                run.blame("SES-1", "steps of two sessions disturb each other", run.foretold(), run.told())
+                run.report("SES-1", "steps of two sessions disturb each other", run.foretold(), run.told())
                 return
-            trial.holds("SES-1")
+            test_run.holds("SES-1")
 
 
 CHECKS = (

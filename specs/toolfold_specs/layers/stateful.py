@@ -20,7 +20,7 @@ from ..checks import Check
 from ..driver import MAIN, PHASES, Group, Operation, Setup, Tool
 from ..oracle import NEXT
 from ..reference import Parents, legal_exclusion
-from ..trial import Case, Trial
+from ..runs import Case, TestRun
 
 with extras_named():
     from hypothesis import HealthCheck, Phase, seed, settings
@@ -30,7 +30,7 @@ with extras_named():
 OPERATIONS, DEEP_OPERATIONS = 3000, 30000
 """How many operations are performed, usually and with `deep`."""
 
-AS_IT_IS = 30
+BLACK_BOX = 30
 """By how much fewer they are on a server that was not made for the kit, where each new history may be a new process."""
 
 STEPS = 30
@@ -93,21 +93,21 @@ def _exclusions(draw: st.DrawFn, parents: Parents) -> tuple[tuple[int, ...], ...
 
 
 @st.composite
-def _systems(draw: st.DrawFn, trial: Trial) -> Setup:
+def _systems(draw: st.DrawFn, test_run: TestRun) -> Setup:
     """Draw a system of which the driver can do everything."""
     parents, paths = draw(_forests())
     sets = draw(_exclusions(parents))
-    phases = [PHASES[:2], PHASES, PHASES[:2], PHASES[:1], PHASES[1:2], ()] if trial.can("hooks") else [()]
-    limited = trial.can("limits") and draw(st.integers(0, 2)) == 0
+    phases = [PHASES[:2], PHASES, PHASES[:2], PHASES[:1], PHASES[1:2], ()] if test_run.can("hooks") else [()]
+    limited = test_run.can("limits") and draw(st.integers(0, 2)) == 0
     return Setup(
         groups=tuple(Group(path, hooks=draw(st.sampled_from(phases))) for path in paths),
         exclusions=tuple(tuple(paths[member] for member in members) for members in sets),
-        tools=draw(_tools(paths, trial.can("facts"))),
-        page_size=draw(st.none() | st.integers(1, 6)) if trial.can("paging") else None,
+        tools=draw(_tools(paths, test_run.can("facts"))),
+        page_size=draw(st.none() | st.integers(1, 6)) if test_run.can("paging") else None,
         max_active=draw(st.sampled_from((3, 2, 4, 1, 6))) if limited else None,
         evict_oldest=limited and draw(st.integers(0, 3)) > 0,
         pinned=draw(st.lists(st.sampled_from(paths), max_size=2, unique=True)) if limited else (),
-        relevant_controls=trial.can("listing") and draw(st.booleans()),
+        relevant_controls=test_run.can("listing") and draw(st.booleans()),
     )
 
 
@@ -148,13 +148,13 @@ sessions = st.sampled_from((MAIN, MAIN, MAIN, OTHER))
 
 
 def _able(*capabilities: str) -> Callable[[Any], bool]:
-    return lambda machine: machine.trial.can(*capabilities)
+    return lambda machine: machine.test_run.can(*capabilities)
 
 
 class SystemMachine(RuleBasedStateMachine):
     """One system and all that happens to it; `_machine` says in which test run."""
 
-    trial: ClassVar[Trial]
+    test_run: ClassVar[TestRun]
     most: ClassVar[int]
     """The number of cases at which it is enough."""
 
@@ -165,8 +165,8 @@ class SystemMachine(RuleBasedStateMachine):
         self.used = {MAIN}
         self.scripted: list[tuple[str, str]] = []
         with _interrupting():
-            begun = self.trial.begin(setup)
-        self.case = begun or Case(self.trial, setup)
+            begun = self.test_run.begin(setup)
+        self.case = begun or Case(self.test_run, setup)
         self.case.over = begun is None
 
     # -- steps: half of them on the frontier, where something happens --------------------------------------------------
@@ -348,7 +348,7 @@ class SystemMachine(RuleBasedStateMachine):
         return [path for path in self._in_state("inactive", session) if path in contested]
 
     def _named(self, session: str) -> str:
-        return session if self.trial.can("sessions") else MAIN
+        return session if self.test_run.can("sessions") else MAIN
 
     def _open(self, among: Sequence[str], pick: int, session: str) -> None:
         """Activate one of these, or else any on the frontier."""
@@ -361,7 +361,7 @@ class SystemMachine(RuleBasedStateMachine):
         if not among:
             self._open((), pick, session)
             return
-        forced = {"force": True} if force and self.trial.can("force") else {}
+        forced = {"force": True} if force and self.test_run.can("force") else {}
         self._do("deactivate", session, group=_picked(among, pick), **forced)
 
     def _script(self, hook: tuple[str, str], outcome: str) -> None:
@@ -376,7 +376,7 @@ class SystemMachine(RuleBasedStateMachine):
             if self.case.do(Operation(verb, arguments, session)) and self.case.world.sessions != before.sessions:
                 for other in sorted(self.used - {session}):
                     self.case.do(Operation("snapshot", session=other), "SES-1")
-        if self.trial.cases >= self.most:
+        if self.test_run.cases >= self.most:
             raise Interrupted
 
 
@@ -393,21 +393,21 @@ def _interrupting() -> Generator[None]:
         raise Interrupted(error) from error
 
 
-def _machine(trial: Trial, most: int) -> type[SystemMachine]:
+def _machine(test_run: TestRun, most: int) -> type[SystemMachine]:
     """Return the machine of a test run."""
-    given = trial.driver.given
-    setups = _systems(trial) if given is None else st.just(given)
-    members = {"trial": trial, "most": most, "begin": initialize(setup=setups)(SystemMachine.begin)}
+    given = test_run.driver.given
+    setups = _systems(test_run) if given is None else st.just(given)
+    members = {"test_run": test_run, "most": most, "begin": initialize(setup=setups)(SystemMachine.begin)}
     return type("Machine", (SystemMachine,), members)
 
 
-def _histories(trial: Trial) -> None:
-    operations = DEEP_OPERATIONS if trial.deep else OPERATIONS
-    if trial.driver.given is not None:
-        operations //= AS_IT_IS
+def _histories(test_run: TestRun) -> None:
+    operations = DEEP_OPERATIONS if test_run.deep else OPERATIONS
+    if test_run.driver.given is not None:
+        operations //= BLACK_BOX
     try:
         run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
-            seed(trial.seed)(_machine(trial, trial.cases + operations)),
+            seed(test_run.seed)(_machine(test_run, test_run.cases + operations)),
             settings=settings(
                 max_examples=operations,  # never so many: the operations end it
                 stateful_step_count=STEPS,

@@ -8,7 +8,7 @@ needs     capabilities, beside "setups" (absent: none)
 setup     the system, as `Setup.to_json` writes it; members that are absent have their defaults
 refused   the error with which the setup must be refused; such a vector has no steps
 steps     operations: `do` is the verb, `with` its arguments, `session` the session if it is not the main one,
-          `expect` what the answer must have among other things, `blames` the clause that a wrong answer breaks where
+          `expect` what the answer must have among other things, `clause` the clause that a wrong answer breaks where
           that does not follow from the answer itself
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 from ..checks import Check
 from ..driver import Operation, Setup
-from ..trial import Case, Trial
+from ..runs import Case, TestRun
 
 Vector = Mapping[str, Any]
 
@@ -42,8 +42,8 @@ def operation_of(step: Mapping[str, Any]) -> Operation:
 def check_of(vector: Vector) -> Check:
     """Return a vector as a check."""
 
-    def run(trial: Trial) -> None:
-        case = trial.begin(Setup.from_json(vector["setup"]))
+    def run(test_run: TestRun) -> None:
+        case = test_run.begin(Setup.from_json(vector["setup"]))
         if case is not None:
             _follow(case, vector)
 
@@ -55,13 +55,13 @@ def _follow(case: Case, vector: Vector) -> None:
     denials: dict[str, str] = {}
     for step in vector.get("steps", ()):
         operation = operation_of(step)
-        if not case.do(operation, step.get("blames")):
+        if not case.do(operation, step.get("clause")):
             return
         if case.last.error == "ToolNotFound" and case.last.text is not None:
             denials[operation.arguments["tool"]] = case.last.text
     _same_but_for_the_name(case, denials)
     if not case.over:
-        case.trial.holds(*vector["clauses"])
+        case.test_run.holds(*vector["clauses"])
 
 
 def _same_but_for_the_name(case: Case, denials: Mapping[str, str]) -> None:
@@ -70,7 +70,7 @@ def _same_but_for_the_name(case: Case, denials: Mapping[str, str]) -> None:
     if len(texts) > 1:
         case.over = True
         message = f"unknown and unavailable tools are denied in different words: {'; '.join(sorted(texts))}"
-        case.trial.violated("CALL-1", message, setup=case.setup, history=tuple(case.history))
+        case.test_run.violated("CALL-1", message, setup=case.setup, history=tuple(case.history))
 
 
 CHECKS = tuple(check_of(vector) for vector in load_vectors())

@@ -75,14 +75,14 @@ def _refused(wire: Wire) -> None:
     if child is not None and not wire.setup.relevant_controls:
         parent = child.partition(".")[0]
         _judge_refusal(wire, wire.step("activate", child), "a group whose parent is inactive", parent)
-    if wire.trial.can("setups", "limits"):
+    if wire.test_run.can("setups", "limits"):
         setup = Setup(groups=SETUP.groups, tools=SETUP.tools, max_active=1)
-        wire.trial.driver.configure(setup)
+        wire.test_run.driver.configure(setup)
         handle = wire.step("activate", "a").handle
         _judge_refusal(wire, wire.step("activate", "d", handle), "a group beyond the limit")
-    if wire.trial.can("setups", "failing hooks"):
-        wire.trial.driver.configure(Setup(groups=[Group("a", hooks=["on_activate"])], tools=[Tool("tool", "a")]))
-        wire.trial.driver.perform(Operation("script", {"group": "a", "phase": "on_activate", "outcome": "fail"}))
+    if wire.test_run.can("setups", "failing hooks"):
+        wire.test_run.driver.configure(Setup(groups=[Group("a", hooks=["on_activate"])], tools=[Tool("tool", "a")]))
+        wire.test_run.driver.perform(Operation("script", {"group": "a", "phase": "on_activate", "outcome": "fail"}))
         _judge_refusal(wire, wire.step("activate", "a"), "a group whose hook fails")
 
 

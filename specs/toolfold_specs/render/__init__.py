@@ -2,7 +2,7 @@
 
     text.py      for a terminal        jsonl.py      JSON lines: everything, described by schema.json
     markdown.py  for a page            junit.py      for test dashboards
-    badge.py     for a README          story.py      what they share: a violation told step by step
+    badge.py     for a README          trace.py      what they share: a violation told step by step
 
 The same `Report` gives the same bytes.
 """
@@ -18,7 +18,7 @@ from .badge import badge
 from .jsonl import failure, jsonl
 from .junit import junit
 from .markdown import markdown
-from .story import by_weight
+from .trace import by_weight
 
 __all__ = ["badge", "failure", "jsonl", "junit", "markdown", "write_reports"]
 

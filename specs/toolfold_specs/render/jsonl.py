@@ -9,7 +9,7 @@ from typing import Any
 from attrs import asdict
 
 from ..report import Report, Result, Row, Violation
-from .story import counts
+from .trace import counts
 
 VERSION = 1
 """Of both formats: a new member does not change it, any other change does."""

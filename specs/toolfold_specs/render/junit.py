@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from ..report import Report, Row, Verdict
-from .story import found_by, plain, steps
+from .trace import found_by, plain, steps
 
 
 def junit(report: Report) -> str:

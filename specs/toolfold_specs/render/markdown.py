@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..report import Report, Row, Violation
-from .story import also_found_by, ended_badly, found_by, particulars, plain, steps, summary, title, violated, why
+from .trace import also_found_by, ended_badly, found_by, particulars, plain, steps, summary, title, violated, why
 
 
 def markdown(report: Report) -> str:

@@ -8,7 +8,7 @@ from io import StringIO
 from toolfold.spi import extras_named
 
 from ..report import Report, Row, Verdict, Violation
-from .story import also_found_by, ended_badly, found_by, particulars, plain, steps, summary, title, violated, why
+from .trace import also_found_by, ended_badly, found_by, particulars, plain, steps, summary, title, violated, why
 
 with extras_named():
     from rich.console import Console, RenderableType

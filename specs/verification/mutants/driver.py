@@ -57,11 +57,11 @@ class Tasks:
 
 
 def release(engine: Engine, group: str, phase: str, fail: bool) -> bool:
-    """Let the hook that has been parked longest go on; whether there is one."""
-    parked = next((one for one in engine.parked if one.hook == (phase, group) and not one.released), None)
-    if parked is not None:
-        parked.released, parked.fails = True, fail
-    return parked is not None
+    """Let the hook that has been blocked longest go on; whether there is one."""
+    blocked = next((one for one in engine.blocked if one.hook == (phase, group) and not one.released), None)
+    if blocked is not None:
+        blocked.released, blocked.fails = True, fail
+    return blocked is not None
 
 
 class EngineDriver(Driver):
@@ -102,23 +102,23 @@ class EngineDriver(Driver):
         return self.perform(Operation("snapshot", session=session))
 
     def start(self, operation: Operation) -> int:
-        """Begin an operation; return once it has ended, waits for its turn or is parked."""
+        """Begin an operation; return once it has ended, waits for its turn or is blocked."""
         ticket = max(self._tickets, default=0) + 1
         self._tickets[ticket] = self._tasks.start(self._answered(operation))
         return ticket
 
-    def parked(self) -> tuple[tuple[str, str], ...]:
+    def blocked(self) -> tuple[tuple[str, str], ...]:
         """Return phase and group of the hooks that wait, the first to wait first."""
-        return tuple(parked.hook for parked in self.engine.parked)
+        return tuple(blocked.hook for blocked in self.engine.blocked)
 
     def release(self, group: str, phase: str, fail: bool = False) -> None:
-        """Let a parked hook end."""
+        """Let a blocked hook end."""
         if not release(self.engine, group, phase, fail):
-            raise LookupError(f"no hook {phase} of {group!r} is parked")
+            raise LookupError(f"no hook {phase} of {group!r} is blocked")
         self._tasks.settle()
 
     def cancel(self, ticket: int) -> None:
-        """Cancel an operation; return once it is over, or parked while it undoes."""
+        """Cancel an operation; return once it is over, or blocked while it undoes."""
         self._tasks.cancel(self._tickets[ticket])
 
     def finish(self, ticket: int) -> Answer:

@@ -37,7 +37,7 @@ class HookError(Exception):
     """A hook fails because it was told to."""
 
 
-class Parked:
+class Blocked:
     """A hook that waits until it is released."""
 
     def __init__(self, hook: Hook) -> None:
@@ -53,7 +53,7 @@ class Engine(Rules):
         super().__init__(setup)
         self.sessions: dict[str, Session] = {}
         self.scripts: dict[Hook, str] = {}
-        self.parked: list[Parked] = []
+        self.blocked: list[Blocked] = []
         self.begun: defaultdict[str, list[Hook]] = defaultdict(list)
         """The hooks that began since this was last asked, by session."""
         self.seen: defaultdict[str, Paths] = defaultdict(set)
@@ -175,20 +175,20 @@ class Engine(Rules):
                 raise HookError
             case "ask":
                 yield from self.activate(session, self.first_sibling(hook[1]), within=True)
-            case "park":
-                yield from self.park(hook)
+            case "block":
+                yield from self.block(hook)
             case _:
                 pass
 
-    def park(self, hook: Hook) -> Work[None]:
+    def block(self, hook: Hook) -> Work[None]:
         """Wait until the hook is released."""
-        parked = Parked(hook)
-        self.parked.append(parked)
+        blocked = Blocked(hook)
+        self.blocked.append(blocked)
         try:
-            yield lambda: parked.released
+            yield lambda: blocked.released
         finally:
-            self.parked.remove(parked)
-        if parked.fails:
+            self.blocked.remove(blocked)
+        if blocked.fails:
             raise HookError
 
     def first_sibling(self, path: str) -> str:

@@ -222,8 +222,8 @@ class Fixture:
             engine = self.make(Setup.from_json(setup))
         except Refused as refused:
             return result(str(refused), {"error": refused.error})
-        for parked in self.engine.parked:
-            parked.released = True
+        for blocked in self.engine.blocked:
+            blocked.released = True
         self.engine.scripts.clear()
         self.tasks.settle()
         self.install(engine)
@@ -237,9 +237,9 @@ class Fixture:
 
     def observe(self, ctx: Any, session: Session, settled: bool = False) -> types.CallToolResult:
         """Tell of hooks, and of what is under way; nothing that could go on is ever left waiting."""
-        parked, begun = [parked.hook for parked in self.engine.parked], self.engine.begun.pop(session.name, [])
+        blocked, begun = [blocked.hook for blocked in self.engine.blocked], self.engine.begun.pop(session.name, [])
         active, under_way = self.engine.canonical(session.active), len(self.tasks.tasks)
-        return result("ok", {"hooks": begun, "active": active, "parked": parked, "under_way": under_way})
+        return result("ok", {"hooks": begun, "active": active, "blocked": blocked, "under_way": under_way})
 
     def script(self, ctx: Any, session: Session, group: str, phase: Any, outcome: str) -> types.CallToolResult:
         """Tell a hook what to do."""
@@ -247,10 +247,10 @@ class Fixture:
         return result("ok", {})
 
     def release(self, ctx: Any, session: Session, group: str, phase: str, fail: bool) -> types.CallToolResult:
-        """Let a parked hook end."""
+        """Let a blocked hook end."""
         there = release(self.engine, group, phase, fail)
         self.tasks.settle()
-        return result("ok" if there else "It is not parked.", {}, is_error=not there)
+        return result("ok" if there else "It is not blocked.", {}, is_error=not there)
 
 
 def is_modern(ctx: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.specs.support import served_fixture
+from tests.process.specs.support import served_fixture
 from tests.specs.test_wire_layer import assert_every_check_passes, run
 from toolfold_specs.drivers.link import Era
 

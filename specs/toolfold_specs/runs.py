@@ -1,7 +1,7 @@
-"""A trial: one check at work on one driver. It performs, compares, blames and shortens.
+"""A test run: one check at work on one driver. It performs, compares, attributes and shortens.
 
 A `Case` is one configured system with everything that was done to it so far. The first difference ends it: what comes
-after would only show the same fault again.
+after would only show the same mismatch again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import evolve
 
-from .blame import RESTS_ON, Fault, blamed, shown
+from .attribution import RESTS_ON, Mismatch, attributed, evidence
 from .driver import Answer, Driver, Operation, Setup, TargetFailed, Tool
 from .oracle import NEXT, Holder, Oracle, World, refusal
 from .report import Violation
@@ -33,10 +33,10 @@ _ABOUT_REFUSALS = {
 
 
 class Spent(Exception):
-    """The budget of a trial is used up; what was found until then stands."""
+    """The budget of a test_run is used up; what was found until then stands."""
 
 
-class Trial:
+class TestRun:
     """What a check is given: a driver and somewhere to put what it finds.
 
     Args:
@@ -48,6 +48,8 @@ class Trial:
         known: The clauses that checks before this one found broken; this one adds to them.
         progress: Is told in a few words how far it has come.
     """
+
+    __test__ = False  # or pytest takes it for tests wherever it is imported
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class Trial:
         self.known = set[str]() if known is None else known
         self.progress = progress
         self.shown: Counter[str] = Counter()
-        self.obscured: dict[str, str] = {}
+        self.masked: dict[str, str] = {}
         """Clauses of which a case went wrong, each with a broken one that it rests on."""
         self.cases = 0
         self._violations: dict[str, Violation] = {}
@@ -90,13 +92,15 @@ class Trial:
         if expected is None:
             if answer.error is None:
                 return Case(self, setup)
-            fault = Fault(_ABOUT_REFUSALS.get(answer.error, "REG-1"), f"a legal system is refused: {answer.error}")
+            mismatch = Mismatch(
+                _ABOUT_REFUSALS.get(answer.error, "REG-1"), f"a legal system is refused: {answer.error}"
+            )
         elif answer.error in (expected.error, "error"):
             self.shown[expected.clause] += 1
             return None
         else:
-            fault = Fault(expected.clause, f"{answer.error or 'accepted'} instead of {expected.error}")
-        self.violated(fault.clause, fault.message, setup=setup, got=answer.to_json())
+            mismatch = Mismatch(expected.clause, f"{answer.error or 'accepted'} instead of {expected.error}")
+        self.violated(mismatch.clause, mismatch.message, setup=setup, got=answer.to_json())
         return None
 
     def play(self, setup: Setup, operations: Iterable[Operation]) -> bool:
@@ -112,7 +116,7 @@ class Trial:
     def violated(self, clause: str, message: str, **known: Any) -> None:
         """Report a violation; the first of each clause is kept.
 
-        Nothing is reported of a clause that rests on one known to be broken: it would be the same fault again.
+        Nothing is reported of a clause that rests on one known to be broken: it would be the same mismatch again.
 
         Args:
             clause: The clause that is broken.
@@ -120,7 +124,7 @@ class Trial:
             known: `setup`, `history`, `expected` and `got` of the `Violation`.
         """
         if broken := RESTS_ON.get(clause, frozenset()) & self.known:
-            self.obscured.setdefault(clause, min(broken))
+            self.masked.setdefault(clause, min(broken))
             return
         violation = Violation(clause, self.check, self.driver.name, message, **known)
         self._violations.setdefault(clause, violation)
@@ -140,8 +144,8 @@ class Trial:
 class Case:
     """One configured system, and what was done to it."""
 
-    def __init__(self, trial: Trial, setup: Setup) -> None:
-        self.trial = trial
+    def __init__(self, test_run: TestRun, setup: Setup) -> None:
+        self.test_run = test_run
         self.setup = setup
         self.oracle = Oracle(setup)
         self.world: World = self.oracle.initial
@@ -162,30 +166,30 @@ class Case:
 
         Args:
             operation: What to do.
-            clause: The clause to blame, where a check knows better than the comparison.
+            clause: The clause that is violated, where a check knows better than the comparison.
         """
         if self.over:
             return False
-        fault, expected, got = self._judge(operation)
+        mismatch, expected, got = self._judge(operation)
         self.last = got
-        if fault is None:
+        if mismatch is None:
             if clause is not None:
-                self.trial.shown[clause] += 1
+                self.test_run.shown[clause] += 1
             return True
-        if self._is_known(fault, expected, got):
+        if self._is_known(mismatch, expected, got):
             return True
         self.over = True
-        if clause is None or fault.clause in self.trial.known:
-            clause = self._finer(fault, operation)
-        self._report(fault, clause, expected, got)
+        if clause is None or mismatch.clause in self.test_run.known:
+            clause = self._finer(mismatch, operation)
+        self._report(mismatch, clause, expected, got)
         return False
 
-    def _is_known(self, fault: Fault, expected: Answer, got: Answer) -> bool:
-        """Return whether a fault is an old one, and leaves the state as it should be."""
-        return fault.clause in self.trial.known and got.active is not None and got.active == expected.active
+    def _is_known(self, mismatch: Mismatch, expected: Answer, got: Answer) -> bool:
+        """Return whether a mismatch is an old one, and leaves the state as it should be."""
+        return mismatch.clause in self.test_run.known and got.active is not None and got.active == expected.active
 
-    def _judge(self, operation: Operation) -> tuple[Fault | None, Answer, Answer]:
-        self.trial.count()
+    def _judge(self, operation: Operation) -> tuple[Mismatch | None, Answer, Answer]:
+        self.test_run.count()
         before = self.world
         self.history.append(operation)
         self.world, expected = self.oracle.apply(before, operation)
@@ -196,19 +200,19 @@ class Case:
             self._cursors.pop(operation.session, None)
         elif operation.verb == "restore":
             self._cursors.clear()
-        fault = blamed(self.oracle, before, operation, expected, got)
-        if fault is None or self._is_known(fault, expected, got):
-            evidence = shown(self.oracle, before, operation, expected)
-            self.trial.shown.update(evidence if fault is None else evidence - {fault.clause})
+        mismatch = attributed(self.oracle, before, operation, expected, got)
+        if mismatch is None or self._is_known(mismatch, expected, got):
+            found = evidence(self.oracle, before, operation, expected)
+            self.test_run.shown.update(found if mismatch is None else found - {mismatch.clause})
             self.oracle = self.oracle.following(operation) if expected.error is None else self.oracle
-        return fault, expected, got
+        return mismatch, expected, got
 
     def _performed(self, operation: Operation, expected: Answer) -> Answer:
         try:
-            return self.trial.driver.perform(self._with_cursor(operation))
+            return self.test_run.driver.perform(self._with_cursor(operation))
         except TargetFailed as error:
             if expected.detail.get("outcome") == "ask":  # a hook that waits for its own session
-                self.trial.violated("HOOK-7", str(error), setup=self.setup, history=tuple(self.history))
+                self.test_run.violated("HOOK-7", str(error), setup=self.setup, history=tuple(self.history))
             raise
 
     def _with_cursor(self, operation: Operation) -> Operation:
@@ -219,23 +223,23 @@ class Case:
 
     # -- does a wrong answer depend on what came before? --------------------------------------------------------------
 
-    def _finer(self, fault: Fault, operation: Operation) -> str:
-        """Return the clause to blame, if the same request in the same state is answered rightly in a new session.
+    def _finer(self, mismatch: Mismatch, operation: Operation) -> str:
+        """Return the clause that is violated: is the same request in the same state answered rightly in a new session?
 
         That is INV-5; or INV-4, if the group can't be activated any more whatever is done.
         """
-        if fault.clause not in ("ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5") or self.trial.knows(fault.clause):
-            return fault.clause
+        if mismatch.clause not in ("ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5") or self.test_run.knows(mismatch.clause):
+            return mismatch.clause
         shortest = self._shortest_way(operation)
         if shortest is None or len(shortest) == len(self.history) or self._replayed(shortest) is not None:
-            return fault.clause
-        return "INV-4" if fault.clause == "ACT-4" and self._dead_end(operation) else "INV-5"
+            return mismatch.clause
+        return "INV-4" if mismatch.clause == "ACT-4" and self._dead_end(operation) else "INV-5"
 
     def _dead_end(self, operation: Operation) -> bool:
         """Return whether the group can't be activated either once all was deactivated and its ancestors opened."""
         if self._replayed(self.history) is None:
             return False
-        driver, group = self.trial.driver, operation.arguments["group"]
+        driver, group = self.test_run.driver, operation.arguments["group"]
         roots = [path for path in self.oracle.paths if "." not in path]
         way = [group[:place] for place, letter in enumerate(group) if letter == "."]
         for verb, path in [*(("deactivate", path) for path in roots), *(("activate", path) for path in way)]:
@@ -245,23 +249,23 @@ class Case:
 
     # -- shortening ---------------------------------------------------------------------------------------------------
 
-    def _report(self, fault: Fault, clause: str, expected: Answer, got: Answer) -> None:
-        """Report a fault under the clause to blame, with a short history on a small system that shows it too."""
-        if self.trial.knows(clause):
+    def _report(self, mismatch: Mismatch, clause: str, expected: Answer, got: Answer) -> None:
+        """Report a mismatch under its clause, with a short history on a small system that shows it too."""
+        if self.test_run.knows(clause):
             return
         history = shortened(
-            self.history, self._shortest_way(self.history[-1]), lambda tried: self._shows(tried, fault.clause)
+            self.history, self._shortest_way(self.history[-1]), lambda tried: self._shows(tried, mismatch.clause)
         )
         setup = self.setup
-        if self.trial.can("setups") and not any("setup" in operation.arguments for operation in history):
-            setup = reduced(setup, history, lambda tried: self._shows(history, fault.clause, tried))
+        if self.test_run.can("setups") and not any("setup" in operation.arguments for operation in history):
+            setup = reduced(setup, history, lambda tried: self._shows(history, mismatch.clause, tried))
         if history != self.history or setup != self.setup:
             again = self._replayed(history, setup)
             if again is not None:
-                fault, expected, got = again
-        self.trial.violated(
+                mismatch, expected, got = again
+        self.test_run.violated(
             clause,
-            fault.message,
+            mismatch.message,
             setup=setup,
             history=tuple(history),
             expected=expected.to_json(),
@@ -274,18 +278,18 @@ class Case:
 
     def _replayed(
         self, history: Sequence[Operation], setup: Setup | None = None
-    ) -> tuple[Fault, Answer, Answer] | None:
-        """Return the fault that the last operation of a history shows on a new system, if it alone shows one."""
-        quiet = Trial(self.trial.driver, self.trial.check, known=set(self.trial.known))
+    ) -> tuple[Mismatch, Answer, Answer] | None:
+        """Return the mismatch that the last operation of a history shows on a new system, if it alone shows one."""
+        quiet = TestRun(self.test_run.driver, self.test_run.check, known=set(self.test_run.known))
         case = quiet.begin(setup or self.setup)
         if case is None:
             return None
         for operation in history[:-1]:
-            fault, expected, got = case._judge(operation)
-            if fault is not None and not case._is_known(fault, expected, got):
+            mismatch, expected, got = case._judge(operation)
+            if mismatch is not None and not case._is_known(mismatch, expected, got):
                 return None
-        fault, expected, got = case._judge(history[-1])
-        return None if fault is None else (fault, expected, got)
+        mismatch, expected, got = case._judge(history[-1])
+        return None if mismatch is None else (mismatch, expected, got)
 
     def _shortest_way(self, last: Operation) -> list[Operation] | None:
         """Return activations that lead to the state before the last operation, and that operation.

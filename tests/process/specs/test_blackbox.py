@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.specs.support import environment
+from tests.process.specs.support import environment
 from toolfold import ToolSet
 from toolfold_specs.checks import run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Setup
-from toolfold_specs.drivers.asis import NO_GROUPS, AsIsDriver
+from toolfold_specs.drivers.blackbox import NO_GROUPS, BlackBoxDriver
 from toolfold_specs.drivers.description import Call, DescriptionError, described, infer, load
 from toolfold_specs.drivers.link import Era, Link
 from toolfold_specs.drivers.process import Command
 from toolfold_specs.layers import exhaustive, wire
 from toolfold_specs.layers.over_mcp import denied
 from toolfold_specs.report import Status
-from toolfold_specs.trial import Trial
+from toolfold_specs.runs import TestRun
 
 PLAIN = Path(__file__).with_name("targets") / "plain.py"
 RAW = PLAIN.with_name("raw.py")
@@ -57,8 +57,8 @@ def write(tmp_path: Path) -> Write:
 
 
 @contextmanager
-def driving(command: Command, description: Path | None = None, era: Era = "legacy") -> Generator[AsIsDriver]:
-    driver = AsIsDriver(Link(command, era), description)
+def driving(command: Command, description: Path | None = None, era: Era = "legacy") -> Generator[BlackBoxDriver]:
+    driver = BlackBoxDriver(Link(command, era), description)
     try:
         yield driver
     finally:
@@ -76,10 +76,10 @@ def test_a_described_server_is_toured_with_the_groups_that_it_has(write: Write) 
         assert driver.given.paths == ("core", "files", "files.edit", "live", "sandbox")
         assert driver.capabilities | set(driver.left_out) >= set(CAPABILITIES)
         assert not driver.capabilities & set(driver.left_out)
-        trial = Trial(driver)
-        assert exhaustive.tour(trial, driver.given)
-        assert trial.violations == ()
-        assert {"ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "INV-2", "NTF-1"} <= set(trial.shown)
+        test_run = TestRun(driver)
+        assert exhaustive.tour(test_run, driver.given)
+        assert test_run.violations == ()
+        assert {"ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "INV-2", "NTF-1"} <= set(test_run.shown)
         assert driver.configure(Setup()) == Answer(error="error")
 
 
@@ -87,10 +87,10 @@ def test_a_described_server_is_toured_with_the_groups_that_it_has(write: Write) 
 def test_a_fault_of_a_described_server_is_found(write: Write) -> None:
     with driving(plain("children stay"), write(DESCRIPTION)) as driver:
         assert driver.given is not None
-        trial = Trial(driver)
-        exhaustive.tour(trial, driver.given)
-        assert [violation.clause for violation in trial.violations] == ["INV-1"]
-        history = [str(operation) for operation in trial.violations[0].history]
+        test_run = TestRun(driver)
+        exhaustive.tour(test_run, driver.given)
+        assert [violation.clause for violation in test_run.violations] == ["INV-1"]
+        history = [str(operation) for operation in test_run.violations[0].history]
         assert history == ["activate(group='files')", "activate(group='files.edit')", "deactivate(group='files')"]
 
 
@@ -108,7 +108,7 @@ def test_what_a_described_server_lists_has_the_names_of_the_setup(write: Write) 
 @pytest.mark.spec("CNF-1")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_server_whose_tools_are_named_after_groups_needs_no_description(era: Era) -> None:
-    results = run_checks((*exhaustive.CHECKS, *wire.CHECKS), lambda: AsIsDriver(Link(DESK, era)), budget=150)
+    results = run_checks((*exhaustive.CHECKS, *wire.CHECKS), lambda: BlackBoxDriver(Link(DESK, era)), budget=150)
     assert [violation for result in results for violation in result.violations] == []
     assert {result.status for result in results} == {Status.PASSED, Status.LEFT_OUT}
     shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
@@ -119,7 +119,7 @@ def test_a_server_whose_tools_are_named_after_groups_needs_no_description(era: E
 @pytest.mark.spec("CNF-8")
 def test_of_a_server_whose_groups_are_not_known_only_what_needs_none_is_checked() -> None:
     results = run_checks(
-        (*exhaustive.CHECKS, *wire.CHECKS), lambda: AsIsDriver(Link(Command([sys.executable, str(RAW)])))
+        (*exhaustive.CHECKS, *wire.CHECKS), lambda: BlackBoxDriver(Link(Command([sys.executable, str(RAW)])))
     )
     assert {clause for result in results if result.status is Status.LEFT_OUT for clause in result.clauses} >= {"ACT-4"}
     reasons = {result.reason for result in results if result.layer == "exhaustive"}

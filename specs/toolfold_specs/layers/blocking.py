@@ -1,4 +1,4 @@
-"""What schedules are made of: systems with hooks, ways to their states, and operations that park (SPEC CNF-7)."""
+"""What schedules are made of: systems with hooks, ways to their states, and operations that block (SPEC CNF-7)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..driver import Group, Operation, Setup
 from ..oracle import Oracle, World
 from ..overlap import Hook, Overlap
-from ..trial import Trial
+from ..runs import TestRun
 from .exhaustive import steps
 
 HOOKS = ("on_activate", "on_deactivate")
@@ -53,10 +53,10 @@ def hooks_of(oracle: Oracle, world: World, operation: Operation) -> tuple[Hook, 
     return oracle.apply(world, operation)[1].hooks or ()
 
 
-def begun(trial: Trial, setup: Setup, way: Iterable[Operation], park: Iterable[Hook]) -> Overlap | None:
-    """Return a system in the state that a way leads to, with hooks that will park; None if that went wrong already."""
-    case = trial.begin(setup)
-    if case is None or not all(case.do(operation) for operation in (*way, *scripts(park, "park"))):
+def begun(test_run: TestRun, setup: Setup, way: Iterable[Operation], block: Iterable[Hook]) -> Overlap | None:
+    """Return a system in the state that a way leads to, with hooks that will block; None if that went wrong already."""
+    case = test_run.begin(setup)
+    if case is None or not all(case.do(operation) for operation in (*way, *scripts(block, "block"))):
         return None
     return Overlap(case)
 
@@ -67,12 +67,12 @@ def scripts(hooks: Iterable[Hook], outcome: str) -> list[Operation]:
     return [Operation("script", {"group": group, "phase": phase, "outcome": outcome}) for phase, group in places]
 
 
-def parked(run: Overlap, operation: Operation, undone: Hook | None = None) -> int | None:
-    """Begin an operation that is to be parked; return its ticket, or None after reporting that it is not."""
+def blocked(run: Overlap, operation: Operation, undone: Hook | None = None) -> int | None:
+    """Begin an operation that is to be blocked; return its ticket, or None after reporting that it is not."""
     ticket = run.start(operation, undone)
     if run.waiting():
         return ticket
-    run.blame("HOOK-1", f"{operation} does not wait for a hook that was told to wait")
+    run.report("HOOK-1", f"{operation} does not wait for a hook that was told to wait")
     return None
 
 

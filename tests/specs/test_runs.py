@@ -14,7 +14,7 @@ from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, Targe
 from toolfold_specs.layers import exhaustive, stateful
 from toolfold_specs.oracle import Oracle, World
 from toolfold_specs.report import Report, Result, Status, Verdict
-from toolfold_specs.trial import Trial, reduced, shortened
+from toolfold_specs.runs import TestRun, reduced, shortened
 
 PAIR = Setup(groups=(Group("a"), Group("b")), exclusions=(("a", "b"),), tools=(Tool("tool", "a"), Tool("tool", "b")))
 
@@ -70,9 +70,9 @@ def activate(group: str) -> Operation:
     return Operation("activate", {"group": group})
 
 
-def check(run: Callable[[Trial], Any], **options: Any) -> Check:
-    def ran(trial: Trial) -> None:
-        run(trial)
+def check(run: Callable[[TestRun], Any], **options: Any) -> Check:
+    def ran(test_run: TestRun) -> None:
+        run(test_run)
 
     return Check("it", "vectors", ("ACT-4",), ran, **options)
 
@@ -82,8 +82,8 @@ def only(results: Sequence[Result]) -> Result:
     return result
 
 
-def raising(error: Exception) -> Callable[[Trial], None]:
-    def run(trial: Trial) -> None:
+def raising(error: Exception) -> Callable[[TestRun], None]:
+    def run(test_run: TestRun) -> None:
         raise error
 
     return run
@@ -104,7 +104,7 @@ def test_a_target_that_fails_is_reported_as_such_and_the_next_check_has_a_new_dr
         return drivers[-1]
 
     failing = check(raising(TargetFailed("it closed the connection")))
-    died, passed = run_checks([failing, check(lambda trial: trial.play(PAIR, [activate("a")]))], make)
+    died, passed = run_checks([failing, check(lambda test_run: test_run.play(PAIR, [activate("a")]))], make)
     assert (died.status, died.reason) == (Status.DIED, "it closed the connection")
     assert passed.status is Status.PASSED
     assert len(drivers) == 2
@@ -120,7 +120,7 @@ def test_a_check_without_its_capabilities_is_left_out_with_the_reason() -> None:
 
 
 def test_a_clause_is_held_only_where_some_case_put_it_to_the_test() -> None:
-    shown, idle = run_checks([check(lambda trial: trial.play(PAIR, [activate("nowhere")]))], Rightly)
+    shown, idle = run_checks([check(lambda test_run: test_run.play(PAIR, [activate("nowhere")]))], Rightly)
     assert shown.clauses == ()
     assert (idle.clauses, idle.status) == (("ACT-4",), Status.LEFT_OUT)
 
@@ -135,7 +135,7 @@ def test_the_budget_ends_a_check_and_says_so() -> None:
 def test_layers_run_in_their_order_and_can_be_chosen() -> None:
     ran: list[str] = []
     checks = [
-        Check(layer, layer, (), lambda trial, layer=layer: ran.append(layer))  # type: ignore[misc]
+        Check(layer, layer, (), lambda test_run, layer=layer: ran.append(layer))  # type: ignore[misc]
         for layer in ("histories", "exhaustive", "vectors")
     ]
     run_checks(checks, Rightly)
@@ -150,10 +150,10 @@ def test_a_violation_has_the_shortest_history() -> None:
             answer = super().perform(operation)
             return Answer(changed=False, active=answer.active) if operation == activate("b") else answer
 
-    trial = Trial(Always(), "it")
+    test_run = TestRun(Always(), "it")
     way = ["a", "a", "nowhere", "a"]
-    assert not trial.play(PAIR, [*map(activate, way), Operation("list"), activate("b"), activate("a")])
-    (violation,) = trial.violations
+    assert not test_run.play(PAIR, [*map(activate, way), Operation("list"), activate("b"), activate("a")])
+    (violation,) = test_run.violations
     assert violation.clause == "ACT-4"
     assert violation.history == (activate("b"),)
     assert violation.expected["changed"] is True
@@ -162,17 +162,17 @@ def test_a_violation_has_the_shortest_history() -> None:
 
 @pytest.mark.spec("CNF-5", "INV-5")
 def test_an_answer_that_depends_on_what_came_before_breaks_inv_5() -> None:
-    trial = Trial(Forgetful(), "it")
-    trial.play(PAIR, [activate("a"), Operation("deactivate", {"group": "a"})] * 3)
-    assert [violation.clause for violation in trial.violations] == ["INV-5"]
-    assert len(trial.violations[0].history) == 5
+    test_run = TestRun(Forgetful(), "it")
+    test_run.play(PAIR, [activate("a"), Operation("deactivate", {"group": "a"})] * 3)
+    assert [violation.clause for violation in test_run.violations] == ["INV-5"]
+    assert len(test_run.violations[0].history) == 5
 
 
 @pytest.mark.spec("CNF-5", "INV-4")
 def test_a_group_that_can_never_be_reached_again_breaks_inv_4() -> None:
-    trial = Trial(Sulking(), "it")
-    trial.play(PAIR, [activate("a"), activate("b"), activate("a")])
-    assert [violation.clause for violation in trial.violations] == ["INV-4"]
+    test_run = TestRun(Sulking(), "it")
+    test_run.play(PAIR, [activate("a"), activate("b"), activate("a")])
+    assert [violation.clause for violation in test_run.violations] == ["INV-4"]
 
 
 def test_what_rests_on_a_broken_clause_is_not_blamed_again_nor_counted_as_held() -> None:
@@ -181,9 +181,9 @@ def test_what_rests_on_a_broken_clause_is_not_blamed_again_nor_counted_as_held()
             answer = super().perform(operation)
             return Answer(changed=True, active=answer.active) if answer.error == "GroupNotFound" else answer
 
-    def run(trial: Trial) -> None:
-        trial.play(PAIR, [activate("nowhere")])
-        trial.violated("INV-3", "root is taken for a group")
+    def run(test_run: TestRun) -> None:
+        test_run.play(PAIR, [activate("nowhere")])
+        test_run.violated("INV-3", "root is taken for a group")
 
     checks = [Check("it", "vectors", ("ACT-1", "INV-3"), run)]
     report = Report({}, run_checks(checks, NoSuchGroup), load_clauses())
@@ -266,8 +266,8 @@ def test_shortening_keeps_within_its_budget() -> None:
 @pytest.mark.spec("CNF-6")
 def test_the_tour_takes_every_edge_of_a_system() -> None:
     driver = Rightly()
-    trial = Trial(driver)
-    assert exhaustive.tour(trial, PAIR)
+    test_run = TestRun(driver)
+    assert exhaustive.tour(test_run, PAIR)
     taken = set[tuple[World, str]]()
     world = driver.oracle.initial
     for operation in driver.history:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.specs.support import fixture_command, served_fixture
+from tests.process.specs.support import fixture_command, served_fixture
 from toolfold_specs.driver import TargetFailed
 from toolfold_specs.drivers.link import Connection, Era, Link, TargetNotStarted, WireError
 from toolfold_specs.drivers.process import Command
@@ -61,7 +61,7 @@ def test_a_server_is_reached_over_both_transports_in_both_eras(transport: str, e
         assert connection.capabilities["tools"] == {"listChanged": True}
         assert connection.list_all_tools() == connection.list_tools()["tools"]
         result = connection.call_tool("conformance_observe", {"settled": True})
-        assert result["structuredContent"] == {"hooks": [], "active": [], "parked": [], "under_way": 0}
+        assert result["structuredContent"] == {"hooks": [], "active": [], "blocked": [], "under_way": 0}
         with pytest.raises(WireError, match="Unknown tool: nothing") as refused:
             connection.call_tool("nothing")
         assert refused.value.code == -32602
@@ -198,11 +198,11 @@ def test_requests_of_several_connections_are_under_way_at_once_and_can_be_cancel
             connection.call_tool(
                 "conformance_configure", {"setup": {"groups": [{"path": "a", "hooks": ["on_activate"]}]}}
             )
-            connection.call_tool("conformance_script", {**hook, "outcome": "park"})
+            connection.call_tool("conformance_script", {**hook, "outcome": "block"})
         pending = [connection.start_call("a.activate") for connection in (one, two)]
         for connection in (one, two):
             seen = connection.call_tool("conformance_observe", {"settled": True})["structuredContent"]
-            assert (seen["parked"], seen["under_way"]) == ([["on_activate", "a"]], 1)
+            assert (seen["blocked"], seen["under_way"]) == ([["on_activate", "a"]], 1)
         assert not any(request.done for request in pending)
         pending[0].cancel()
         two.call_tool("conformance_release", {**hook, "fail": False})
@@ -210,7 +210,7 @@ def test_requests_of_several_connections_are_under_way_at_once_and_can_be_cancel
         opened = pending[1].reply()
         assert opened is not None
         assert opened.change["active"] == ["a"]
-        assert one.call_tool("conformance_observe", {"settled": True})["structuredContent"]["parked"] == []
+        assert one.call_tool("conformance_observe", {"settled": True})["structuredContent"]["blocked"] == []
 
 
 # -- over HTTP --------------------------------------------------------------------------------------------------------

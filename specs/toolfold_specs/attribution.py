@@ -1,8 +1,9 @@
 """Which clause an answer shows, and which clause a wrong one breaks.
 
-`shown` names what a right answer is evidence for, so that a clause counts as held only where some case put it to the
-test. `blamed` compares an answer with the oracle's and names the one clause that a difference speaks against, with a
-sentence on what differs. The state is looked at first, since it says most, then what was said of it, then side effects.
+`evidence` names what a right answer is evidence for, so that a clause counts as held only where some case put it to
+the test. `attributed` compares an answer with the oracle's and names the one clause that a difference speaks against,
+with a sentence on what differs. The state is looked at first, since it says most, then what was said of it, then side
+effects.
 """
 
 from __future__ import annotations
@@ -52,42 +53,42 @@ RESTS_ON: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 @frozen
-class Fault:
+class Mismatch:
     """The clause that a wrong answer breaks, and a sentence on how."""
 
     clause: str
     message: str
 
 
-def shown(oracle: Oracle, world: World, operation: Operation, expected: Answer) -> frozenset[str]:
+def evidence(oracle: Oracle, world: World, operation: Operation, expected: Answer) -> frozenset[str]:
     """Return the clauses that a case puts to the test."""
-    return frozenset(_shown(oracle, world.holder(operation.session), operation, expected))
+    return frozenset(_evidence(oracle, world.holder(operation.session), operation, expected))
 
 
-def blamed(oracle: Oracle, world: World, operation: Operation, expected: Answer, got: Answer) -> Fault | None:
+def attributed(oracle: Oracle, world: World, operation: Operation, expected: Answer, got: Answer) -> Mismatch | None:
     """Return what an answer is wrong about, or None if it is right as far as it was observed."""
     before = world.holder(operation.session)
-    faults = {
-        "activate": _step_faults,
-        "deactivate": _step_faults,
-        "transition": _step_faults,
-        "list": _list_faults,
-        "list_groups": _group_faults,
-        "call": _call_faults,
-        "end": _end_faults,
-        "restore": _restore_faults,
-        "register": _register_faults,
-    }.get(operation.verb, _other_faults)
-    return next(faults(oracle, before, operation, expected, got), None)
+    mismatches = {
+        "activate": _step_mismatches,
+        "deactivate": _step_mismatches,
+        "transition": _step_mismatches,
+        "list": _list_mismatches,
+        "list_groups": _group_mismatches,
+        "call": _call_mismatches,
+        "end": _end_mismatches,
+        "restore": _restore_mismatches,
+        "register": _register_mismatches,
+    }.get(operation.verb, _other_mismatches)
+    return next(mismatches(oracle, before, operation, expected, got), None)
 
 
 # -- what a case shows ------------------------------------------------------------------------------------------------
 
 
-def _shown(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> Iterator[str]:
+def _evidence(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> Iterator[str]:
     if operation.verb in STEPS:
         yield _home(oracle, operation, expected)
-        yield from _shown_by_step(oracle, before, operation, expected)
+        yield from _evidence_of_step(oracle, before, operation, expected)
     elif operation.verb == "list":
         yield from ("LST-1", "VIS-2", "NAM-2", "CTL-2" if oracle.setup.relevant_controls else "CTL-1")
         if any(tool.hidden for tool in oracle.setup.tools):
@@ -110,7 +111,7 @@ def _shown(oracle: Oracle, before: Holder, operation: Operation, expected: Answe
         yield _register_home(oracle, operation)
 
 
-def _shown_by_step(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> Iterator[str]:
+def _evidence_of_step(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> Iterator[str]:
     yield from ("NTF-1", "INV-5")
     if expected.hooks:
         yield from ("HOOK-1", "HOOK-3")
@@ -150,29 +151,29 @@ def _step(oracle: Oracle, before: Holder, operation: Operation, answer: Answer) 
 # -- what is wrong with an answer -------------------------------------------------------------------------------------
 
 
-def _step_faults(
+def _step_mismatches(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
-) -> Iterator[Fault]:
+) -> Iterator[Mismatch]:
     home = _home(oracle, operation, expected)
     if expected.detail.get("outcome") == "ask":
         home = "HOOK-7"
     elif home == "HOOK-4" and got.error not in (None, "error", "HookFailed") and not got.hooks:
         home = {"activate": "ACT-4", "deactivate": "ACT-5"}.get(operation.verb, "ACT-9")
     if got.active is not None and got.active != expected.active:
-        yield _state_fault(oracle, before, operation, expected, got, home)
+        yield _state_mismatch(oracle, before, operation, expected, got, home)
     if (got.error is None) != (expected.error is None):
-        yield Fault(home, f"{_outcome(got)} instead of {_outcome(expected)}")
+        yield Mismatch(home, f"{_outcome(got)} instead of {_outcome(expected)}")
     if got.changed is not None and expected.changed is not None and got.changed != expected.changed:
-        yield Fault(home, f"says changed={got.changed} where changed={expected.changed} is true")
+        yield Mismatch(home, f"says changed={got.changed} where changed={expected.changed} is true")
     if got.error not in (None, "error", expected.error):
-        yield Fault(home, f"{got.error} instead of {expected.error}")
+        yield Mismatch(home, f"{got.error} instead of {expected.error}")
     for name, value in expected.detail.items():
         if name in got.detail and got.detail[name] != value:
-            yield Fault(home, f"the error names {got.detail[name]!r} as {name}, not {value!r}")
+            yield Mismatch(home, f"the error names {got.detail[name]!r} as {name}, not {value!r}")
     if got.hooks is not None and got.hooks != expected.hooks:
-        yield _hook_fault(expected, got, home)
+        yield _hook_mismatch(expected, got, home)
     if got.notified is not None and got.notified != expected.notified:
-        yield Fault("NTF-1", f"{got.notified} notices of a changed list instead of {expected.notified}")
+        yield Mismatch("NTF-1", f"{got.notified} notices of a changed list instead of {expected.notified}")
 
 
 def _outcome(answer: Answer) -> str:
@@ -181,21 +182,21 @@ def _outcome(answer: Answer) -> str:
     return "success"
 
 
-def _state_fault(
+def _state_mismatch(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer, home: str
-) -> Fault:
+) -> Mismatch:
     right, wrong = set(expected.active or ()), set(got.active or ())
     extra, lost = wrong - right, right - wrong
     message = f"{_said('is still or newly active', extra)}{_said('is not active', lost)}".strip("; ")
     if home in ("ACT-1", "ACT-2") and operation.verb == "transition":
-        return Fault("ACT-9", message)
+        return Mismatch("ACT-9", message)
     if home not in ("ACT-4", "ACT-5", "ACT-9") or wrong == set(oracle.active(before)):
-        return Fault(home, message)
+        return Mismatch(home, message)
     if (extra | lost) & {*_asked(operation, "activate"), *_asked(operation, "deactivate")}:
-        return Fault(home, message)
+        return Mismatch(home, message)
     step = _step(oracle, before, operation, got)
     known = None if step is None else next(iter(broken(step)), None)
-    return Fault(home, message) if known is None else Fault(known.clause, f"{message}, yet {known.name}")
+    return Mismatch(home, message) if known is None else Mismatch(known.clause, f"{message}, yet {known.name}")
 
 
 def _asked(operation: Operation, verb: str) -> tuple[str, ...]:
@@ -209,7 +210,7 @@ def _said(what: str, paths: set[str]) -> str:
     return f"{', '.join(sorted(paths))} {what}; " if paths else ""
 
 
-def _hook_fault(expected: Answer, got: Answer, home: str) -> Fault:
+def _hook_mismatch(expected: Answer, got: Answer, home: str) -> Mismatch:
     ran, right = got.hooks or (), expected.hooks or ()
     message = f"hooks ran as {_hooks(ran)} instead of {_hooks(right)}"
     if expected.error == "HookFailed":
@@ -218,56 +219,56 @@ def _hook_fault(expected: Answer, got: Answer, home: str) -> Fault:
         if ran[:reached] == right[:reached]:
             visited = {group for _, group in ran[:reached]}
             went_on = any(group not in visited for _, group in ran[reached:])
-            return Fault("HOOK-4" if went_on else "HOOK-5", message)
-        return Fault("HOOK-3" if failed in ran else "HOOK-1", message)
+            return Mismatch("HOOK-4" if went_on else "HOOK-5", message)
+        return Mismatch("HOOK-3" if failed in ran else "HOOK-1", message)
     if home in ("ACT-1", "ACT-2", "ACT-3", "HOOK-8"):
-        return Fault(home, message)
-    return Fault("HOOK-1" if Counter(right) - Counter(ran) else "HOOK-3", message)
+        return Mismatch(home, message)
+    return Mismatch("HOOK-1" if Counter(right) - Counter(ran) else "HOOK-3", message)
 
 
 def _hooks(ran: tuple[tuple[str, str], ...]) -> str:
     return "[" + ", ".join(f"{phase} {group}" for phase, group in ran) + "]"
 
 
-def _list_faults(
+def _list_mismatches(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
-) -> Iterator[Fault]:
+) -> Iterator[Mismatch]:
     cursor = operation.arguments.get("cursor")
     if got.error != expected.error:
         clause = "LST-3" if expected.error else "LST-2" if cursor else "LST-1"
-        yield Fault(clause, f"{_outcome(got)} instead of {_outcome(expected)}")
+        yield Mismatch(clause, f"{_outcome(got)} instead of {_outcome(expected)}")
         return
     names = set(got.tools or ())
     known = {tool.full_name for tool in oracle.setup.tools}
     if names - known:
-        yield Fault("NAM-2", f"lists {', '.join(sorted(names - known))}, which no tool is called")
+        yield Mismatch("NAM-2", f"lists {', '.join(sorted(names - known))}, which no tool is called")
     hidden = {tool.full_name for tool in oracle.setup.tools if tool.hidden}
     if names & hidden:
-        yield Fault("VIS-6", f"lists {', '.join(sorted(names & hidden))}, which is hidden")
+        yield Mismatch("VIS-6", f"lists {', '.join(sorted(names & hidden))}, which is hidden")
     paged = oracle.setup.page_size is not None
     if got.tools is not None and names != set(expected.tools or ()):
         wrong = sorted(names ^ set(expected.tools or ()))
         missed = not paged or bool(names - oracle.listed(before))
-        yield Fault("VIS-2" if missed else "LST-2", f"is wrong about {', '.join(wrong)}")
+        yield Mismatch("VIS-2" if missed else "LST-2", f"is wrong about {', '.join(wrong)}")
     if got.tools is not None and got.tools != expected.tools:
-        yield Fault("LST-1", f"tools come as {', '.join(got.tools)}")
+        yield Mismatch("LST-1", f"tools come as {', '.join(got.tools)}")
     if got.controls is not None and set(got.controls) != set(expected.controls or ()):
         clause = "LST-2" if paged else "CTL-2" if oracle.setup.relevant_controls else "CTL-1"
         wrong = sorted(set(got.controls) ^ set(expected.controls or ()))
-        yield Fault(clause, f"is wrong about {', '.join(wrong)}")
+        yield Mismatch(clause, f"is wrong about {', '.join(wrong)}")
     if paged and (got.next_cursor is None) != (expected.next_cursor is None):
-        yield Fault("LST-2", "there is no next page" if got.next_cursor is None else "there is one page too many")
+        yield Mismatch("LST-2", "there is no next page" if got.next_cursor is None else "there is one page too many")
 
 
-def _group_faults(
+def _group_mismatches(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
-) -> Iterator[Fault]:
+) -> Iterator[Mismatch]:
     del oracle, before, operation
     rows = [dict(row) for row in got.groups or ()]
     right = [dict(row) for row in expected.groups or ()]
     seen = [{name: row[name] for name in truth if name in row} for row, truth in zip(rows, right, strict=False)]
     if len(rows) != len(right) or any({**truth, **row} != truth for truth, row in zip(right, seen, strict=True)):
-        yield Fault("LST-4", f"groups are listed as {rows} instead of {right}")
+        yield Mismatch("LST-4", f"groups are listed as {rows} instead of {right}")
 
 
 def _call_home(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> str:
@@ -283,48 +284,50 @@ def _call_home(oracle: Oracle, before: Holder, operation: Operation, expected: A
     return "CALL-3" if tool.does != "echo" else "CALL-2"
 
 
-def _call_faults(
+def _call_mismatches(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
-) -> Iterator[Fault]:
+) -> Iterator[Mismatch]:
     home = _call_home(oracle, before, operation, expected)
     if (got.error is None) != (expected.error is None):
-        yield Fault(home, f"{_outcome(got)} instead of {_outcome(expected)}")
+        yield Mismatch(home, f"{_outcome(got)} instead of {_outcome(expected)}")
     elif got.error not in ("error", expected.error):
-        yield Fault("CALL-1", f"{got.error} instead of {expected.error}")
+        yield Mismatch("CALL-1", f"{got.error} instead of {expected.error}")
     elif got.is_error is not None and got.is_error != expected.is_error:
-        yield Fault(home, f"is {'an error' if got.is_error else 'no error'}: {got.text!r}")
+        yield Mismatch(home, f"is {'an error' if got.is_error else 'no error'}: {got.text!r}")
     elif expected.is_error and got.text is not None and "secret" in got.text:
-        yield Fault("CALL-3", f"tells the model what an exception said: {got.text!r}")
+        yield Mismatch("CALL-3", f"tells the model what an exception said: {got.text!r}")
     elif expected.text is not None and got.text is not None and expected.text not in got.text:
-        yield Fault(home, f"answers {got.text!r} instead of {expected.text!r}")
+        yield Mismatch(home, f"answers {got.text!r} instead of {expected.text!r}")
 
 
-def _end_faults(oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer) -> Iterator[Fault]:
+def _end_mismatches(
+    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+) -> Iterator[Mismatch]:
     del oracle, before, operation
     if got.hooks is not None and got.hooks != expected.hooks:
-        yield Fault("HOOK-9", f"hooks ran as {_hooks(got.hooks)} instead of {_hooks(expected.hooks or ())}")
+        yield Mismatch("HOOK-9", f"hooks ran as {_hooks(got.hooks)} instead of {_hooks(expected.hooks or ())}")
     if got.hooks is not None and got.error != expected.error:
-        yield Fault("HOOK-9", f"{_outcome(got)} instead of {_outcome(expected)}")
+        yield Mismatch("HOOK-9", f"{_outcome(got)} instead of {_outcome(expected)}")
     if got.active is not None and got.active != expected.active:
-        yield Fault("SES-3", f"{', '.join(got.active)} is still active once the session has ended")
+        yield Mismatch("SES-3", f"{', '.join(got.active)} is still active once the session has ended")
 
 
 def _restore_home(oracle: Oracle, operation: Operation) -> str:
     return "PER-1" if oracle.following(operation).setup == oracle.setup else "PER-2"
 
 
-def _restore_faults(
+def _restore_mismatches(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
-) -> Iterator[Fault]:
+) -> Iterator[Mismatch]:
     del before
     home = _restore_home(oracle, operation)
     if got.error is not None:
-        yield Fault(home, f"{_outcome(got)} instead of success")
+        yield Mismatch(home, f"{_outcome(got)} instead of success")
     if got.active is not None and got.active != expected.active:
         extra, lost = set(got.active) - set(expected.active or ()), set(expected.active or ()) - set(got.active)
-        yield Fault(home, f"{_said('is active', extra)}{_said('is not active', lost)}".strip("; "))
+        yield Mismatch(home, f"{_said('is active', extra)}{_said('is not active', lost)}".strip("; "))
     if (dropped := got.detail.get("dropped")) is not None and set(dropped) != set(expected.detail["dropped"]):
-        yield Fault(home, f"{', '.join(dropped) or 'nothing'} is reported as dropped")
+        yield Mismatch(home, f"{', '.join(dropped) or 'nothing'} is reported as dropped")
 
 
 def _register_home(oracle: Oracle, operation: Operation) -> str:
@@ -334,26 +337,26 @@ def _register_home(oracle: Oracle, operation: Operation) -> str:
     return "REG-3" if len(there.setup.exclusions) > len(oracle.setup.exclusions) else "REG-7"
 
 
-def _register_faults(
+def _register_mismatches(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
-) -> Iterator[Fault]:
+) -> Iterator[Mismatch]:
     del before
     home = _register_home(oracle, operation)
     if got.error not in (expected.error, expected.error and "error"):
-        yield Fault(home, f"{_outcome(got)} instead of {_outcome(expected)}")
+        yield Mismatch(home, f"{_outcome(got)} instead of {_outcome(expected)}")
     if got.active is not None and got.active != expected.active:
-        yield Fault(home, f"{', '.join(got.active) or 'nothing'} is active afterwards")
+        yield Mismatch(home, f"{', '.join(got.active) or 'nothing'} is active afterwards")
     if got.hooks is not None and got.hooks != expected.hooks:
-        yield Fault(home, f"hooks ran as {_hooks(got.hooks)} instead of {_hooks(expected.hooks or ())}")
+        yield Mismatch(home, f"hooks ran as {_hooks(got.hooks)} instead of {_hooks(expected.hooks or ())}")
 
 
-def _other_faults(
+def _other_mismatches(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
-) -> Iterator[Fault]:
+) -> Iterator[Mismatch]:
     del oracle, before
     if got.error is not None:
-        yield Fault("SES-5" if operation.verb == "set_fact" else "INV-5", f"{_outcome(got)} instead of success")
+        yield Mismatch("SES-5" if operation.verb == "set_fact" else "INV-5", f"{_outcome(got)} instead of success")
     if got.active is not None and expected.active is not None and got.active != expected.active:
-        yield Fault("INV-5", f"{', '.join(got.active) or 'nothing'} is active, not {', '.join(expected.active)}")
+        yield Mismatch("INV-5", f"{', '.join(got.active) or 'nothing'} is active, not {', '.join(expected.active)}")
     if got.notified is not None and expected.notified is not None and got.notified != expected.notified:
-        yield Fault("NTF-3", f"{got.notified} notices of a changed list instead of {expected.notified}")
+        yield Mismatch("NTF-3", f"{got.notified} notices of a changed list instead of {expected.notified}")

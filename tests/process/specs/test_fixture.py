@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.specs.support import fixture_command, served_fixture
+from tests.process.specs.support import fixture_command, served_fixture
 from toolfold_specs.driver import CAPABILITIES, Answer, Group, Operation, Setup, TargetFailed, Tool
 from toolfold_specs.drivers.fixture import FixtureDriver
 from toolfold_specs.drivers.link import Link
@@ -16,8 +16,8 @@ from toolfold_specs.drivers.process import Command
 from toolfold_specs.drivers.protocol import wire_capabilities
 from toolfold_specs.layers.exhaustive import tour
 from toolfold_specs.oracle import as_setup
+from toolfold_specs.runs import TestRun
 from toolfold_specs.systems import distinct_systems
-from toolfold_specs.trial import Trial
 
 TARGETS = Path(__file__).with_name("targets")
 HOOKS = ("on_activate", "on_deactivate")
@@ -51,12 +51,12 @@ def driver(request: pytest.FixtureRequest) -> Generator[FixtureDriver]:
         made.close()
 
 
-def judged(driver: FixtureDriver, setup: Setup, *operations: Operation) -> Trial:
-    """Perform operations and return the trial; what was answered wrongly fails the test."""
-    trial = Trial(driver)
-    trial.play(setup, operations)
-    assert trial.violations == ()
-    return trial
+def judged(driver: FixtureDriver, setup: Setup, *operations: Operation) -> TestRun:
+    """Perform operations and return the test_run; what was answered wrongly fails the test."""
+    test_run = TestRun(driver)
+    test_run.play(setup, operations)
+    assert test_run.violations == ()
+    return test_run
 
 
 def need(driver: FixtureDriver, *capabilities: str) -> None:
@@ -76,19 +76,19 @@ def test_every_capability_is_there_or_left_out_with_a_reason(driver: FixtureDriv
 
 @pytest.mark.spec("CNF-1", "CNF-7")
 def test_all_steps_of_all_systems_of_two_groups_are_answered_as_the_oracle_says(driver: FixtureDriver) -> None:
-    trial = Trial(driver)
+    test_run = TestRun(driver)
     for size in (1, 2):
         for system in distinct_systems(size):
-            assert tour(trial, as_setup(system, hooks=HOOKS), [listing()])
-    assert trial.violations == ()
-    assert trial.cases > 40
+            assert tour(test_run, as_setup(system, hooks=HOOKS), [listing()])
+    assert test_run.violations == ()
+    assert test_run.cases > 40
 
 
 @pytest.mark.spec("CNF-1")
 def test_steps_lists_and_hooks_are_observed(driver: FixtureDriver) -> None:
-    trial = judged(driver, FOREST, activate("a"), activate("a.b"), listing(), activate("c"), listing())
+    test_run = judged(driver, FOREST, activate("a"), activate("a.b"), listing(), activate("c"), listing())
     expected = {"ACT-4", "HOOK-3", "LST-1", "CTL-1", "INV-2"}
-    assert expected <= set(trial.shown)
+    assert expected <= set(test_run.shown)
     answer = driver.activate("a")
     assert answer.active == ("a",)
     assert answer.changed is True
@@ -132,8 +132,8 @@ def test_sessions_are_told_apart(driver: FixtureDriver) -> None:
         activate("a.b", one),
         listing(two),
     ]
-    trial = judged(driver, FOREST, *operations)
-    assert trial.cases == 7
+    test_run = judged(driver, FOREST, *operations)
+    assert test_run.cases == 7
 
 
 @pytest.mark.spec("CNF-1")
@@ -190,17 +190,17 @@ def test_an_ended_session_is_followed_by_a_new_one(driver: FixtureDriver) -> Non
 
 
 @pytest.mark.spec("CNF-7")
-def test_an_operation_waits_in_a_parked_hook_and_the_next_one_behind_it(driver: FixtureDriver) -> None:
-    need(driver, "parked hooks", "concurrency")
+def test_an_operation_waits_in_a_blocked_hook_and_the_next_one_behind_it(driver: FixtureDriver) -> None:
+    need(driver, "blocked hooks", "concurrency")
     driver.configure(FOREST)
-    driver.script("a", "on_activate", "park")
+    driver.script("a", "on_activate", "block")
     first = driver.start(activate("a"))
-    assert driver.parked() == (("on_activate", "a"),)
+    assert driver.blocked() == (("on_activate", "a"),)
     second = driver.start(activate("c"))
     seen = driver.start(listing())
     assert "c.tool" not in (driver.finish(seen).tools or ())
     driver.release("a", "on_activate")
-    assert driver.parked() == ()
+    assert driver.blocked() == ()
     one, two = driver.finish(first), driver.finish(second)
     assert (one.changed, one.active) == (True, ("a",))
     assert (two.changed, two.active) == (True, ("c",))
@@ -216,38 +216,38 @@ def test_an_operation_waits_in_a_parked_hook_and_the_next_one_behind_it(driver: 
 
 @pytest.mark.spec("CNF-7")
 def test_a_cancelled_operation_is_undone_before_the_kit_goes_on(driver: FixtureDriver) -> None:
-    need(driver, "parked hooks", "cancellation")
+    need(driver, "blocked hooks", "cancellation")
     driver.configure(FOREST)
     driver.activate("c")
-    driver.script("a", "on_activate", "park")
+    driver.script("a", "on_activate", "block")
     ticket = driver.start(activate("a"))
-    assert driver.parked() == (("on_activate", "a"),)
+    assert driver.blocked() == (("on_activate", "a"),)
     driver.cancel(ticket)
-    assert driver.parked() == ()
+    assert driver.blocked() == ()
     answer = driver.finish(ticket)
     assert (answer.error, answer.active) == ("Cancelled", ("c",))
     assert answer.hooks == (("on_deactivate", "c"), ("on_activate", "a"), ("on_activate", "c"))
 
 
 @pytest.mark.spec("CNF-7")
-def test_parked_operations_of_two_sessions_do_not_wait_for_each_other(driver: FixtureDriver) -> None:
-    need(driver, "parked hooks", "concurrency")
+def test_blocked_operations_of_two_sessions_do_not_wait_for_each_other(driver: FixtureDriver) -> None:
+    need(driver, "blocked hooks", "concurrency")
     driver.configure(FOREST)
-    driver.script("a", "on_activate", "park")
+    driver.script("a", "on_activate", "block")
     waiting = driver.start(activate("a", "two"))
-    assert driver.parked() == (("on_activate", "a"),)
+    assert driver.blocked() == (("on_activate", "a"),)
     assert driver.activate("c").active == ("c",)
     driver.release("a", "on_activate")
     assert driver.finish(waiting).active == ("a",)
 
 
 def test_configuring_anew_gives_up_what_is_under_way(driver: FixtureDriver) -> None:
-    need(driver, "parked hooks", "concurrency")
+    need(driver, "blocked hooks", "concurrency")
     driver.configure(FOREST)
-    driver.script("a", "on_activate", "park")
+    driver.script("a", "on_activate", "block")
     driver.start(activate("a"))
     judged(driver, FOREST, listing(), activate("a"), listing())
-    assert driver.parked() == ()
+    assert driver.blocked() == ()
 
 
 @pytest.mark.spec("LST-2", "LST-3")
@@ -268,10 +268,10 @@ def test_a_server_with_the_one_tool_that_must_be_there_can_be_driven() -> None:
     try:
         assert driver.capabilities == {"setups", "listing", "sessions", "ending", *wire_capabilities("legacy", None)}
         assert driver.left_out["notifications"] == "the server does not advertise tools.listChanged"
-        trial = Trial(driver)
+        test_run = TestRun(driver)
         for system in distinct_systems(3):
-            assert tour(trial, as_setup(system), [listing()])
-        assert trial.violations == ()
+            assert tour(test_run, as_setup(system), [listing()])
+        assert test_run.violations == ()
         judged(driver, FOREST, activate("a"), listing("two"), Operation("end"), listing())
     finally:
         driver.close()

@@ -1,4 +1,4 @@
-"""The driver of an MCP server as it is: not made for the kit, with the groups that it has.
+"""The driver of an MCP server as a black box: not made for the kit, with the groups that it has.
 
 What is active is read from lists: a group is, if one of its tools is listed. Groups come from a description, or from
 the names of control tools; then their tools and exclusions are found by opening each once, and what is checked is
@@ -33,7 +33,7 @@ NO_GROUPS: Final = (
 NOT_MADE: Final = "the server was not made for the kit"
 
 
-class AsIsDriver(McpDriver):
+class BlackBoxDriver(McpDriver):
     """Drives a server with the groups that it has.
 
     Args:
