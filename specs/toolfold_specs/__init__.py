@@ -10,7 +10,7 @@ properties.py   what always holds, and what sometimes happens, by clause
 reference.py    the rules in sets; systems.py: small systems to try them on
 oracle.py       the right answers; attribution.py: which clause a wrong one breaks
 driver.py       what is asked of an implementation; drivers/: ways to reach one
-runs.py         a test run; checks.py: how checks are run; layers/: the checks
+runs.py         a test run; shrinking.py: of what it finds; checks.py; layers/
 report.py       what came of it; render/: in text, JSON, JUnit, Markdown
 expected.py     the adopter's expected failures; replay.py: a violation, again
 suites.py       a suite of tests; plugin.py: how pytest collects it

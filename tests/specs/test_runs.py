@@ -14,7 +14,8 @@ from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, Targe
 from toolfold_specs.layers import exhaustive, stateful
 from toolfold_specs.oracle import Oracle, World
 from toolfold_specs.report import Report, Result, Status, Verdict
-from toolfold_specs.runs import TestRun, reduced, shortened
+from toolfold_specs.runs import TestRun
+from toolfold_specs.shrinking import reduced, shortened
 
 PAIR = Setup(groups=(Group("a"), Group("b")), exclusions=(("a", "b"),), tools=(Tool("tool", "a"), Tool("tool", "b")))
 

@@ -16,7 +16,8 @@ from ..driver import MAIN, Operation, Setup, TargetFailed
 from ..oracle import Oracle, as_setup
 from ..overlap import Hook, Overlap
 from ..reference import System
-from ..runs import TestRun, shortened
+from ..runs import TestRun
+from ..shrinking import shortened
 from ..systems import distinct_systems
 
 HISTORIES, DEEP_HISTORIES = 30, 300

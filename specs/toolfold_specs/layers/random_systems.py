@@ -1,0 +1,89 @@
+"""Random systems of up to ten groups, of which a driver can do everything: what Hypothesis draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolfold.spi import extras_named
+
+from ..driver import PHASES, Group, Setup, Tool
+from ..reference import Parents, legal_exclusion
+from ..runs import TestRun
+
+with extras_named():
+    from hypothesis import strategies as st
+
+NAMES = ("b", "a", "a-b", "a1", "B", "c", "c_d", "d", "e", "f0")
+"""What groups are called: in canonical order "a" with all below it comes before "a-b", in that of full names not."""
+
+FACT = "key"
+
+
+@st.composite
+def _forests(draw: st.DrawFn) -> tuple[Parents, tuple[str, ...]]:
+    """Draw parents, of many chains, of many roots or of anything, and the path of each group."""
+    size = draw(st.integers(3, len(NAMES)))
+    shape = draw(st.sampled_from((("last",) * 5 + ("root",), ("last", "root", "any"), ("root", "root", "any"))))
+    names = draw(st.permutations(NAMES))
+    parents: list[int | None] = []
+    paths: list[str] = []
+    for number in range(size):
+        below = draw(st.sampled_from(shape)) if number else "root"
+        parent = {"last": number - 1, "root": None, "any": number and draw(st.integers(0, number - 1))}[below]
+        parents.append(parent)
+        paths.append(names[number] if parent is None else f"{paths[parent]}.{names[number]}")
+    return tuple(parents), tuple(paths)
+
+
+@st.composite
+def _exclusions(draw: st.DrawFn, parents: Parents) -> tuple[tuple[int, ...], ...]:
+    """Draw exclusion sets of two to four members: of what is drawn as many as may be together."""
+    groups = st.integers(0, len(parents) - 1)
+    found: list[tuple[int, ...]] = []
+    most = draw(st.sampled_from((1, 2, 4, 0)))
+    for drawn in draw(
+        st.lists(st.lists(groups, min_size=2, max_size=5, unique=True), min_size=most and 1, max_size=most)
+    ):
+        kept = drawn[:1]
+        for group in drawn[1:]:
+            if len(kept) < 4 and legal_exclusion(parents, frozenset((*kept, group))):
+                kept.append(group)
+        if len(kept) > 1:
+            found.append(tuple(kept))
+    return tuple(found)
+
+
+@st.composite
+def random_systems(draw: st.DrawFn, test_run: TestRun) -> Setup:
+    """Draw a system of which the driver can do everything."""
+    parents, paths = draw(_forests())
+    sets = draw(_exclusions(parents))
+    phases = [PHASES[:2], PHASES, PHASES[:2], PHASES[:1], PHASES[1:2], ()] if test_run.can("hooks") else [()]
+    limited = test_run.can("limits") and draw(st.integers(0, 2)) == 0
+    return Setup(
+        groups=tuple(Group(path, hooks=draw(st.sampled_from(phases))) for path in paths),
+        exclusions=tuple(tuple(paths[member] for member in members) for members in sets),
+        tools=draw(_tools(paths, test_run.can("facts"))),
+        page_size=draw(st.none() | st.integers(1, 6)) if test_run.can("paging") else None,
+        max_active=draw(st.sampled_from((3, 2, 4, 1, 6))) if limited else None,
+        evict_oldest=limited and draw(st.integers(0, 3)) > 0,
+        pinned=draw(st.lists(st.sampled_from(paths), max_size=2, unique=True)) if limited else (),
+        relevant_controls=test_run.can("listing") and draw(st.booleans()),
+    )
+
+
+@st.composite
+def _tools(draw: st.DrawFn, paths: Sequence[str], facts: bool) -> tuple[Tool, ...]:
+    """Draw a tool for root and each group, hidden in some, and more of all kinds."""
+    rules = ("group", "always", *([f"fact {FACT}"] if facts else []))
+    extra = st.builds(
+        Tool,
+        st.sampled_from(("more", "other")),
+        st.sampled_from((None, *paths)),
+        st.sampled_from(rules),
+        st.booleans(),
+        st.sampled_from(("echo", "refuse", "crash")),
+    )
+    more = draw(st.lists(extra, max_size=6, unique_by=lambda tool: tool.full_name))
+    hidden = draw(st.lists(st.sampled_from(paths), max_size=3))
+    return (Tool("root"), *(Tool("tool", path, hidden=path in hidden) for path in paths), *more)
