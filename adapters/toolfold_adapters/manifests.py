@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from attrs import field, frozen
 
-from toolfold import GroupSpec, InvalidDefinition, ManifestError, Spec, ToolfoldError, ToolSet
+from toolfold import Component, GroupSpec, InvalidDefinition, ManifestError, ToolfoldError, ToolSet
 from toolfold.spi import NO_ARGUMENTS, canonical_key, check_text, split_name, table
 
 Find = Callable[[str], Callable[..., Any] | None]
@@ -44,7 +44,7 @@ class ManifestReport:
     """The result of loading manifests: the groups and tools that were registered, and what could not be."""
 
     groups: tuple[GroupSpec, ...] = ()
-    tools: tuple[Spec, ...] = ()
+    tools: tuple[Component, ...] = ()
     errors: tuple[ManifestError, ...] = ()
 
     @property
@@ -85,7 +85,7 @@ def load_manifests(
             for other in others:
                 first.add_note(str(other))
             raise first
-    return ManifestReport(tuple(loader.groups), tuple(loader.specs), tuple(loader.errors))
+    return ManifestReport(tuple(loader.groups), tuple(loader.components), tuple(loader.errors))
 
 
 class _InvalidEntry(Exception):
@@ -100,7 +100,7 @@ class _Loader:
     find: Find
     flat: bool
     groups: list[GroupSpec] = field(factory=list[GroupSpec])
-    specs: list[Spec] = field(factory=list[Spec])
+    components: list[Component] = field(factory=list[Component])
     errors: list[ManifestError] = field(factory=list[ManifestError])
 
     def report(self, file: Path, position: str, problem: object) -> None:
@@ -129,7 +129,7 @@ class _Loader:
         if isinstance(content, list):
             self.group(file, cast("list[object]", content))
         elif "name" in (table(content) or {}):
-            self.specs.extend(self.tool(file, "file", content, None))
+            self.components.extend(self.tool(file, "file", content, None))
         else:
             self.report(file, "file", "it must hold an array of tools, or one object that is a tool and has a name")
 
@@ -138,7 +138,7 @@ class _Loader:
         about = self.about(file, entries[0]) if entries and _is_meta(entries[0]) else {}
         title = about.get("display_name", _display_name(file.stem))
         description = about.get("description", f"Tools from {file.stem} group")
-        made: list[Spec] = []
+        made: list[Component] = []
         try:
             with self.tools.all_or_nothing():
                 group = self.tools.register_group(file.stem, description, title=title)
@@ -151,7 +151,7 @@ class _Loader:
             self.report(file, "group", error)
         else:
             self.groups.append(group)
-            self.specs.extend(made)
+            self.components.extend(made)
 
     def about(self, file: Path, meta: object) -> dict[str, str]:
         """Return what a `_meta` element says of its group; what is not a text is reported and left out."""
@@ -165,8 +165,8 @@ class _Loader:
                 texts |= {} if text is None else {key: text}
         return texts
 
-    def tool(self, file: Path, position: str, entry: object, group: str | None) -> tuple[Spec, ...]:
-        """Register one tool and return its spec, or report why it can't be."""
+    def tool(self, file: Path, position: str, entry: object, group: str | None) -> tuple[Component, ...]:
+        """Register one tool and return its component, or report why it can't be."""
         try:
             name, function, options = _tool(entry)
             handler = self.handler(name, function)

@@ -13,8 +13,8 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold import Spec
-from toolfold.spi import RequestView, Spelling, listed, never_listed
+from toolfold import Component
+from toolfold.spi import RequestView, ToWire, listed, never_listed
 
 CHARACTERS_PER_TOKEN = 4
 ANSWER_TOKENS = 8_000
@@ -30,9 +30,11 @@ def approximate_tokens(value: Any) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def cost(specs: Iterable[Spec], spell: Spelling = str) -> int:
-    """Return about how many tokens the definitions of tools are under the names that `spell` gives them."""
-    return sum(approximate_tokens({**spec.definition, "name": spell(spec.name)}) for spec in specs)
+def cost(components: Iterable[Component], to_wire: ToWire = str) -> int:
+    """Return about how many tokens the definitions of tools are under the names that `to_wire` gives them."""
+    return sum(
+        approximate_tokens({**component.definition, "name": to_wire(component.name)}) for component in components
+    )
 
 
 @frozen(kw_only=True)
@@ -91,35 +93,35 @@ def saved_percent(before: int, after: int) -> float:
     return round(100 * (before - after) / before, 1) if before else 0.0
 
 
-def measure(view: RequestView, extra: Iterable[Spec] = (), spell: Spelling = str) -> Costs:
+def measure(view: RequestView, extra: Iterable[Component] = (), to_wire: ToWire = str) -> Costs:
     """Return what the tools cost that a session is given, beside what all tools of its catalog cost (SPEC GWY-5).
 
     Tools that no list ever has, because they are hidden, count nowhere. Control tools count on one side only: without
     groups there would be none. A loader counts among the tools in no group, and so does what an adapter adds to a list,
-    `extra`. `spell` gives tools' names as clients know them.
+    `extra`. `to_wire` gives tools' names as clients know them.
     """
     catalog = view.snapshot.catalog
-    before: dict[str | None, list[Spec]] = {None: [], **{group.path: [] for group in catalog.groups}}
-    after: dict[str | None, list[Spec]] = {path: [] for path in before}
+    before: dict[str | None, list[Component]] = {None: [], **{group.path: [] for group in catalog.groups}}
+    after: dict[str | None, list[Component]] = {path: [] for path in before}
     after[None] += extra
-    for spec in catalog.tools.values():
-        if spec.control is None and not never_listed(spec):
-            before[spec.group].append(spec)
-    for spec in listed(view, "tool"):
-        after[_owner(spec)].append(spec)
+    for component in catalog.tools.values():
+        if component.control is None and not never_listed(component):
+            before[component.group].append(component)
+    for component in listed(view, "tool"):
+        after[_owner(component)].append(component)
     return Costs(
         tuple(
             GroupCost(
                 path=path,
                 tools=len(before[path]),
                 listed=len(after[path]),
-                before=cost(before[path], spell),
-                after=cost(after[path], spell),
+                before=cost(before[path], to_wire),
+                after=cost(after[path], to_wire),
             )
             for path in before
         )
     )
 
 
-def _owner(spec: Spec) -> str | None:
-    return (spec.control[1] or None) if spec.control else spec.group
+def _owner(component: Component) -> str | None:
+    return (component.control[1] or None) if component.control else component.group

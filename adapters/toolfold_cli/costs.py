@@ -50,11 +50,14 @@ def wire_costs(view: RequestView) -> tuple[Costs, int | None]:
     if not view.snapshot.catalog.groups:
         costs = measure(view)
         return costs, costs.after
-    spell = WireNames(WIRE_SEPARATOR).to_wire
-    costs = measure(view, [CallToolProxy(CALL_TOOL, with_handle=False).spec], spell)
+    to_wire = WireNames(WIRE_SEPARATOR).to_wire
+    costs = measure(view, [CallToolProxy(CALL_TOOL, with_handle=False).component], to_wire)
     definitions = [
-        {**(with_handle(spec.definition) if spec.control else spec.definition), "name": spell(spec.name)}
-        for spec in listed(view, "tool")
+        {
+            **(with_handle(component.definition) if component.control else component.definition),
+            "name": to_wire(component.name),
+        }
+        for component in listed(view, "tool")
     ]
-    definitions.append(dict(CallToolProxy(CALL_TOOL, with_handle=True).spec.definition))
+    definitions.append(dict(CallToolProxy(CALL_TOOL, with_handle=True).component.definition))
     return costs, sum(map(approximate_tokens, definitions))

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from toolfold import GroupInfo, Spec
+from toolfold import Component, GroupInfo
 from toolfold.spi import Always, RequestView, group_infos, listed, never_listed
 from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
 
@@ -70,7 +70,7 @@ def inspect_command(
 def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
     costs, without_session = wire_costs(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
-    listed_names = {spec.name for spec in listed(view, "tool")}
+    listed_names = {component.name for component in listed(view, "tool")}
     numbers = ("TOOLS", "LISTED", "BEFORE", "AFTER")
     rows = table("GROUP", "STATE", *numbers, "DESCRIPTION", numbers=numbers)
     for cost in costs.groups:
@@ -80,9 +80,9 @@ def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
         description = " ".join(info.description.split()) if info else ""
         rows.add_row(Text("  " * depth + label), *_cells(cost, info), description)
         if with_tools:
-            for spec in _tools_of(view, cost.path):
-                mark = "*" if spec.name in listed_names else "-"
-                label = f"{mark} {spec.name}{_modes(view, spec)}"
+            for component in _tools_of(view, cost.path):
+                mark = "*" if component.name in listed_names else "-"
+                label = f"{mark} {component.name}{_modes(view, component)}"
                 rows.add_row(Text("  " * (depth + 1) + label, style="dim" if mark == "-" else ""))
     totals = (f"{costs.tools:,}", f"{costs.listed:,}", approximate(costs.before), approximate(costs.after))
     rows.add_row("total", "", *totals, style="bold")
@@ -112,32 +112,44 @@ def _verdict(view: RequestView, costs: Costs, target: Target) -> str:
 def _advice(view: RequestView, target: Target) -> list[str]:
     """Return what would make the list shorter, as an option or as code, depending on the target."""
     advice = ["larger groups"]
-    control_tools = [spec for spec in view.snapshot.catalog.tools.values() if spec.control and spec.group is not None]
+    control_tools = [
+        component
+        for component in view.snapshot.catalog.tools.values()
+        if component.control and component.group is not None
+    ]
     if control_tools:
         advice.append("--control load_tool_group" if target.is_gateway else 'ToolSet(..., control="load_tool_group")')
-    if any(spec.rule == Always() for spec in control_tools):
+    if any(component.rule == Always() for component in control_tools):
         advice.append(
             "--control-visibility relevant" if target.is_gateway else 'ToolSet(..., control_visibility="relevant")'
         )
     return advice
 
 
-def _modes(view: RequestView, spec: Spec) -> str:
+def _modes(view: RequestView, component: Component) -> str:
     """Return the modes of a composite tool that are available now."""
-    return "" if spec.modes is None else f" ({spec.modes.parameter}: {', '.join(view.modes_of(spec)) or '-'})"
+    return (
+        ""
+        if component.modes is None
+        else f" ({component.modes.parameter}: {', '.join(view.modes_of(component)) or '-'})"
+    )
 
 
-def _tools_of(view: RequestView, path: str | None) -> list[Spec]:
+def _tools_of(view: RequestView, path: str | None) -> list[Component]:
     tools = view.snapshot.catalog.tools.values()
-    own = [spec for spec in tools if spec.control is None and spec.group == path and not never_listed(spec)]
-    return sorted(own, key=lambda spec: spec.name)
+    own = [
+        component
+        for component in tools
+        if component.control is None and component.group == path and not never_listed(component)
+    ]
+    return sorted(own, key=lambda component: component.name)
 
 
 def _report(view: RequestView) -> dict[str, Any]:
     """Return what `inspect --json` prints; keys are only ever added to it."""
     costs, without_session = wire_costs(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
-    listed_names = {spec.name for spec in listed(view, "tool")}
+    listed_names = {component.name for component in listed(view, "tool")}
     return {
         "name": view.snapshot.catalog.name,
         "active": list(view.active),
@@ -164,11 +176,11 @@ def _group_report(view: RequestView, cost: GroupCost, info: GroupInfo | None, li
         "listed": cost.listed,
         "tools": [
             {
-                "name": spec.name,
-                "listed": spec.name in listed_names,
-                "tokens": approximate_tokens(dict(spec.definition)),
-                **({} if spec.modes is None else {"modes": list(view.modes_of(spec))}),
+                "name": component.name,
+                "listed": component.name in listed_names,
+                "tokens": approximate_tokens(dict(component.definition)),
+                **({} if component.modes is None else {"modes": list(view.modes_of(component))}),
             }
-            for spec in _tools_of(view, cost.path)
+            for component in _tools_of(view, cost.path)
         ],
     }

@@ -135,10 +135,10 @@ def _reject(record: logging.LogRecord) -> bool:
 
 
 async def _first_list(client: DemoClient, tools: ToolSet) -> Step:
-    own = [spec for spec in tools.catalog.tools.values() if spec.control is None]
+    own = [component for component in tools.catalog.tools.values() if component.control is None]
     names, _ = await client.list_tools()
     client.tokens[-1] = everything = cost(own, WireNames(WIRE_SEPARATOR).to_wire)
-    shown = sorted(names & {spec.name for spec in own})
+    shown = sorted(names & {component.name for component in own})
     openers = {name for name in names if name.endswith("__activate")}
     more = sorted(names - openers - {*shown})
     return await client.step(

@@ -13,7 +13,7 @@ spi         what adapters may use beyond the public API
 """
 
 from ._catalog.catalog import Catalog
-from ._catalog.components import GroupSpec, Profile, Spec
+from ._catalog.components import Component, GroupSpec, Profile
 from ._catalog.loader import Loader, LoaderTexts
 from ._catalog.modes import Mode, Modes
 from ._catalog.rules import View, Visibility
@@ -56,6 +56,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Catalog",
     "Change",
+    "Component",
     "ConfigError",
     "Configuration",
     "Context",
@@ -93,7 +94,6 @@ __all__ = [
     "Session",
     "SessionClosed",
     "Snapshot",
-    "Spec",
     "ToolError",
     "ToolNotFound",
     "ToolResult",

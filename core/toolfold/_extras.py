@@ -1,6 +1,6 @@
 """What the extras of the distribution bring, and the error that is raised where one is missing.
 
-A package that needs an extra imports it within `extras_named()`, so that whoever imports that package first is told
+A package that needs an extra imports it within `extras_named()`, so that whoever imports that package first learns
 what to install.
 """
 

@@ -77,7 +77,7 @@ class Snapshot:
 
 @frozen
 class Change:
-    """What one committed step did.
+    """What one committed transition did.
 
     `activated` and `deactivated` name groups in canonical order. `lists` holds the kinds of lists that now differ
     (`"tool"`, `"prompt"`, `"resource"`, `"resource_template"`). `failures` are the hooks that failed under `force`.

@@ -117,8 +117,8 @@ class QuotaExceeded(ToolfoldError):
 class HookFailed(ToolfoldError):
     """A hook failed, so the transition did not happen (SPEC HOOK-4); the cause is `__cause__`.
 
-    `reason` is what callers may be told of the cause, as a sentence, or `None`: a `ToolError` speaks for itself, and a
-    time-out and re-entry are told; of any other exception callers learn nothing (SPEC SAF-3). `compensation` holds the
+    `reason` is what callers may know of the cause, as a sentence, or `None`: a `ToolError` speaks for itself, and a
+    time-out and re-entry are named; of any other exception callers learn nothing (SPEC SAF-3). `compensation` holds the
     failures met while undoing the hooks that had succeeded (SPEC HOOK-5). Where the transition was `forced`, it
     happened all the same (SPEC HOOK-8, HOOK-9).
     """
@@ -184,9 +184,9 @@ class InvalidArguments(ToolfoldError):
         first = islice(problems.items(), MAX_PROBLEMS)
         self.problems = {quoted(place, 2 * MAX_QUOTE): quoted(problem, 2 * MAX_QUOTE) for place, problem in first}
         self.more = more + max(0, len(problems) - MAX_PROBLEMS)
-        told = listed(self.problems, self.more)
+        all_problems = listed(self.problems, self.more)
         super().__init__(
-            f"Invalid arguments for {quoted(name)}: {told}. Call it again with arguments that fit its schema."
+            f"Invalid arguments for {quoted(name)}: {all_problems}. Call it again with arguments that fit its schema."
         )
 
 
@@ -281,11 +281,11 @@ def _similar(name: str, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def _reason(cause: BaseException | None) -> str | None:
-    """Return what callers may be told of why a hook failed, as a sentence; `None` for nothing."""
+    """Return why a hook failed as far as callers may know, as a sentence; `None` for nothing."""
     match cause:
         case ToolError():
-            said = str(cause).strip()
-            return f"{said}." if said and said[-1] not in ".!?" else said or None
+            text = str(cause).strip()
+            return f"{text}." if text and text[-1] not in ".!?" else text or None
         case HookTimeout():
             return f"It took longer than {cause.seconds:g} s."
         case ReentrantTransition():

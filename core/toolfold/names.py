@@ -49,7 +49,7 @@ def split_name(name: str) -> tuple[str, str]:
     return group, base
 
 
-Spelling = Callable[[str], str]
+ToWire = Callable[[str], str]
 """Gives a tool's name as a caller knows it."""
 
 

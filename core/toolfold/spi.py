@@ -14,11 +14,11 @@ from ._session.pool import SessionPool
 from ._session.quota import Caller, Full, Limit, Tally
 from ._toolset.prompts import openers
 from ._usercode import is_failure
-from ._view.control import ERROR_META, line_of, refused, step_of
+from ._view.control import ERROR_META, line_of, refused, request_of
 from ._view.listing import group_infos, listed, page_of, selectable_groups
 from ._view.results import internal_error, misfit
 from ._view.visibility import RequestView, available, is_hidden
-from .names import Spelling, ancestors, canonical_key, check_segment, split_name
+from .names import ToWire, ancestors, canonical_key, check_segment, split_name
 
 __all__ = [
     "ERROR_META",
@@ -41,9 +41,9 @@ __all__ = [
     "RequestView",
     "Saved",
     "SessionPool",
-    "Spelling",
     "StatePacker",
     "Tally",
+    "ToWire",
     "ancestors",
     "available",
     "canonical_key",
@@ -70,9 +70,9 @@ __all__ = [
     "quoted",
     "read",
     "refused",
+    "request_of",
     "required_groups",
     "selectable_groups",
     "split_name",
-    "step_of",
     "table",
 ]

@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from toolfold import Catalog, ParentInactive, QuotaExceeded, Snapshot, Spec, Visibility
+from toolfold import Catalog, Component, ParentInactive, QuotaExceeded, Snapshot, Visibility
 from toolfold.machine import TABLE, Row, bits
 from toolfold.spi import Always, Both, Either, Group, Not, is_settled, listing_rule, never_listed
 
@@ -116,18 +116,18 @@ def _group(catalog: Catalog, number: int) -> dict[str, Any]:
     }
 
 
-def _tool(catalog: Catalog, spec: Spec) -> dict[str, Any]:
+def _tool(catalog: Catalog, component: Component) -> dict[str, Any]:
     return {
-        "name": spec.name,
-        "title": spec.title,
-        "description": spec.description,
-        "group": catalog.index.get(spec.group or ""),
-        "control": spec.control is not None,
-        "hidden": never_listed(spec),
-        "rule": _offered(spec, catalog.index),
-        "changing": not is_settled(spec),
-        "tokens": tokens(spec.definition),
-        "parts": _parts(spec.definition),
+        "name": component.name,
+        "title": component.title,
+        "description": component.description,
+        "group": catalog.index.get(component.group or ""),
+        "control": component.control is not None,
+        "hidden": never_listed(component),
+        "rule": _offered(component, catalog.index),
+        "changing": not is_settled(component),
+        "tokens": tokens(component.definition),
+        "parts": _parts(component.definition),
     }
 
 
@@ -137,10 +137,10 @@ def _parts(definition: Mapping[str, Any]) -> list[list[str]]:
     return [[key, _compact(definition[key])] for key in ordered if key in definition and key not in _TEXTS]
 
 
-def _offered(spec: Spec, index: Mapping[str, int]) -> list[Any]:
+def _offered(component: Component, index: Mapping[str, int]) -> list[Any]:
     """Return when a tool is listed, or if it never is, can be called; a composite tool also needs one of its modes."""
-    rule = _rule(listing_rule(spec), index)
-    modes = spec.modes.modes.values() if spec.modes is not None else ()
+    rule = _rule(listing_rule(component), index)
+    modes = component.modes.modes.values() if component.modes is not None else ()
     return ["both", rule, ["when"]] if modes and all(mode.available for mode in modes) else rule
 
 

@@ -109,12 +109,12 @@ class _Facts:
 
     def at_root(self) -> Iterator[str]:
         """Yield what is said of the whole, and of what is at root."""
-        own = [spec for spec in self.catalog.tools.values() if spec.control is None]
+        own = [component for component in self.catalog.tools.values() if component.control is None]
         yield f"{plural(len(self.infos), 'group')}, {plural(len(own), 'tool')}"
-        yield f"{plural(sum(spec.group is None for spec in own), 'tool')} at root, in no group"
-        for spec in self.catalog.tools.values():
-            if spec.control is not None and spec.control[0] == "load":
-                yield f"{spec.name} opens groups"
+        yield f"{plural(sum(component.group is None for component in own), 'tool')} at root, in no group"
+        for component in self.catalog.tools.values():
+            if component.control is not None and component.control[0] == "load":
+                yield f"{component.name} opens groups"
         if self.catalog.max_active is not None:
             most = f"at most {plural(self.catalog.max_active, 'active group')}"
             yield f"{most}; the oldest give way" if self.catalog.evict_oldest else most

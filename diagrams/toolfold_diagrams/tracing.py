@@ -115,7 +115,7 @@ class TraceRecorder:
         self._asked += 1
         by = self._under_way.get(event.by) if event.by is not None else None
         self._under_way[event.number] = self._asked
-        step = event.step
+        step = event.request
         self._add(
             trace.Asked(
                 request=self._asked,
@@ -137,7 +137,7 @@ class TraceRecorder:
         match event:
             case observers.Planned():
                 self._transitions[request] = _Transition()
-                self._add(trace.Planned(request=request, entering=event.entering, leaving=event.leaving))
+                self._add(trace.Planned(request=request, entering=event.activated, leaving=event.deactivated))
             case observers.HookBegan():
                 self._transitions[request].hooks_ran = True
                 group, phase, undoes = event.group, event.phase, event.undoes

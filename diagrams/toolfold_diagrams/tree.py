@@ -29,7 +29,7 @@ def tree(source: Source, *, width: int | None = None) -> str:
     for info in infos:
         children.setdefault(info.parent, []).append(info)
     catalog = snapshot.catalog
-    at_root = sum(spec.group is None and spec.control is None for spec in catalog.tools.values())
+    at_root = sum(component.group is None and component.control is None for component in catalog.tools.values())
     lines = [f"{printable(catalog.name)}: {plural(len(infos), 'group')}, {plural(at_root, 'tool')} in no group"]
 
     def grow(parent: str | None, indent: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from toolfold import Spec, ToolSet
+from toolfold import Component, ToolSet
 
 GROUPS = {
     "config": ("Configuration", "Change providers, models, agents and settings"),
@@ -76,7 +76,7 @@ def assistant(**hooks: Any) -> ToolSet:
     return tools
 
 
-def names(specs: Iterable[Spec]) -> list[str]:
+def names(specs: Iterable[Component]) -> list[str]:
     """Return the names of tools."""
     return [spec.name for spec in specs]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from toolfold import Mode, Modes, Session, Spec, ToolSet, View
+from toolfold import Component, Mode, Modes, Session, ToolSet, View
 
 WHAT: dict[str, Any] = {
     "type": "object",
@@ -57,7 +57,7 @@ def observing(buffers: Buffers, modes: Modes = OBSERVE, **settings: Any) -> Tool
     return tools
 
 
-def shown(tools: ToolSet | Session, name: str = "observe") -> Spec:
+def shown(tools: ToolSet | Session, name: str = "observe") -> Component:
     return {spec.name: spec for spec in tools.list_tools().tools}[name]
 
 

@@ -76,7 +76,7 @@ def world(
         name="world",
         groups=canonical(groups),
         exclusions=tuple(frozenset(paths[member] for member in members) for members in system.exclusions),
-        specs={kind: {} for kind in KINDS},
+        registered={kind: {} for kind in KINDS},
         profiles={},
         max_active=limit,
         evict_oldest=evict_oldest,

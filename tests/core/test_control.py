@@ -267,7 +267,7 @@ async def test_what_an_inner_group_needs_first_is_said_with_what_opens_it_here()
     says(await tools.call_tool("gate.in.activate"), "'gate.in'", "needs the group gate, which is not open.")
     await tools.activate_group("b")
     says(await tools.call_tool("gate.in.activate"), "'gate.in'", "it opens when b.t succeeds.")
-    result = await tools.default_session.call("a.x.activate", spell=str.upper)
+    result = await tools.default_session.call("a.x.activate", to_wire=str.upper)
     says(result, "call A.ACTIVATE first")
     assert (result.meta or {})[ERROR_META] == {"error": "ParentInactive", "missing": "a"}
 

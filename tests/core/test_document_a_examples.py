@@ -104,21 +104,21 @@ async def test_every_server_of_a_class_registers_its_tools() -> None:
 @pytest.mark.spec("NTF-3", "REG-7", "REG-5", "VIS-2")
 async def test_a_plugin_server_loads_and_unloads_at_run_time() -> None:
     """Document A, dynamic registration: the plugin server."""
-    server = PluginServer({"words": {"spell": lambda: "spelt", "count": lambda: "3"}, "sums": {"add": lambda: "4"}})
+    server = PluginServer({"words": {"to_wire": lambda: "spelt", "count": lambda: "3"}, "sums": {"add": lambda: "4"}})
     tools = server.tools
     told: list[frozenset[str]] = []
     tools.default_session.on_list_changed(told.append)
     server.load_plugin("words")
     with pytest.raises(ToolNotFound):
-        await tools.call_tool("plugins.spell")
+        await tools.call_tool("plugins.to_wire")
     await tools.call_tool("plugins.activate")
-    assert (await tools.call_tool("plugins.spell")).text == "spelt"
+    assert (await tools.call_tool("plugins.to_wire")).text == "spelt"
     server.load_plugin("sums")
     assert (await tools.call_tool("plugins.add")).text == "4"
     server.unload_plugin("words")
     assert tools.list_tools().names == ("plugins.activate", "plugins.add", "plugins.deactivate")
     with pytest.raises(ToolNotFound):
-        await tools.call_tool("plugins.spell")
+        await tools.call_tool("plugins.to_wire")
     assert told == [{"tool"}] * 4
 
 
@@ -144,11 +144,11 @@ async def test_registration_alone_notifies_nobody() -> None:
     tools.default_session.on_list_changed(told.append)
     await tools.activate_group("plugins")
     told.clear()
-    name = ToolSet.qualified_name("plugins", "spell")
+    name = ToolSet.qualified_name("plugins", "to_wire")
     tools.register(name, lambda: "spelt", visibility=Visibility.group("plugins"))
     assert told == []
     tools.notify_list_changed()
     assert told == [{"tool"}]
-    assert (await tools.call_tool("plugins.spell")).text == "spelt"
+    assert (await tools.call_tool("plugins.to_wire")).text == "spelt"
     assert tools.unregister(name) is not None
     assert name not in tools.list_tools().names

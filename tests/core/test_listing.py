@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolfold import InvalidCursor, Mode, Modes, Page, RegionState, Snapshot, Spec, ToolSet, Visibility
+from toolfold import Component, InvalidCursor, Mode, Modes, Page, RegionState, Snapshot, ToolSet, Visibility
 from toolfold._catalog.catalog import Components
 from toolfold._view.listing import changes
 from toolfold._view.visibility import RequestView
@@ -29,7 +29,7 @@ def desk(names: Iterable[str] = (), **settings: Any) -> ToolSet:
     return tools
 
 
-def pages(tools: ToolSet, extra: tuple[Spec, ...] = ()) -> list[Page]:
+def pages(tools: ToolSet, extra: tuple[Component, ...] = ()) -> list[Page]:
     """Return all pages, from the first cursor to the last; a cursor met twice would lead nowhere else."""
     session = tools.default_session
     found = [session.list("tool", extra=extra)]
@@ -312,7 +312,7 @@ class Counted:
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         candidates = Components.candidates
 
-        def counting(components: Components, active: Iterable[int]) -> Iterable[Spec]:
+        def counting(components: Components, active: Iterable[int]) -> Iterable[Component]:
             for spec in candidates(components, active):
                 self.seen += 1
                 yield spec

@@ -251,6 +251,6 @@ def test_without_groups_there_is_no_section(control: ControlName) -> None:
 @pytest.mark.spec("GRP-5")
 def test_the_section_names_what_opens_groups_here_as_the_model_knows_it() -> None:
     assert "Use `expand_tools` to" in prompt_section(mail("expand_tools"))
-    section = prompt_section(mail("per_group"), spell=lambda name: name.replace(".", "__"))
+    section = prompt_section(mail("per_group"), to_wire=lambda name: name.replace(".", "__"))
     assert "`google_drive__activate`" in section
     assert section.endswith(f"\n\n{LINES}")

@@ -10,10 +10,10 @@ import pytest
 
 from tests.core.document_d import kit_of, module_of
 from toolfold import (
+    Component,
     DuplicateName,
     InvalidDefinition,
     InvalidName,
-    Spec,
     ToolSet,
     Visibility,
     group,
@@ -26,7 +26,7 @@ from toolfold import (
 OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
-def own(tools: ToolSet) -> dict[str, Spec]:
+def own(tools: ToolSet) -> dict[str, Component]:
     """Return what users registered, by name."""
     return {name: spec for name, spec in tools.catalog.tools.items() if spec.control is None}
 
@@ -211,11 +211,15 @@ def test_elsewhere_they_are_refused_with_the_reason() -> None:
         (
             kit_of(one=plain, two=plain),
             "name",
-            "'Kit'.* name is said of one tool, and it declares Kit.one, Kit.two: ",
+            "'Kit'.* name is an option of one tool, and it declares Kit.one, Kit.two: ",
         ),
         (kit_of(one=plain, two=prompt(lambda: "")), "description", "it declares Kit.one, Kit.two"),
-        (Database(), "name", "'Database'.* name is said of one tool, and it is a group: say it of the group or of"),
-        (Asking(), "input", "input is said of one tool, and it declares a prompt"),
+        (
+            Database(),
+            "name",
+            "'Database'.* name is an option of one tool, and it is a group: say it of the group or of",
+        ),
+        (Asking(), "input", "input is an option of one tool, and it declares a prompt"),
     ]
     for kit, option, problem in refused:
         with pytest.raises(InvalidDefinition, match=problem):

@@ -148,8 +148,12 @@ async def test_requests_of_two_calls_at_once_are_told_with_the_call_that_made_ea
         with anyio.fail_after(WAIT):
             await asyncio.gather(*calls)
     asked = {event.number: event for event in told if isinstance(event, Requested)}
-    steps = [event for event in asked.values() if event.what == "transition" and event.step is not None]
-    assert [(step.step.activate, step.by) for step in steps if step.step] == [(("x",), 1), (("y",), 2), (("y",), 3)]
+    steps = [event for event in asked.values() if event.what == "transition" and event.request is not None]
+    assert [(step.request.activate, step.by) for step in steps if step.request] == [
+        (("x",), 1),
+        (("y",), 2),
+        (("y",), 3),
+    ]
     assert [step.session for step in steps] == [asked[step.by].session for step in steps if step.by]
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.core.document_d import kit_of
 from toolfold import (
+    Component,
     InvalidDefinition,
-    Spec,
     ToolSet,
     Visibility,
     group,
@@ -27,7 +27,7 @@ from toolfold import (
 OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
-def own(tools: ToolSet) -> dict[str, Spec]:
+def own(tools: ToolSet) -> dict[str, Component]:
     """Return what users registered, by name."""
     return {name: spec for name, spec in tools.catalog.tools.items() if spec.control is None}
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolfold import (
+    Component,
     DuplicateName,
     ExclusionConflict,
     GroupNotFound,
@@ -16,7 +17,6 @@ from toolfold import (
     HookFailed,
     InvalidName,
     Profile,
-    Spec,
     ToolSet,
     group,
     tool,
@@ -240,7 +240,7 @@ async def test_unregistering_a_group_closes_it_everywhere_and_takes_all_that_is_
         assert tools.catalog.index.keys() == {"ab"}
         assert tools.catalog.tools.keys() == {"ab.activate", "ab.deactivate", "ab.t"}
         assert not tools.catalog.exclusions
-        assert not any(tools.catalog.specs[kind] for kind in ("prompt", "resource"))
+        assert not any(tools.catalog.registered[kind] for kind in ("prompt", "resource"))
     with pytest.raises(GroupNotFound):
         await tools.unregister_group("a")
 
@@ -317,7 +317,7 @@ def test_registering_compiles_nothing_and_the_catalog_is_compiled_once(monkeypat
     looked_at: list[int] = []
     compiled = Components.of
 
-    def counted(specs: Mapping[str, Spec], index: Mapping[str, int]) -> Components:
+    def counted(specs: Mapping[str, Component], index: Mapping[str, int]) -> Components:
         looked_at.append(len(specs))
         return compiled(specs, index)
 

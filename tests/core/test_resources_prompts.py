@@ -119,7 +119,7 @@ async def test_a_hint_calls_tools_as_the_caller_does(kind: Kind) -> None:
     tools.register_group("g")
     name = register(tools, kind, group="g")
     with pytest.raises(ToolNotFound, match=r"call G\.ACTIVATE first"):
-        await use(tools.default_session, kind, name, spell=str.upper)
+        await use(tools.default_session, kind, name, to_wire=str.upper)
 
 
 @pytest.mark.spec("REG-9", "LST-1", "LST-2")

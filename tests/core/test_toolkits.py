@@ -25,11 +25,11 @@ from tests.core.document_d import (
     module_of,
     weekly_report,
 )
-from toolfold import InvalidDefinition, Spec, ToolSet, group, prompt, resource, resource_template, tool, toolkit
+from toolfold import Component, InvalidDefinition, ToolSet, group, prompt, resource, resource_template, tool, toolkit
 from toolfold._toolset.options import ToolOptions
 
 
-def declared_as(how: str, options: Mapping[str, Any]) -> Spec:
+def declared_as(how: str, options: Mapping[str, Any]) -> Component:
     """Return the spec of `server_time`, declared with these options."""
     (spec,) = declared(how, options).catalog.tools.values()
     return spec
@@ -140,7 +140,7 @@ def test_what_is_no_function_can_not_be_declared() -> None:
 # -- precedence -------------------------------------------------------------------------------------------------------
 
 
-def precedence(default: Mapping[str, Any], own: Mapping[str, Any], given: Mapping[str, Any], how: str) -> Spec:
+def precedence(default: Mapping[str, Any], own: Mapping[str, Any], given: Mapping[str, Any], how: str) -> Component:
     """Return the spec of a tool after what its toolkit, its mark and its registration say."""
     tools = ToolSet("t")
     include_kit(tools, how, default, own, given)
@@ -203,6 +203,6 @@ def test_a_group_inside_a_toolkit_takes_over_what_the_toolkit_says_unless_it_say
 def test_what_fits_one_tool_alone_is_refused_for_a_toolkit(option: str) -> None:
     """Document D, last note: `:name` and `:description` are ambiguous for a toolkit and raise."""
     tools = ToolSet("t")
-    with pytest.raises(InvalidDefinition, match=f"'Arities' can't be registered: {option} is said of one tool"):
+    with pytest.raises(InvalidDefinition, match=f"'Arities' can't be registered: {option} is an option of one tool"):
         tools.include(Arities(), **cast("ToolOptions", {option: "x"}))
     assert not tools.catalog.tools

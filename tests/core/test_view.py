@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolfold import Mode, Modes, Snapshot, Spec, ToolSet, TransitionRequest, View, Visibility
+from toolfold import Component, Mode, Modes, Snapshot, ToolSet, TransitionRequest, View, Visibility
 from toolfold._catalog.rules import groups_of, is_static, required_groups
 from toolfold._view.visibility import RequestView, holds
 
@@ -48,10 +48,10 @@ def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snaps
         readings.append(object())
         return readings[-1]
 
-    told: list[tuple[Spec, BaseException]] = []
+    told: list[tuple[Component, BaseException]] = []
     tools = desk()
 
-    def report(spec: Spec, error: BaseException, *_: object) -> None:
+    def report(spec: Component, error: BaseException, *_: object) -> None:
         told.append((spec, error))
 
     before = RequestView(Snapshot.of(tools.catalog), read, report)

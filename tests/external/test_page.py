@@ -14,7 +14,7 @@ from attrs import frozen
 from tests.diagrams.pages import HOSTILE, HOSTILE_PATHS, after, answer, hostile, large, scattered, wandered
 from tests.diagrams.support import hostile as broken_texts
 from tests.external.browser import Browser
-from toolfold import Snapshot, Spec, ToolfoldError, ToolSet, TransitionRequest, Visibility
+from toolfold import Component, Snapshot, ToolfoldError, ToolSet, TransitionRequest, Visibility
 from toolfold._view.listing import listed
 from toolfold._view.visibility import RequestView
 from toolfold_adapters.tokens import cost
@@ -57,7 +57,7 @@ def pages(browser: Browser, tmp_path: Path) -> Pages:
     return Pages(browser, tmp_path)
 
 
-def tools_in(snapshot: Snapshot) -> tuple[Spec, ...]:
+def tools_in(snapshot: Snapshot) -> tuple[Component, ...]:
     return listed(RequestView(snapshot), "tool")
 
 

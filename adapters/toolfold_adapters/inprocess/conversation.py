@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self, Unpa
 import anyio
 
 from toolfold import (
+    Component,
     HandleInvalid,
     Profile,
     Session,
     SessionClosed,
     Snapshot,
-    Spec,
     ToolResult,
     ToolSet,
     TransitionRequest,
@@ -267,7 +267,7 @@ class Conversation:
         if deferred:
             formats.check_late(format)
             return self._deferred(format)
-        return [formats.definition(spec, format, self._names.to_wire) for spec in self._listed()]
+        return [formats.definition(component, format, self._names.to_wire) for component in self._listed()]
 
     def late(self, result: ToolResult, format: Format) -> list[Definition]:
         """Return what to send to a provider about the tools that a result made callable, for `tools(deferred=True)`.
@@ -278,17 +278,17 @@ class Conversation:
         formats.check_late(format)
         names: list[str] = [] if result.is_error else (table(result.structured) or {}).get("tools", [])
         known = self._snapshot.catalog.tools
-        specs = [known[name] for name in map(self._names.from_wire, names) if name in known]
-        return formats.late(specs, format, self._names.to_wire)
+        components = [known[name] for name in map(self._names.from_wire, names) if name in known]
+        return formats.late(components, format, self._names.to_wire)
 
     def system_prompt(self, base: str = "") -> str:
         """Return a system prompt with the section on the groups at its end (SPEC GRP-5, AGT-1)."""
-        return system_prompt(base, self._session, spell=self._names.to_wire)
+        return system_prompt(base, self._session, to_wire=self._names.to_wire)
 
     def tokens(self) -> Tokens:
         """Return about what the tools of the next turn cost, section of the prompt included, and all tools (AGT-4)."""
-        costs = measure(self._view(), spell=self._names.to_wire)
-        section = prompt_section(self._session, spell=self._names.to_wire)
+        costs = measure(self._view(), to_wire=self._names.to_wire)
+        section = prompt_section(self._session, to_wire=self._names.to_wire)
         return Tokens(costs.after + approximate_tokens(section), costs.before)
 
     # -- what the model calls -----------------------------------------------------------------------------------------
@@ -326,15 +326,15 @@ class Conversation:
     def _view(self) -> RequestView:
         return self._tools.view_of(self._snapshot)
 
-    def _has_name(self, spec: Spec) -> bool:
-        return self._names.has_name(spec.name)
+    def _has_name(self, component: Component) -> bool:
+        return self._names.has_name(component.name)
 
     def _update_loaded(self) -> None:
         self._loaded = _in_order(self._loaded, self._snapshot)
 
-    def _listed(self) -> list[Spec]:
+    def _listed(self) -> list[Component]:
         self._names.update(self._snapshot.catalog)
-        shown = {spec.name: spec for spec in listed(self._view(), "tool") if self._has_name(spec)}
+        shown = {component.name: component for component in listed(self._view(), "tool") if self._has_name(component)}
         loaded = self.loaded
         new = sorted(shown.keys() - set(self._order), key=lambda name: (_place(shown[name], loaded), name))
         self._order = [*(name for name in self._order if name in shown), *new]
@@ -342,19 +342,21 @@ class Conversation:
 
     def _deferred(self, format: Format | None) -> list[Definition]:
         self._names.update(self._snapshot.catalog)
-        catalog, spell = self._snapshot.catalog, self._names.to_wire
+        catalog, to_wire = self._snapshot.catalog, self._names.to_wire
         started = Saved(self._initial_groups, self._snapshot.facts, with_transient=True).snapshot(catalog)
-        at_first = [spec for spec in listed(self._tools.view_of(started), "tool") if self._has_name(spec)]
+        at_first = [
+            component for component in listed(self._tools.view_of(started), "tool") if self._has_name(component)
+        ]
         if format == "openai_responses":
-            loads = [spec for spec in at_first if spec.control and spec.control[0] == "load"]
-            rest = [formats.definition(spec, format, spell) for spec in at_first if spec not in loads]
+            loads = [component for component in at_first if component.control and component.control[0] == "load"]
+            rest = [formats.definition(component, format, to_wire) for component in at_first if component not in loads]
             return [*rest, *map(formats.search, loads)]
-        names = {spec.name for spec in at_first}
-        grouped = [spec for spec in catalog.tools.values() if spec.group and self._has_name(spec)]
-        later = [spec for spec in grouped if spec.name not in names and not never_listed(spec)]
-        later.sort(key=lambda spec: (catalog.index[spec.group or ""], spec.name))
-        now = [formats.definition(spec, format, spell) for spec in at_first]
-        return [*now, *(formats.deferred(spec, format, spell) for spec in later)]
+        names = {component.name for component in at_first}
+        grouped = [component for component in catalog.tools.values() if component.group and self._has_name(component)]
+        later = [component for component in grouped if component.name not in names and not never_listed(component)]
+        later.sort(key=lambda component: (catalog.index[component.group or ""], component.name))
+        now = [formats.definition(component, format, to_wire) for component in at_first]
+        return [*now, *(formats.deferred(component, format, to_wire) for component in later)]
 
 
 def _paths(value: Any) -> tuple[str, ...]:
@@ -369,6 +371,6 @@ def _in_order(loaded: Iterable[str], snapshot: Snapshot) -> tuple[str, ...]:
     return (*stayed, *(path for path in snapshot.active if path not in stayed))
 
 
-def _place(spec: Spec, loaded: tuple[str, ...]) -> int:
+def _place(component: Component, loaded: tuple[str, ...]) -> int:
     """Return the place of the last loaded group that the tool needs; tools that need none come before all."""
-    return max((loaded.index(path) for path in required_groups(spec.rule) if path in loaded), default=-1)
+    return max((loaded.index(path) for path in required_groups(component.rule) if path in loaded), default=-1)

@@ -61,13 +61,13 @@ async def run_turn(
     return results
 
 
-async def _result(session: Session, call: Call, spell: Callable[[str], str], *, in_own_task: bool) -> ToolResult:
+async def _result(session: Session, call: Call, to_wire: Callable[[str], str], *, in_own_task: bool) -> ToolResult:
     """Return the result of a call; `in_own_task` says whether it runs in a task of its own."""
-    name = spell(call.name)
+    name = to_wire(call.name)
     if call.arguments is None:
         return unreadable_arguments(name)
     try:
-        return await session.call(call.name, call.arguments, spell=spell)
+        return await session.call(call.name, call.arguments, to_wire=to_wire)
     except ToolNotFound as error:
         return ToolResult.of_text(str(ToolNotFound(name, error.hint)), is_error=True)
     except ToolfoldError as error:  # a protocol's error, or the end of the session

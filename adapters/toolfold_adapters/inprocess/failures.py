@@ -51,7 +51,7 @@ def has_failed(past: PastCall, call: Call, name: str, catalog: Catalog) -> bool:
 
 def _has_tools(path: str, catalog: Catalog) -> bool:
     """Return whether a group has tools that are listed for sure."""
-    return any(spec.group == path and spec.hidden is False for spec in catalog.tools.values())
+    return any(component.group == path and component.hidden is False for component in catalog.tools.values())
 
 
 def _refusals_of(name: str) -> Iterator[str]:

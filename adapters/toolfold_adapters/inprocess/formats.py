@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from toolfold import ConfigError, Spec
-from toolfold.spi import Spelling
+from toolfold import Component, ConfigError
+from toolfold.spi import ToWire
 
 Format = Literal["anthropic", "openai", "openai_responses"]
 Definition = dict[str, Any]
 
 
-def definition(spec: Spec, format: Format | None, spell: Spelling) -> Definition:
+def definition(component: Component, format: Format | None, to_wire: ToWire) -> Definition:
     """Return what a model is shown of a tool; raises `ConfigError` for an unknown format."""
-    return shape(format)(spec, spell(spec.name))
+    return shape(format)(component, to_wire(component.name))
 
 
-def deferred(spec: Spec, format: Format | None, spell: Spelling) -> Definition:
+def deferred(component: Component, format: Format | None, to_wire: ToWire) -> Definition:
     """Return the definition of a tool that the provider withholds from the model until it is referred to."""
-    return {**definition(spec, format, spell), "defer_loading": True}
+    return {**definition(component, format, to_wire), "defer_loading": True}
 
 
-def search(loader: Spec) -> Definition:
+def search(loader: Component) -> Definition:
     """Return a loader as the Responses API's tool search, which the caller carries out."""
     return {
         "type": "tool_search",
@@ -36,11 +36,11 @@ def search(loader: Spec) -> Definition:
     }
 
 
-def late(specs: Iterable[Spec], format: Format | None, spell: Spelling) -> list[Definition]:
+def late(components: Iterable[Component], format: Format | None, to_wire: ToWire) -> list[Definition]:
     """Return what announces loaded tools to a provider: references to deferred ones, or their definitions."""
     if format == "anthropic":
-        return [{"type": "tool_reference", "tool_name": spell(spec.name)} for spec in specs]
-    return [deferred(spec, format, spell) for spec in specs]
+        return [{"type": "tool_reference", "tool_name": to_wire(component.name)} for component in components]
+    return [deferred(component, format, to_wire) for component in components]
 
 
 def check_late(format: Format | None) -> None:
@@ -49,32 +49,32 @@ def check_late(format: Format | None) -> None:
         raise ConfigError(f'Late loading is known in "anthropic" and "openai_responses", not in {format!r}.')
 
 
-def _mcp(spec: Spec, name: str) -> Definition:
-    return {**spec.definition, "name": name}
+def _mcp(component: Component, name: str) -> Definition:
+    return {**component.definition, "name": name}
 
 
-def _anthropic(spec: Spec, name: str) -> Definition:
-    return {"name": name, **_described(spec), "input_schema": dict(spec.input_schema)}
+def _anthropic(component: Component, name: str) -> Definition:
+    return {"name": name, **_described(component), "input_schema": dict(component.input_schema)}
 
 
-def _function(spec: Spec, name: str) -> Definition:
-    return {"name": name, **_described(spec), "parameters": dict(spec.input_schema)}
+def _function(component: Component, name: str) -> Definition:
+    return {"name": name, **_described(component), "parameters": dict(component.input_schema)}
 
 
-def _openai(spec: Spec, name: str) -> Definition:
-    return {"type": "function", "function": _function(spec, name)}
+def _openai(component: Component, name: str) -> Definition:
+    return {"type": "function", "function": _function(component, name)}
 
 
-def _openai_responses(spec: Spec, name: str) -> Definition:
+def _openai_responses(component: Component, name: str) -> Definition:
     # strict mode takes a part of JSON Schema only, and the API turns it on by default
-    return {"type": "function", **_function(spec, name), "strict": False}
+    return {"type": "function", **_function(component, name), "strict": False}
 
 
-def _described(spec: Spec) -> Definition:
-    return {"description": spec.description} if spec.description else {}
+def _described(component: Component) -> Definition:
+    return {"description": component.description} if component.description else {}
 
 
-_SHAPES: Mapping[str | None, Callable[[Spec, str], Definition]] = {
+_SHAPES: Mapping[str | None, Callable[[Component, str], Definition]] = {
     None: _mcp,
     "anthropic": _anthropic,
     "openai": _openai,
@@ -82,7 +82,7 @@ _SHAPES: Mapping[str | None, Callable[[Spec, str], Definition]] = {
 }
 
 
-def shape(format: str | None) -> Callable[[Spec, str], Definition]:
+def shape(format: str | None) -> Callable[[Component, str], Definition]:
     """Return what puts a tool into a format, or raise `ConfigError`."""
     if format not in _SHAPES:
         known = ", ".join(repr(known) for known in _SHAPES)

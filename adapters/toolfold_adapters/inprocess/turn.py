@@ -20,7 +20,7 @@ from typing import Any
 from attrs import frozen
 
 from toolfold import Catalog, Snapshot, ToolfoldError, TransitionRequest, plan
-from toolfold.spi import RequestView, available, step_of
+from toolfold.spi import RequestView, available, request_of
 
 Batch = list[list[int]]
 """The numbers of calls that run at once; those of one list within run one after the other."""
@@ -35,8 +35,8 @@ class Call:
 
     def is_control(self, catalog: Catalog) -> bool:
         """Return whether it is of a control tool."""
-        spec = catalog.tools.get(self.name)
-        return spec is not None and spec.control is not None
+        component = catalog.tools.get(self.name)
+        return component is not None and component.control is not None
 
     def opens(self, catalog: Catalog) -> tuple[str, ...]:
         """Return the groups that its success opens, if it is of a tool that groups open on (SPEC SES-6)."""
@@ -44,16 +44,16 @@ class Call:
 
     def requests(self, catalog: Catalog) -> Sequence[TransitionRequest]:
         """Return what it requests if it succeeds: nothing unless it is of a tool that opens or closes groups."""
-        spec = catalog.tools.get(self.name)
-        if spec is None or spec.control is None:
-            return [TransitionRequest(activate=path) for path in self.opens(catalog)] if spec is not None else ()
-        request = None if self.arguments is None else step_of(spec, self.arguments, catalog)
+        component = catalog.tools.get(self.name)
+        if component is None or component.control is None:
+            return [TransitionRequest(activate=path) for path in self.opens(catalog)] if component is not None else ()
+        request = None if self.arguments is None else request_of(component, self.arguments, catalog)
         return () if request is None else (request,)
 
     def is_available(self, view: RequestView) -> bool:
         """Return whether its tool can be called now."""
-        spec = view.snapshot.catalog.tools.get(self.name)
-        return spec is not None and available(spec, view)
+        component = view.snapshot.catalog.tools.get(self.name)
+        return component is not None and available(component, view)
 
 
 def batches(calls: Sequence[Call], view: Callable[[], RequestView]) -> Iterator[Batch]:

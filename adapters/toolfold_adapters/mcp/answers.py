@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from attrs import evolve, frozen
 
-from toolfold import ConfigError, Page, Session, Spec, ToolResult, WireNames
+from toolfold import Component, ConfigError, Page, Session, ToolResult, WireNames
 from toolfold.spi import ERROR_META, NAMELESS, Kind
 
 from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN
@@ -65,9 +65,9 @@ class ListingHistory:
             self.relists = before.names != page.names
         self._latest[cursor] = page
 
-    def was_listed(self, spec: Spec) -> bool:
+    def was_listed(self, component: Component) -> bool:
         """Return whether the client was given the definition of a tool."""
-        registered = spec.origin or spec
+        registered = component.origin or component
         pages = (*self._latest.values(), *self._before.values())
         return any(registered is (one.origin or one) for page in pages for one in page.items)
 
@@ -84,20 +84,25 @@ class Answers:
         self._renderer = renderer
         self._form = options.form
         self._room = options.tokens * CHARACTERS_PER_TOKEN
-        self._known: WeakKeyDictionary[Spec, Described | None] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Component, Described | None] = WeakKeyDictionary()
 
     def for_call(
-        self, result: ToolResult, spec: Spec | None, was_listed: Callable[[Spec], bool], *, relists: bool = False
+        self,
+        result: ToolResult,
+        component: Component | None,
+        was_listed: Callable[[Component], bool],
+        *,
+        relists: bool = False,
     ) -> ToolResult:
-        """Return the answer to a call of `spec`.
+        """Return the answer to a call of `component`.
 
         Args:
             result: What the core answers.
-            spec: The tool that was called.
+            component: The tool that was called.
             was_listed: Tells whether the caller was given the definition of a tool.
             relists: Whether the caller lists again automatically when its list has changed.
         """
-        control = spec is not None and spec.control is not None
+        control = component is not None and component.control is not None
         if result.is_error:
             result = self._with_schema(result, was_listed)
             return self._refused(result) if control else result
@@ -123,14 +128,14 @@ class Answers:
             return _of_text(result, text, {CHANGE_META: change})
         return _of_text(result, text, {CHANGE_META: {**change, HANDLE: handle}, HANDLE_META: handle})
 
-    def with_new_tools(self, result: ToolResult, new: Iterable[Spec], handle: str, guide: str) -> ToolResult:
+    def with_new_tools(self, result: ToolResult, new: Iterable[Component], handle: str, guide: str) -> ToolResult:
         """Return the answer of any other tool, with a text on what it made callable (SPEC DEL-2, CALL-5)."""
         tools = self._described(new)
         text = self._text(lambda described: f"You can now call:\n{described}" if described else _MORE, tools, guide)
         content = [*result.content, {"type": "text", "text": text}]
         return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
 
-    def _with_schema(self, result: ToolResult, was_listed: Callable[[Spec], bool]) -> ToolResult:
+    def _with_schema(self, result: ToolResult, was_listed: Callable[[Component], bool]) -> ToolResult:
         """Return a refusal of arguments with the schema that they must fit, for who may not know it (SPEC CALL-2)."""
         if result.about is None or was_listed(result.about.tools[0]):
             return result
@@ -145,14 +150,14 @@ class Answers:
         about: dict[str, Any] = {**meta.get(ERROR_META, {}), **(result.structured or {})}
         return _of_text(result, _cut(result.text, self._room), {ERROR_META: about} if about else {})
 
-    def _described(self, specs: Iterable[Spec]) -> list[Described]:
+    def _described(self, components: Iterable[Component]) -> list[Described]:
         """Return those tools that clients of this delivery can be shown, in the order of their lists."""
         found: list[Described] = []
-        for spec in specs:
-            if spec not in self._known:
-                definition = self._renderer.definition(spec)
-                self._known[spec] = None if definition is None else Described.of(definition)
-            if (described := self._known[spec]) is not None:
+        for component in components:
+            if component not in self._known:
+                definition = self._renderer.definition(component)
+                self._known[component] = None if definition is None else Described.of(definition)
+            if (described := self._known[component]) is not None:
                 found.append(described)
         return sorted(found, key=lambda described: described.name)
 
@@ -185,7 +190,7 @@ class SessionAnswers(Answers):
         self._wire = wire
         self._histories: WeakKeyDictionary[Session, ListingHistory] = WeakKeyDictionary()
 
-    def page(self, session: Session, kind: Kind, cursor: str | None, extra: tuple[Spec, ...] = ()) -> Page:
+    def page(self, session: Session, kind: Kind, cursor: str | None, extra: tuple[Component, ...] = ()) -> Page:
         """Return a page of what a session lists, and of `extra` beside it; raises `InvalidCursor`."""
         page = session.list(kind, cursor, extra, self._wire.to_wire)
         if kind == "tool":
@@ -200,11 +205,13 @@ class SessionAnswers(Answers):
         With `proxied`, it is called by the call-tool proxy, so the caller may not know its schema.
         """
         known, history = self._wire.from_wire(name), self._history(session)
-        spec, relists = session.catalog.tools.get(known), history.relists
+        component, relists = session.catalog.tools.get(known), history.relists
         result = await session.call(
-            known, arguments, progress=ctx.session.report_progress, request=ctx, spell=self._wire.to_wire
+            known, arguments, progress=ctx.session.report_progress, request=ctx, to_wire=self._wire.to_wire
         )
-        return self.for_call(result, spec, lambda spec: not proxied and history.was_listed(spec), relists=relists)
+        return self.for_call(
+            result, component, lambda component: not proxied and history.was_listed(component), relists=relists
+        )
 
     def _history(self, session: Session) -> ListingHistory:
         return self._histories.setdefault(session, ListingHistory())

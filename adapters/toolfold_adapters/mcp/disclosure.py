@@ -26,10 +26,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import field_validator
 
 from toolfold import (
+    Component,
     GroupSpec,
     Session,
     Snapshot,
-    Spec,
     ToolNotFound,
     ToolResult,
     ToolSet,
@@ -101,7 +101,7 @@ class Disclosure:
         """Return a page of what is in no group."""
         catalog = self._start(ctx).catalog.ungrouped
         view = self._tools.view_of(Snapshot.of(catalog))
-        return self._renderer.page(page_of(view, kind, cursor, self._tools.page_size, spell=self._wire.to_wire), kind)
+        return self._renderer.page(page_of(view, kind, cursor, self._tools.page_size, to_wire=self._wire.to_wire), kind)
 
     def groups(self, ctx: Any) -> dict[str, Any]:
         """Return the groups at root; those inside of others are found by `group`."""
@@ -122,8 +122,10 @@ class Disclosure:
         inner = [_group_entry(group, names) for group in groups if group.parent == path]
         contents: dict[str, Any] = {"groups": inner} if inner else {}
         for kind in KINDS:
-            specs = [spec for spec in listed(view, kind) if spec.group == path and spec.control is None]
-            if definitions := self._renderer.definitions(specs):
+            components = [
+                component for component in listed(view, kind) if component.group == path and component.control is None
+            ]
+            if definitions := self._renderer.definitions(components):
                 contents[LISTS[kind][1]] = definitions
         described = start.catalog.group(path).description
         return {"resultType": "complete", "contents": contents, **({"instructions": described} if described else {})}
@@ -136,12 +138,12 @@ class Disclosure:
         known = self._wire.from_wire(name)
         try:
             start = self._start(ctx)
-            spec = start.catalog.tools.get(known)
-            if spec is not None and spec.control is not None:
+            component = start.catalog.tools.get(known)
+            if component is not None and component.control is not None:
                 raise ToolNotFound(known)
-            async with self._session(ctx, start, spec) as session:
+            async with self._session(ctx, start, component) as session:
                 result = await session.call(
-                    known, arguments, progress=ctx.session.report_progress, request=ctx, spell=self._wire.to_wire
+                    known, arguments, progress=ctx.session.report_progress, request=ctx, to_wire=self._wire.to_wire
                 )
         except SELECTION_FAILURES as error:
             result = ToolResult.of_text(refusal_text(error), is_error=True)
@@ -157,18 +159,18 @@ class Disclosure:
         """Return the contents of a resource, whichever group it is in."""
         start = self._start(ctx)
         components = start.catalog.components
-        spec = components["resource"].by_name.get(uri)
-        if spec is None:
+        component = components["resource"].by_name.get(uri)
+        if component is None:
             found = next(matching(start.catalog, uri), None)
-            spec = found[0] if found else None
-        async with self._session(ctx, start, spec) as session:
+            component = found[0] if found else None
+        async with self._session(ctx, start, component) as session:
             return self._renderer.contents(await session.read(uri, ctx))
 
     @asynccontextmanager
-    async def _session(self, ctx: Any, start: Snapshot, spec: Spec | None) -> AsyncGenerator[Session]:
-        """Yield a session with the group of `spec` open, for one call; hooks run before, and are undone after."""
+    async def _session(self, ctx: Any, start: Snapshot, component: Component | None) -> AsyncGenerator[Session]:
+        """Yield a session with the group of `component` open, for one call; hooks run before, and are undone after."""
         profile = selection_of(self._tools, self._default, ctx.request).profile
-        state = _opened(start, spec)
+        state = _opened(start, component)
         if not state.catalog.has_hooks:
             async with self._tools.request_session(state, profile) as session:
                 yield session
@@ -181,11 +183,11 @@ class Disclosure:
         return selection_of(self._tools, self._default, ctx.request).start(self._tools)
 
 
-def _opened(start: Snapshot, spec: Spec | None) -> Snapshot:
-    """Return the state in which the group of `spec` is open if it is disclosed; raises if it can't be opened."""
-    if spec is None or spec.group not in {group.path for group in selectable_groups(start)}:
+def _opened(start: Snapshot, component: Component | None) -> Snapshot:
+    """Return the state in which the group of `component` is open if it is disclosed; raises if it can't be opened."""
+    if component is None or component.group not in {group.path for group in selectable_groups(start)}:
         return start
-    return start.after(TransitionRequest(activate=(*ancestors(spec.group), spec.group)))
+    return start.after(TransitionRequest(activate=(*ancestors(component.group), component.group)))
 
 
 def draft_names(groups: Iterable[GroupSpec]) -> Mapping[str, str]:

@@ -97,7 +97,7 @@ class HandleDelivery:
         except HANDLE_ERRORS as error:
             raise _refused_handle(error) from error
         snapshot = reading.snapshot
-        extra = (self._proxy.spec,) if kind == "tool" and snapshot.catalog.groups else ()
+        extra = (self._proxy.component,) if kind == "tool" and snapshot.catalog.groups else ()
         page = page_of(self._tools.view_of(snapshot), kind, cursor, self._tools.page_size, extra, self._wire.to_wire)
         shown = self._renderer.page(page, kind)
         if reading.discarded:
@@ -205,8 +205,8 @@ class HandleDelivery:
     async def _answer(self, ctx: Any, call: ToolCall, state: RequestState, proxied: bool) -> ToolResult:
         name = self._wire.from_wire(call.name)
         session = state.session
-        view, spec = session.view(), session.catalog.tools.get(name)
-        control = spec is not None and spec.control is not None
+        view, component = session.view(), session.catalog.tools.get(name)
+        control = component is not None and component.control is not None
         if control and state.stored is None and self._stores_sessions(session.catalog):
             self._stored.check(session.caller)  # before hooks run in vain
         result = await session.call(
@@ -214,20 +214,20 @@ class HandleDelivery:
             call.arguments,
             progress=ctx.session.report_progress,
             request=ctx,
-            spell=self._wire.to_wire,
+            to_wire=self._wire.to_wire,
             view=view,
         )
         changed = session.active != state.before.active or session.snapshot.facts != state.before.facts
         if not changed and (not control or result.is_error):
             # Without a handle, what is listed is listed to everybody (SPEC DEL-7).
             own = not proxied and call.handle is None
-            return self._answers.for_call(result, spec, lambda one: own and not is_hidden(one, view))
+            return self._answers.for_call(result, component, lambda one: own and not is_hidden(one, view))
         handle = await self._handle(ctx, state)
         guide = f"Handle: {handle}\nGive it as {HANDLE!r} to {self._proxy.name}, and when you open or close groups."
         if control:
             return self._answers.for_change(result, handle=handle, guide=guide)
-        before = {spec.name for spec in listed(view.of(state.before), "tool")}
-        new = [spec for spec in listed(session.view(view), "tool") if spec.name not in before]
+        before = {component.name for component in listed(view.of(state.before), "tool")}
+        new = [component for component in listed(session.view(view), "tool") if component.name not in before]
         return self._answers.with_new_tools(result, new, handle, guide)
 
     async def _handle(self, ctx: Any, state: RequestState) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold import ConfigError, Context, InvalidArguments, InvalidName, Spec, ToolSet, Visibility, WireNames
+from toolfold import Component, ConfigError, Context, InvalidArguments, InvalidName, ToolSet, Visibility, WireNames
 from toolfold.spi import Arguments, check_segment
 
 from .meta import HANDLE
@@ -56,7 +56,9 @@ class CallToolProxy:
             "description": f"Call a tool of a group {how}. Use it for tools that are not in your list.",
             "inputSchema": self._arguments.schema,
         }
-        self.spec = Spec(kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=_never_run)
+        self.component = Component(
+            kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=_never_run
+        )
 
     def unpack(self, arguments: Mapping[str, Any] | None) -> ToolCall:
         """Return the call that the arguments describe, or raise `InvalidArguments`."""
@@ -75,14 +77,14 @@ def with_handle(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {**definition, "inputSchema": {**schema, "properties": properties}}
 
 
-def take_handle(spec: Spec | None, call: ToolCall) -> ToolCall:
+def take_handle(component: Component | None, call: ToolCall) -> ToolCall:
     """Return a call of a control tool with its handle taken out of the arguments; any other unchanged."""
-    if spec is None or spec.control is None or HANDLE not in call.arguments:
+    if component is None or component.control is None or HANDLE not in call.arguments:
         return call
     arguments = dict(call.arguments)
     handle = arguments.pop(HANDLE)
     if not isinstance(handle, str):
-        raise InvalidArguments(spec.name, {f"arguments.{HANDLE}": "a handle is a text"})
+        raise InvalidArguments(component.name, {f"arguments.{HANDLE}": "a handle is a text"})
     return ToolCall(call.name, arguments, handle)
 
 

@@ -15,13 +15,13 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import ValidationError
 
 from toolfold import (
+    Component,
     InputRequired,
     InvalidArguments,
     InvalidCursor,
     Page,
     ProtocolError,
     SessionClosed,
-    Spec,
     ToolError,
     ToolNotFound,
     ToolResult,
@@ -77,7 +77,7 @@ class Renderer:
         self._adjust = adjust
         self._modern = modern
         self._versions = MODERN_PROTOCOL_VERSIONS if modern else HANDSHAKE_PROTOCOL_VERSIONS
-        self._definitions: WeakKeyDictionary[Spec, dict[str, Any] | None] = WeakKeyDictionary()
+        self._definitions: WeakKeyDictionary[Component, dict[str, Any] | None] = WeakKeyDictionary()
 
     def page(self, page: Page, kind: Kind) -> dict[str, Any]:
         """Return a page of a list as a result."""
@@ -86,34 +86,34 @@ class Renderer:
             result["nextCursor"] = page.next_cursor
         return self._complete(result)
 
-    def definitions(self, specs: Iterable[Spec]) -> list[dict[str, Any]]:
+    def definitions(self, components: Iterable[Component]) -> list[dict[str, Any]]:
         """Return the definitions of those that clients of this era can be shown."""
-        return [definition for spec in specs if (definition := self.definition(spec)) is not None]
+        return [definition for component in components if (definition := self.definition(component)) is not None]
 
-    def definition(self, spec: Spec) -> dict[str, Any] | None:
+    def definition(self, component: Component) -> dict[str, Any] | None:
         """Return a definition as clients of this era are shown it, or `None` if their schema has no place for it.
 
         One that does not fit would cost every client the whole list (SPEC REG-6).
         """
-        registered = spec.origin or spec
+        registered = component.origin or component
         if registered not in self._definitions:
             self._definitions[registered] = self._render(registered)
         rendered = self._definitions[registered]
-        if rendered is None or spec is registered:
+        if rendered is None or component is registered:
             return rendered
-        return {**rendered, **{key: spec.definition[key] for key in FROM_MODES if key in spec.definition}}
+        return {**rendered, **{key: component.definition[key] for key in FROM_MODES if key in component.definition}}
 
-    def _render(self, spec: Spec) -> dict[str, Any] | None:
-        rendered = dict(spec.definition)
-        if spec.kind == "tool":
-            rendered["name"] = self.to_wire(spec.name)
-        if spec.control is not None and self._adjust is not None:
+    def _render(self, component: Component) -> dict[str, Any] | None:
+        rendered = dict(component.definition)
+        if component.kind == "tool":
+            rendered["name"] = self.to_wire(component.name)
+        if component.control is not None and self._adjust is not None:
             rendered = self._adjust(rendered)
         without_output = {key: value for key, value in rendered.items() if key != "outputSchema"}
         for candidate in (rendered, without_output):
-            if self._fits(candidate, spec.kind):
+            if self._fits(candidate, component.kind):
                 return candidate
-        log.error("%s %r can't be listed to clients of MCP %s", spec.kind, spec.name, self._versions[-1])
+        log.error("%s %r can't be listed to clients of MCP %s", component.kind, component.name, self._versions[-1])
         return None
 
     def _fits(self, definition: dict[str, Any], kind: Kind) -> bool:

@@ -188,10 +188,10 @@ def build_server(
 
     def input_schema(name: str) -> Any:
         try:
-            spec = tools.catalog.tools.get(wire.from_wire(name))
+            component = tools.catalog.tools.get(wire.from_wire(name))
         except ToolNotFound:
             return None
-        return spec.input_schema if spec is not None else None
+        return component.input_schema if component is not None else None
 
     proxy, catalog = call_tool if delivery == "auto" else None, tools.catalog_under(default.profile)
     server = ToolSetServer(

@@ -46,7 +46,7 @@ class SessionDelivery:
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what the session lists."""
         async with self._source.session(server, ctx) as session:
-            extra = (self._proxy.spec,) if self._proxy and kind == "tool" and session.catalog.groups else ()
+            extra = (self._proxy.component,) if self._proxy and kind == "tool" and session.catalog.groups else ()
             return self._renderer.page(self._answers.page(session, kind, cursor, extra), kind)
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from attrs import evolve, field, frozen
 
 from ..machine import Forest
 from ..names import canonical_key
-from .components import KINDS, GroupSpec, Kind, Profile, Spec, is_settled, listing_rule, never_listed
+from .components import KINDS, Component, GroupSpec, Kind, Profile, is_settled, listing_rule, never_listed
 from .rules import required_groups
 
 
@@ -27,32 +27,32 @@ from .rules import required_groups
 class Components:
     """What a catalog holds of one kind: all by name; what may be listed, in buckets by a group that must be active."""
 
-    by_name: Mapping[str, Spec]
-    loose: tuple[Spec, ...]
-    anchored: Mapping[int, tuple[Spec, ...]]
-    changing: frozenset[Spec]
+    by_name: Mapping[str, Component]
+    loose: tuple[Component, ...]
+    anchored: Mapping[int, tuple[Component, ...]]
+    changing: frozenset[Component]
 
     @classmethod
-    def of(cls, specs: Mapping[str, Spec], index: Mapping[str, int]) -> Components:
+    def of(cls, registered: Mapping[str, Component], index: Mapping[str, int]) -> Components:
         """Return the components; `index` gives the number of each group."""
-        loose: list[Spec] = []
-        anchored: dict[int, list[Spec]] = {}
-        changing: list[Spec] = []
-        for spec in specs.values():
-            if never_listed(spec):
+        loose: list[Component] = []
+        anchored: dict[int, list[Component]] = {}
+        changing: list[Component] = []
+        for component in registered.values():
+            if never_listed(component):
                 continue
-            needed = [index[path] for path in required_groups(listing_rule(spec)) if path in index]
-            (anchored.setdefault(max(needed), []) if needed else loose).append(spec)
-            if not is_settled(spec):
-                changing.append(spec)
+            needed = [index[path] for path in required_groups(listing_rule(component)) if path in index]
+            (anchored.setdefault(max(needed), []) if needed else loose).append(component)
+            if not is_settled(component):
+                changing.append(component)
         return cls(
-            MappingProxyType(dict(specs)),
+            MappingProxyType(dict(registered)),
             tuple(loose),
             {number: tuple(bucket) for number, bucket in anchored.items()},
             frozenset(changing),
         )
 
-    def candidates(self, active: Iterable[int]) -> list[Spec]:
+    def candidates(self, active: Iterable[int]) -> list[Component]:
         """Return everything that might be listed while exactly the groups `active` are."""
         found = list(self.loose)
         for number in active:
@@ -71,11 +71,11 @@ class Catalog:
     name: str
     groups: tuple[GroupSpec, ...]
     exclusions: tuple[frozenset[str], ...]
-    specs: Mapping[Kind, Mapping[str, Spec]]
+    registered: Mapping[Kind, Mapping[str, Component]]
     profiles: Mapping[str, Profile]
     max_active: int | None = None
     evict_oldest: bool = False
-    make_loader: Callable[[tuple[GroupSpec, ...]], Spec] | None = None
+    make_loader: Callable[[tuple[GroupSpec, ...]], Component] | None = None
 
     forest: Forest = field(init=False)
     components: Mapping[Kind, Components] = field(init=False)
@@ -91,13 +91,13 @@ class Catalog:
             evict_oldest=self.evict_oldest,
             pinned=(group.path for group in self.groups if group.pinned),
         )
-        specs = dict(self.specs)
+        registered = dict(self.registered)
         if self.make_loader is not None:
             loader = self.make_loader(self.groups)
-            specs["tool"] = {**specs.get("tool", {}), loader.name: loader}
+            registered["tool"] = {**registered.get("tool", {}), loader.name: loader}
         compiled: dict[str, Any] = {
             "forest": forest,
-            "components": {kind: Components.of(specs.get(kind, {}), forest.index) for kind in KINDS},
+            "components": {kind: Components.of(registered.get(kind, {}), forest.index) for kind in KINDS},
             "opened_by": _openers(self.groups),
         }
         for name, value in compiled.items():
@@ -109,14 +109,17 @@ class Catalog:
         return tuple(kind for kind, held in self.components.items() if held.loose or held.anchored)
 
     @property
-    def tools(self) -> Mapping[str, Spec]:
+    def tools(self) -> Mapping[str, Component]:
         """All tools by full name, control tools included."""
         return self.components["tool"].by_name
 
     @cached_property
-    def loader(self) -> Spec | None:
+    def loader(self) -> Component | None:
         """The tool that opens groups by name, if there is one (SPEC CTL-3)."""
-        return next((spec for spec in self.tools.values() if spec.control and spec.control[0] == "load"), None)
+        return next(
+            (component for component in self.tools.values() if component.control and component.control[0] == "load"),
+            None,
+        )
 
     @property
     def index(self) -> Mapping[str, int]:
@@ -131,21 +134,21 @@ class Catalog:
     def tool_counts(self) -> Mapping[str, int]:
         """The number of user tools directly in each group that has any."""
         counts: dict[str, int] = {}
-        for spec in self.tools.values():
-            if spec.group is not None and spec.control is None:
-                counts[spec.group] = counts.get(spec.group, 0) + 1
+        for component in self.tools.values():
+            if component.group is not None and component.control is None:
+                counts[component.group] = counts.get(component.group, 0) + 1
         return counts
 
     @cached_property
     def fingerprint(self) -> str:
         """A hexadecimal digest of what the state of a session refers to: name, groups, exclusion sets, quota."""
-        told = {
+        content = {
             "name": self.name,
             "groups": [group.path for group in self.groups],
             "exclusions": sorted(sorted(one) for one in self.exclusions),
             "quota": [self.max_active, self.evict_oldest],
         }
-        return sha256(json.dumps(told).encode()).hexdigest()
+        return sha256(json.dumps(content).encode()).hexdigest()
 
     @cached_property
     def has_hooks(self) -> bool:
@@ -163,16 +166,16 @@ class Catalog:
 
     def under(self, profile: Profile) -> Catalog:
         """Return the catalog as a session under `profile` knows it: other groups do not exist in it (SPEC PRO-1)."""
-        kept = {group.path for group in self.groups if profile.admits(group.path)}
-        specs = {
-            kind: {name: spec for name, spec in held.items() if _admitted(spec, kept, profile)}
-            for kind, held in self.specs.items()
+        admitted = {group.path for group in self.groups if profile.admits(group.path)}
+        registered = {
+            kind: {name: component for name, component in held.items() if _admitted(component, admitted, profile)}
+            for kind, held in self.registered.items()
         }
         return evolve(
             self,
-            groups=tuple(group for group in self.groups if group.path in kept),
-            exclusions=tuple(kept_set for one in self.exclusions if len(kept_set := one & kept) > 1),
-            specs=specs,
+            groups=tuple(group for group in self.groups if group.path in admitted),
+            exclusions=tuple(remaining for one in self.exclusions if len(remaining := one & admitted) > 1),
+            registered=registered,
         )
 
     @cached_property
@@ -194,10 +197,10 @@ def _openers(groups: Iterable[GroupSpec]) -> Mapping[str, tuple[str, ...]]:
     return opened
 
 
-def _admitted(spec: Spec, kept: set[str], profile: Profile) -> bool:
-    owner = spec.control[1] if spec.control else spec.group
-    if owner is not None and owner not in kept:
+def _admitted(component: Component, admitted: set[str], profile: Profile) -> bool:
+    owner = component.control[1] if component.control else component.group
+    if owner is not None and owner not in admitted:
         return False
-    if profile.read_only is None or spec.kind != "tool" or spec.control is not None:
+    if profile.read_only is None or component.kind != "tool" or component.control is not None:
         return True
-    return bool(spec.definition.get("annotations", {}).get("readOnlyHint", False)) is profile.read_only
+    return bool(component.definition.get("annotations", {}).get("readOnlyHint", False)) is profile.read_only

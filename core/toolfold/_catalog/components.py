@@ -77,7 +77,7 @@ class GroupSpec:
 
 
 @frozen(kw_only=True, eq=False)
-class Spec:
+class Component:
     """Something registered: a tool, prompt, resource or resource template (SPEC REG-9).
 
     `name` is what it is called by: the full name, the URI, or the URI template. `definition` is what clients are shown,
@@ -100,11 +100,11 @@ class Spec:
     control: tuple[Role, str] | None = None
     loader: Loader | None = None
     modes: Modes | None = None
-    origin: Spec | None = None
+    origin: Component | None = None
 
     @property
     def description(self) -> str:
-        """What the model is told about it."""
+        """The description that the model reads."""
         return str(self.definition.get("description", ""))
 
     @property
@@ -144,19 +144,19 @@ class Profile:
         return evolve(self, active=active, available=tuple(path for path in self.available if path not in gone))
 
 
-def never_listed(spec: Spec) -> bool:
-    """Return whether lists leave `spec` out in every snapshot."""
-    return spec.hidden is True
+def never_listed(component: Component) -> bool:
+    """Return whether lists leave `component` out in every snapshot."""
+    return component.hidden is True
 
 
-def listing_rule(spec: Spec) -> Visibility:
-    """Return the rule under which lists have `spec`, unless they never do: it is available, and its hiding rule fails.
+def listing_rule(component: Component) -> Visibility:
+    """Return the rule under which lists have a component, unless they never do: available, and not hidden by its rule.
 
     That a composite tool needs a mode is not part of it.
     """
-    return spec.rule if isinstance(spec.hidden, bool) else Both(spec.rule, Not(spec.hidden))
+    return component.rule if isinstance(component.hidden, bool) else Both(component.rule, Not(component.hidden))
 
 
-def is_settled(spec: Spec) -> bool:
-    """Return whether what is shown of `spec`, and whether it is, depends on the active groups alone."""
-    return is_static(listing_rule(spec)) and (spec.modes is None or not spec.modes.changing)
+def is_settled(component: Component) -> bool:
+    """Return whether what is shown of `component`, and whether it is, depends on the active groups alone."""
+    return is_static(listing_rule(component)) and (component.modes is None or not component.modes.changing)

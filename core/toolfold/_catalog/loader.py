@@ -70,8 +70,8 @@ class Loader:
     Args:
         name: The tool's name.
         argument: The name of its only argument, the path of a group.
-        description: What the model is told; the list of groups follows it.
-        argument_description: What the model is told about the argument.
+        description: What the model reads; the list of groups follows it.
+        argument_description: What the model reads about the argument.
         texts: What it answers; the library's own words otherwise.
     """
 

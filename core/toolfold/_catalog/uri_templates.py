@@ -18,7 +18,7 @@ from .._limits import MAX_URI, MAX_VARIABLES
 from ..errors import InvalidDefinition
 from ..names import is_text
 from .catalog import Catalog
-from .components import Spec
+from .components import Component
 
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _VARIABLE = re.compile(r"\+?[A-Za-z_][A-Za-z0-9_]*")
@@ -45,7 +45,7 @@ def template_variables(template: str) -> list[str]:
     return names
 
 
-def matching(catalog: Catalog, uri: str) -> Iterator[tuple[Spec, dict[str, str]]]:
+def matching(catalog: Catalog, uri: str) -> Iterator[tuple[Component, dict[str, str]]]:
     """Yield the templates that `uri` is an instance of, in order of name, and what their variables are.
 
     A URI beyond the limit is an instance of none.
@@ -54,15 +54,15 @@ def matching(catalog: Catalog, uri: str) -> Iterator[tuple[Spec, dict[str, str]]
         return
     for template in _templates(catalog):
         if (values := template.values(uri)) is not None:
-            yield template.spec, {name: unquote(value) for name, value in values.items()}
+            yield template.component, {name: unquote(value) for name, value in values.items()}
 
 
 def _templates(catalog: Catalog) -> tuple[_Template, ...]:
     """Return the templates of a catalog in order of name, taken apart once for each catalog."""
     found: tuple[_Template, ...] | None = catalog.memo.get(_Template)
     if found is None:
-        specs = catalog.components["resource_template"].by_name
-        found = catalog.memo[_Template] = tuple(_Template.of(specs[name]) for name in sorted(specs))
+        components = catalog.components["resource_template"].by_name
+        found = catalog.memo[_Template] = tuple(_Template.of(components[name]) for name in sorted(components))
     return found
 
 
@@ -70,14 +70,14 @@ def _templates(catalog: Catalog) -> tuple[_Template, ...]:
 class _Template:
     """A template, taken apart: a literal, a variable, a literal, and so on to a literal, any of them maybe empty."""
 
-    spec: Spec
+    component: Component
     literals: tuple[str, ...]
     variables: tuple[str, ...]
 
     @classmethod
-    def of(cls, spec: Spec) -> _Template:
-        parts = _EXPRESSION.split(spec.name)
-        return cls(spec, tuple(parts[::2]), tuple(parts[1::2]))
+    def of(cls, component: Component) -> _Template:
+        parts = _EXPRESSION.split(component.name)
+        return cls(component, tuple(parts[::2]), tuple(parts[1::2]))
 
     def values(self, uri: str) -> dict[str, str] | None:
         """Return the values of the variables, or `None` if `uri` is no instance of the template."""

@@ -165,8 +165,8 @@ def _faults(error: ValidationError) -> Faults:
     count = error.error_count()
     if count > _MOST_ERRORS:
         return Faults({"arguments": f"{count:,} values are not allowed"})
-    told = error.errors(include_url=False, include_context=False, include_input=False)
-    places = {_place(one["loc"]): one["msg"] for one in told[:MAX_PROBLEMS]}
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    places = {_place(one["loc"]): one["msg"] for one in found[:MAX_PROBLEMS]}
     return Faults(places, count - len(places))
 
 
@@ -218,7 +218,7 @@ def hints_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def signature_of(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a function, or raise `InvalidDefinition` for `name` if it does not tell them."""
+    """Return the parameters of a function, or raise `InvalidDefinition` for `name` if it has none to inspect."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
@@ -231,16 +231,16 @@ def _untitled(schema: Any) -> Any:
         return [_untitled(item) for item in cast("list[object]", schema)]
     if (given := table(schema)) is None:
         return schema
-    kept: dict[str, Any] = {}
+    untitled: dict[str, Any] = {}
     for key, value in given.items():
         if key in ("properties", "$defs"):
             named = table(value) or {}
-            kept[key] = {name: _untitled(item) for name, item in named.items()}
+            untitled[key] = {name: _untitled(item) for name, item in named.items()}
         elif key in ("default", "const", "enum", "examples"):
-            kept[key] = value
+            untitled[key] = value
         elif key != "title":
-            kept[key] = _untitled(value)
-    return kept
+            untitled[key] = _untitled(value)
+    return untitled
 
 
 def _place(path: Iterable[str | int]) -> str:

@@ -1,12 +1,12 @@
-"""Where a value does not fit a JSON Schema, told at a bounded cost (SPEC SAF-1, CALL-2).
+"""Where a value does not fit a JSON Schema, explained at a bounded cost (SPEC SAF-1, CALL-2).
 
 The errors of a validator are no help there. For a recursive `oneOf` they take four times as long with each level, and
 for a list of wrong numbers all of them are made before the first can be had. But whether a value fits at all is cheap
 to say. So this descends to where it doesn't, asking of each part whether it fits its own schema, and takes the words
 for it from the validator only there, for the keywords of one schema and for one value.
 
-Of alternatives none of which fits, those are told of that come furthest: an object that has the `kind` of one, or
-whatever else is constant there, is told what else that one wants.
+Of alternatives none of which fits, those are explained that come furthest: an object that has the `kind` of one, or
+whatever else is constant there, gets the rest of what that one requires.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class Explainer:
         return Faults(search.found, search.more)
 
     def fits(self, schema: Any, value: Any, part: str = "") -> bool:
-        """Return whether a value fits a schema, or a part of it, as far as that can be told."""
+        """Return whether a value fits a schema, or a part of it, as far as that can be decided."""
         validator = self._validator(schema, part)
         return validator is None or validator.is_valid(value)
 
     def misfits(self, schema: Any, values: Iterable[Any], part: str = "") -> list[int]:
-        """Return which values do not fit a schema, or a part of it, as far as that can be told."""
+        """Return which values do not fit a schema, or a part of it, as far as that can be decided."""
         validator = self._validator(schema, part)
         if validator is None:
             return []
@@ -227,20 +227,20 @@ class _Search:
         self.more += len(waiting)
 
     def _look(self, schema: Any, value: Any, place: str) -> None:
-        told = len(self.found)
+        found = len(self.found)
         known = table(schema)
         if known is not None and self._steps > 0:
             self._steps -= 1
             for part in ("own", "extra"):
                 if not self._of.fits(known, value, part):
-                    self._tell(place, self._of.words(known, value, part))
+                    self._report(place, self._of.words(known, value, part))
             self._look_inside(known, value, place)
             self._look_here(known, value, place)
-        if len(self.found) == told and not self._next:
+        if len(self.found) == found and not self._next:
             is_extra = table(value) is not None and "unevaluatedProperties" in (known or ())
-            self._tell(place, _EXTRA if is_extra else self._of.words(schema, value, "own"))
+            self._report(place, _EXTRA if is_extra else self._of.words(schema, value, "own"))
 
-    def _tell(self, place: str, text: str) -> None:
+    def _report(self, place: str, text: str) -> None:
         self.found.setdefault(quoted(place), quoted(text))
 
     def _ask(self, schema: Any, value: Any, place: str) -> None:
@@ -268,7 +268,7 @@ class _Search:
         names, keys = schema.get("propertyNames"), list(value)
         wrong = self._of.misfits(names, keys)
         if wrong and not self._of.quoting:
-            self._tell(place, _MISNAMED)
+            self._report(place, _MISNAMED)
         elif wrong:
             self._next += [(names, keys[index], f"{place}.{quoted(keys[index])}") for index in self._first(wrong)]
 
@@ -293,9 +293,9 @@ class _Search:
                 self._look_among(array(schema[keyword]) or [], value, place)
 
     def _look_among(self, alternatives: list[Any], value: Any, place: str) -> None:
-        """Look at the closest of the alternatives that come furthest, or tell what each of them wants."""
+        """Look at the closest of the alternatives that come furthest, or report what each of them requires."""
         if any(self._of.fits(one, value) for one in alternatives):
-            self._tell(place, _SEVERAL)
+            self._report(place, _SEVERAL)
             return
         tries = [self._tried(one, value) for one in alternatives]
         stage = max(one.stage for one in tries)
@@ -309,7 +309,7 @@ class _Search:
             where, found = (place, value) if one.key is None else (f"{place}.{quoted(one.key)}", value[one.key])
             words.setdefault(where, []).append(self._of.words(one.schema, found, one.part))
         for where, texts in words.items():
-            self._tell(where, ", or ".join(dict.fromkeys(texts)))
+            self._report(where, ", or ".join(dict.fromkeys(texts)))
 
     def _tried(self, alternative: Any, value: Any) -> _Try:
         together = self._of.together(alternative, value)
@@ -351,9 +351,9 @@ def _part(schema: Any, part: str) -> Any:
         allowed = {keyword: {name: anything for name, _ in _named(known, keyword)} for keyword in _MEMBERS}
         return {**allowed, "additionalProperties": False} if known.get("additionalProperties") is False else {}
     if part == "members":
-        kept = {keyword: known[keyword] for keyword in _MEMBERS if keyword in known}
+        members = {keyword: known[keyword] for keyword in _MEMBERS if keyword in known}
         others = known.get("additionalProperties", True)
-        return kept if isinstance(others, bool) else {**kept, "additionalProperties": others}
+        return members if isinstance(others, bool) else {**members, "additionalProperties": others}
     if part.startswith("named "):
         return {"patternProperties": {part.removeprefix("named "): {"not": {}}}}
     return {part: known[part]}

@@ -1,6 +1,6 @@
-"""What a tool set tells those who watch it: values, handed to plain functions.
+"""Events and traces of a tool set: values, handed to plain functions.
 
-Observers hear of outcomes, after the fact. Tracers hear of these and of how each came about: who asked, what was
+Observers get outcomes, after the fact. Tracers get these and of how each came about: who asked, what was
 planned, and every hook as it begins and ends. Neither can change the outcome: whatever they raise is logged and goes no
 further. Without tracers, nothing is made for them.
 """
@@ -26,7 +26,7 @@ log = logging.getLogger("toolfold")
 
 @frozen
 class Committed:
-    """A step of a session was committed."""
+    """A transition of a session was committed."""
 
     session: str
     change: Change
@@ -34,7 +34,7 @@ class Committed:
 
 @frozen
 class RolledBack:
-    """A hook failed or was cancelled, so a step of a session was given up; its state is the one before.
+    """A hook failed or was cancelled, so a transition of a session was given up; its state is the one before.
 
     The error's `__cause__` is what the hook raised; its `compensation`, what failed while earlier hooks were undone.
     """
@@ -45,7 +45,7 @@ class RolledBack:
 
 @frozen
 class HooksFailed:
-    """Hooks failed in a step that went on all the same: forced, the end of a session, or undone to be planned again."""
+    """Hooks failed in a transition that went on: forced, the end of a session, or undone to be planned again."""
 
     session: str
     failures: tuple[BaseException, ...]
@@ -53,9 +53,9 @@ class HooksFailed:
 
 @frozen
 class PredicateFailed:
-    """A visibility predicate raised, so what it guards is unavailable; told once for each name (SPEC VIS-4).
+    """A visibility predicate raised, so what it guards is unavailable; reported once for each name (SPEC VIS-4).
 
-    For a predicate or count of one mode of a composite tool, `mode` is its name; it is told once for each mode.
+    For a predicate or count of one mode of a composite tool, `mode` is its name; it is reported once for each mode.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class PredicateFailed:
 
 @frozen
 class NotificationFailed:
-    """A committed step could not be told to a listener of its session (SPEC NTF-2)."""
+    """A listener of a session failed when it was notified of a change (SPEC NTF-2)."""
 
     session: str
     error: BaseException
@@ -97,7 +97,7 @@ class SessionEnded:
 
 @frozen
 class ListsAnnounced:
-    """The owner of the tool set said that lists changed, after registrations (SPEC NTF-3)."""
+    """The owner of the tool set announced that lists changed, after registrations (SPEC NTF-3)."""
 
     kinds: frozenset[str]
 
@@ -117,16 +117,16 @@ Event = (
 Asked = Literal[
     "tool", "prompt", "resource", "resource_template", "start", "transition", "close", "set_fact", "success"
 ]
-"""What can be asked of a session: something of a kind by its name, a step, a fact by its name, or, of itself, to open
-what opens on the success of a tool."""
+"""What a session can be asked for: something of a kind by its name, a transition, a fact by its name, or, by itself, to
+open what opens on the success of a tool."""
 
 
 @frozen
 class Requested:
     """A session was asked for something.
 
-    `number` tells the request from all others of the tool set. `by` is the request whose handler or hook asked, if it
-    was one. `name` is that of a tool, prompt, resource or fact; `step` and `force` are those of a transition.
+    `number` is unique among the requests of the tool set. `by` is the request whose handler or hook asked, if it
+    was one. `name` is that of a tool, prompt, resource or fact; `request` and `force` are those of a transition.
     """
 
     session: str
@@ -134,23 +134,23 @@ class Requested:
     by: int | None
     what: Asked
     name: str = ""
-    step: TransitionRequest | None = None
+    request: TransitionRequest | None = None
     force: bool = False
 
 
 @frozen
 class Planned:
-    """The turn of a step came, and this is what it comes to: groups in canonical order. Told again if planned anew."""
+    """A transition was planned: groups in canonical order. Comes again if it is planned again."""
 
     session: str
     number: int | None
-    entering: tuple[str, ...]
-    leaving: tuple[str, ...]
+    activated: tuple[str, ...]
+    deactivated: tuple[str, ...]
 
 
 @frozen
 class HookBegan:
-    """A hook runs for the step of the request `number`; `undoes` names the phase that a compensation undoes."""
+    """A hook runs for the transition of the request `number`; `undoes` names the phase that a compensation undoes."""
 
     session: str
     number: int | None
@@ -161,7 +161,7 @@ class HookBegan:
 
 @frozen
 class HookEnded:
-    """The hook that began last in this step ended; `error` is what it raised, cancellation included."""
+    """The hook that began last in this transition ended; `error` is what it raised, cancellation included."""
 
     session: str
     number: int | None
@@ -170,7 +170,7 @@ class HookEnded:
 
 @frozen
 class ListChanged:
-    """Lists of a session changed, of which its listeners are told now."""
+    """Lists of a session changed, of which its listeners are notified now."""
 
     session: str
     kinds: frozenset[str]
@@ -223,9 +223,9 @@ class Observers:
 
     @property
     def request(self) -> int | None:
-        """The number of the request in whose course this is asked, if tracers were told of it."""
-        told, number = _within.get()
-        return number if told is self else None
+        """The number of the request in whose course this is asked, if tracers were notified of it."""
+        observers, number = _within.get()
+        return number if observers is self else None
 
     def notify(self, event: Event) -> None:
         """Hand `event` to every observer and tracer."""
@@ -239,37 +239,37 @@ class Observers:
             _hand(event, tracer)
 
     def requested(
-        self, session: str, what: Asked, name: str = "", step: TransitionRequest | None = None, force: bool = False
+        self, session: str, what: Asked, name: str = "", request: TransitionRequest | None = None, force: bool = False
     ) -> AbstractContextManager[None]:
-        """Return a context manager for the time of a request, of whose beginning and end tracers are told."""
-        return self._requested(session, what, name, step, force) if self._tracers else _UNTRACED
+        """Return a context manager for the time of a request, of whose beginning and end tracers are notified."""
+        return self._requested(session, what, name, request, force) if self._tracers else _UNTRACED
 
     def hook(self, session: str, group: str, phase: str, undoes: str | None) -> AbstractContextManager[None]:
-        """Return a context manager for the time of a hook, of whose beginning and end tracers are told."""
+        """Return a context manager for the time of a hook, of whose beginning and end tracers are notified."""
         return self._hook(session, group, phase, undoes) if self._tracers else _UNTRACED
 
     def planned(self, session: str, plan: Plan) -> None:
-        """Tell tracers what a step comes to."""
+        """Notify tracers of the plan of a transition."""
         if self._tracers:
             self.trace(Planned(session, self.request, *plan.paths))
 
     def answered(self, session: str, is_error: bool) -> None:
-        """Tell tracers that a call has come to a result."""
+        """Notify tracers that a call has come to a result."""
         if self._tracers:
             self.trace(Answered(session, self.request, is_error))
 
     def list_changed(self, session: str, kinds: frozenset[str], listeners: int) -> None:
-        """Tell tracers which lists of a session have changed."""
+        """Notify tracers of the lists of a session that have changed."""
         if self._tracers:
             self.trace(ListChanged(session, kinds, listeners))
 
     @contextmanager
     def _requested(
-        self, session: str, what: Asked, name: str, step: TransitionRequest | None, force: bool
+        self, session: str, what: Asked, name: str, request: TransitionRequest | None, force: bool
     ) -> Generator[None]:
         number = next(self._numbers)
         outer = _within.get()
-        self.trace(Requested(session, number, self.request, what, name, step, force))
+        self.trace(Requested(session, number, self.request, what, name, request, force))
         _within.set((self, number))
         try:
             with self._ending(lambda error: Ended(session, number, error)):

@@ -55,7 +55,7 @@ class Saved:
     with_transient: bool = False
 
     def plan(self, catalog: Catalog) -> Plan:
-        """Return the step from no active group to what `catalog` allows of this state (SPEC PER-2).
+        """Return the plan from no active group to what `catalog` allows of this state (SPEC PER-2).
 
         A group that is transient by now is left out like an unknown one (SPEC PER-4).
         """
@@ -114,7 +114,7 @@ def read(tools: str, data: Any) -> Saved:
 
 
 class StatePacker:
-    """Packs states into as few bytes as there are ways to tell the groups apart, and unpacks them.
+    """Packs states into as few bytes as tell the groups apart, and unpacks them.
 
     A few groups have digests of their paths, which a newer catalog can read; many are bits of a mask, or numbers where
     the quota needs their order, which the very same catalog alone can read.

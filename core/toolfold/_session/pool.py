@@ -92,7 +92,7 @@ class SessionPool(Generic[S]):
         what: str = "open sessions",
     ) -> None:
         if idle_timeout is not None and clock is None:
-            raise ConfigError("idle_timeout needs a clock that tells the time in seconds, such as time.monotonic.")
+            raise ConfigError("idle_timeout needs a clock in seconds, such as time.monotonic.")
         self.idle_timeout = idle_timeout
         self._tally = Tally(what, limit)
         self._clock = clock or (lambda: 0.0)

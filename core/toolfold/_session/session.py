@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Self
 from attrs import frozen
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Kind, Profile, Spec, kinds_of
+from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.uri_templates import matching
 from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
 from .._view import calling, results
 from .._view.context import CallContext, Progress, no_progress
 from .._view.listing import GroupInfo, Page, group_infos, listed, page_of
-from .._view.modes import narrowed
+from .._view.modes import restrict
 from .._view.results import ToolResult
 from .._view.visibility import RequestView, available
 from ..errors import InvalidDefinition, SessionClosed, ToolfoldError, ToolNotFound
 from ..machine import TransitionRequest, close, plan
-from ..names import Spelling, is_text
+from ..names import ToWire, is_text
 from .executor import Executor, Planner, Surroundings
 from .observers import EventRefused, log
 from .persistence import Saved, dumped, is_fact
@@ -55,7 +55,7 @@ class Host(Surroundings, Protocol):
         """The open sessions."""
         ...
 
-    def hint(self, spec: Spec | None, view: RequestView, spell: Spelling) -> str | None:
+    def hint(self, component: Component | None, view: RequestView, to_wire: ToWire) -> str | None:
         """Return which group to open first for what is not available, and how, where hints are on."""
         ...
 
@@ -278,18 +278,20 @@ class Session:
         """Return a page of the tools that are listed now (SPEC LST-1, LST-2); raises `InvalidCursor`."""
         return self.list("tool", cursor)
 
-    def list(self, kind: Kind, cursor: str | None = None, extra: tuple[Spec, ...] = (), spell: Spelling = str) -> Page:
+    def list(
+        self, kind: Kind, cursor: str | None = None, extra: tuple[Component, ...] = (), to_wire: ToWire = str
+    ) -> Page:
         """Return a page of what is listed of a kind, and of `extra` beside it; see `list_tools` (SPEC REG-9).
 
-        `spell` gives the names that the list is in order of.
+        `to_wire` gives the names that the list is in order of.
         """
         self._check_open()
         self._tools.pool.touch(self)
-        return page_of(self.view(), kind, cursor, self._tools.page_size, extra, spell)
+        return page_of(self.view(), kind, cursor, self._tools.page_size, extra, to_wire)
 
     def listed_names(self) -> tuple[str, ...]:
         """Return the names of all tools that are listed now."""
-        return tuple(spec.name for spec in listed(self.view(), "tool"))
+        return tuple(component.name for component in listed(self.view(), "tool"))
 
     # -- calling ------------------------------------------------------------------------------------------------------
 
@@ -300,7 +302,7 @@ class Session:
         *,
         progress: Progress | None = None,
         request: Any = None,
-        spell: Spelling = str,
+        to_wire: ToWire = str,
         view: RequestView | None = None,
     ) -> ToolResult:
         """Call a tool and return its result (SPEC 9).
@@ -308,9 +310,9 @@ class Session:
         Args:
             name: The full name of the tool.
             arguments: Its arguments, as JSON values.
-            progress: Is told how far the call has come.
+            progress: Receives how far the call has come.
             request: Whatever the call came from, for the handler's context.
-            spell: Gives tools' names in results as the caller knows them.
+            to_wire: Gives tools' names in results as the caller knows them.
             view: What the call is checked against, if there is more to this request than the call (SPEC MOD-3).
 
         Raises:
@@ -318,9 +320,9 @@ class Session:
             ProtocolError: The handler asked for an error of the protocol.
         """
         with self._tools.observers.requested(self.id, "tool", name):
-            spec, view = self._find("tool", name, spell, view)
-            context = Context(self, name, view, request, spell, progress or no_progress)
-            result = await calling.run(narrowed(spec, view), arguments, context)
+            component, view = self._find("tool", name, to_wire, view)
+            context = Context(self, name, view, request, to_wire, progress or no_progress)
+            result = await calling.run(restrict(component, view), arguments, context)
             self._tools.observers.answered(self.id, result.is_error)
             if not result.is_error and result.needs is None and name in view.snapshot.catalog.opened_by:
                 with self._tools.observers.requested(self.id, "success", name):
@@ -333,24 +335,24 @@ class Session:
         name: str,
         arguments: Mapping[str, Any] | None = None,
         request: Any = None,
-        spell: Spelling = str,
+        to_wire: ToWire = str,
     ) -> Any:
         """Return what the handler of a prompt, resource or resource template answers (SPEC REG-9).
 
-        `spell` gives tools' names as the caller knows them.
+        `to_wire` gives tools' names as the caller knows them.
 
         Raises:
             ToolNotFound: It is unknown or not available.
             InvalidArguments: The arguments do not fit.
-            ToolError: The handler told the caller what went wrong, or failed in another way (SPEC CALL-3).
+            ToolError: The handler raised it for the caller, or failed in another way (SPEC CALL-3).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        return await self._fetch(kind, name, arguments, request, spell, lambda answer: answer)
+        return await self._fetch(kind, name, arguments, request, to_wire, lambda answer: answer)
 
-    async def read(self, uri: str, request: Any = None, spell: Spelling = str) -> Any:
+    async def read(self, uri: str, request: Any = None, to_wire: ToWire = str) -> Any:
         """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
 
-        `spell` gives tools' names as the caller knows them.
+        `to_wire` gives tools' names as the caller knows them.
 
         Raises `ToolNotFound` if no available resource has that URI, and else as `fetch` does.
         """
@@ -358,15 +360,17 @@ class Session:
             self._check_open()
             self._tools.pool.touch(self)
             view = self.view()
-            spec, arguments = self._resource(uri, view, spell)
-            to_contents = partial(results.to_contents, uri, spec.definition.get("mimeType"))
-            return await calling.fetch(spec, arguments, Context(self, spec.name, view, request, spell), to_contents)
+            component, arguments = self._resource(uri, view, to_wire)
+            to_contents = partial(results.to_contents, uri, component.definition.get("mimeType"))
+            return await calling.fetch(
+                component, arguments, Context(self, component.name, view, request, to_wire), to_contents
+            )
 
     async def get_prompt(
-        self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None, spell: Spelling = str
+        self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None, to_wire: ToWire = str
     ) -> Any:
         """Return the messages of a prompt, in the form of the MCP specification (SPEC REG-9); raises as `fetch`."""
-        return await self._fetch("prompt", name, arguments, request, spell, results.to_prompt)
+        return await self._fetch("prompt", name, arguments, request, to_wire, results.to_prompt)
 
     async def _fetch(
         self,
@@ -374,12 +378,14 @@ class Session:
         name: str,
         arguments: Mapping[str, Any] | None,
         request: Any,
-        spell: Spelling,
+        to_wire: ToWire,
         to_answer: Callable[[Any], Any],
     ) -> Any:
         with self._tools.observers.requested(self.id, kind, name):
-            spec, view = self._find(kind, name, spell)
-            return await calling.fetch(spec, arguments, Context(self, spec.name, view, request, spell), to_answer)
+            component, view = self._find(kind, name, to_wire)
+            return await calling.fetch(
+                component, arguments, Context(self, component.name, view, request, to_wire), to_answer
+            )
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
@@ -397,8 +403,8 @@ class Session:
     async def deactivate(self, path: str, *, force: bool = False) -> bool:
         """Deactivate a group and everything below it; return whether anything changed (SPEC ACT-5).
 
-        With `force` it completes although `on_deactivate` hooks fail; observers are told which (SPEC HOOK-8). Raises
-        as `activate` does.
+        With `force` it completes although `on_deactivate` hooks fail; observers are notified of them (SPEC HOOK-8).
+        Raises as `activate` does.
         """
         return bool(await self.transition(deactivate=(path,), force=force))
 
@@ -410,9 +416,9 @@ class Session:
         force: bool = False,
         view: RequestView | None = None,
     ) -> Change:
-        """Deactivate and activate groups as one atomic step; return what changed (SPEC ACT-9).
+        """Deactivate and activate groups as one atomic transition; return what changed (SPEC ACT-9).
 
-        `view` is that of the request that the step is part of, if there is one (SPEC MOD-3).
+        `view` is that of the request that the transition is part of, if there is one (SPEC MOD-3).
 
         Raises as `activate` does, and `ExclusionConflict` if two groups to activate exclude one another.
         """
@@ -479,18 +485,18 @@ class Session:
             raise SessionClosed(self.id)
 
     def _find(
-        self, kind: Kind, name: str, spell: Spelling, view: RequestView | None = None
-    ) -> tuple[Spec, RequestView]:
+        self, kind: Kind, name: str, to_wire: ToWire, view: RequestView | None = None
+    ) -> tuple[Component, RequestView]:
         """Return what is called by that name, and the view in which it is available (SPEC CALL-4)."""
         self._check_open()
         self._tools.pool.touch(self)
         view = view or self.view()
-        spec = view.snapshot.catalog.components[kind].by_name.get(name)
-        if spec is None or not available(spec, view):
-            raise ToolNotFound(name, self._tools.hint(spec, view, spell), kind.replace("_", " "))
-        return spec, view
+        component = view.snapshot.catalog.components[kind].by_name.get(name)
+        if component is None or not available(component, view):
+            raise ToolNotFound(name, self._tools.hint(component, view, to_wire), kind.replace("_", " "))
+        return component, view
 
-    def _resource(self, uri: str, view: RequestView, spell: Spelling) -> tuple[Spec, Mapping[str, str]]:
+    def _resource(self, uri: str, view: RequestView, to_wire: ToWire) -> tuple[Component, Mapping[str, str]]:
         """Return the resource that is available at a URI, or a template with the values of its variables."""
         catalog = view.snapshot.catalog
         missed = resource = catalog.components["resource"].by_name.get(uri)
@@ -500,7 +506,7 @@ class Session:
             if available(template, view):
                 return template, values
             missed = missed or template
-        raise ToolNotFound(uri, self._tools.hint(missed, view, spell), "resource")
+        raise ToolNotFound(uri, self._tools.hint(missed, view, to_wire), "resource")
 
     async def _open_on(self, tool: str, view: RequestView) -> None:
         for path in view.snapshot.catalog.opened_by[tool]:
@@ -517,7 +523,7 @@ class Context(CallContext):
     `session` is the session of the call, `name` the full name of the tool. `view` is what the call was checked against,
     with its one reading of the application state; what the handler changes is seen by the next request. What it does
     through this context belongs to the same request (SPEC MOD-3). `request` is whatever the adapter got the call from,
-    or `None`; `spell` gives a tool's name as the caller knows it.
+    or `None`; `to_wire` gives a tool's name as the caller knows it.
 
     A plain function that runs in a worker thread may use it from there. It calls what is async by
     `anyio.from_thread.run(context.activate, "a")`.

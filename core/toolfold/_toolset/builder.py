@@ -14,11 +14,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .._catalog.catalog import Catalog, canonical
-from .._catalog.components import KINDS, GroupSpec, Kind, Profile, Spec
+from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile
 from .._catalog.rules import Always, Group, Visibility, groups_of
 from .._schema.arguments import check_text
 from .._usercode import on_loop
-from .._view.control import RESERVED, ControlStyle, loader_spec
+from .._view.control import RESERVED, ControlStyle, loader_component
 from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition, InvalidName
 from ..names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
 
@@ -26,7 +26,7 @@ NameGuard = Callable[[str], None]
 
 
 class Builder:
-    """The groups, exclusion sets, specs and profiles registered so far.
+    """The groups, exclusion sets, components and profiles registered so far.
 
     `newest` is the catalog of all that is registered, or `None` once something was registered since.
     """
@@ -38,7 +38,7 @@ class Builder:
         self.evict_oldest = evict_oldest
         self._groups: dict[str, GroupSpec] = {}
         self._exclusions: dict[frozenset[str], None] = {}
-        self._specs: dict[Kind, dict[str, Spec]] = {kind: {} for kind in KINDS}
+        self._specs: dict[Kind, dict[str, Component]] = {kind: {} for kind in KINDS}
         self._profiles: dict[str, Profile] = {}
         self._guards: list[tuple[NameGuard, NameGuard]] = []
         self.newest: Catalog | None = None
@@ -55,11 +55,11 @@ class Builder:
                 name=self.name,
                 groups=canonical(self._groups.values()),
                 exclusions=tuple(self._exclusions),
-                specs={kind: dict(specs) for kind, specs in self._specs.items()},
+                registered={kind: dict(held) for kind, held in self._specs.items()},
                 profiles=dict(self._profiles),
                 max_active=self.max_active,
                 evict_oldest=self.evict_oldest,
-                make_loader=partial(loader_spec, self.style.loader) if self.style.loader else None,
+                make_loader=partial(loader_component, self.style.loader) if self.style.loader else None,
             )
         return self.newest
 
@@ -78,13 +78,13 @@ class Builder:
     def all_or_nothing(self) -> Generator[None]:
         """Undo what was registered within if an error comes out (SPEC REG-1)."""
         groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
-        specs: dict[Kind, dict[str, Spec]] = {kind: dict(held) for kind, held in self._specs.items()}
+        components: dict[Kind, dict[str, Component]] = {kind: dict(held) for kind, held in self._specs.items()}
         frozen = self.newest
         try:
             yield
         except BaseException:
             added = self._specs["tool"]
-            self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, specs
+            self._groups, self._exclusions, self._profiles, self._specs = groups, exclusions, profiles, components
             self.newest = frozen
             self._release(added)
             raise
@@ -114,7 +114,7 @@ class Builder:
         group = GroupSpec(path=path, **options)
         for what, value in (("description", group.description), ("title", group.title), ("opens_on", group.opens_on)):
             check_text(path, what, value)
-        controls = self.style.specs(group)
+        controls = self.style.components(group)
         self._check_new("tool", controls)
         self._groups[path] = group
         self._specs["tool"].update(controls)
@@ -169,10 +169,10 @@ class Builder:
         """Remove a group, what is below it, and their tools, also from profiles that name it (SPEC REG-5, PRO-1)."""
         group = self.known(path)
         gone = {other for other in self._groups if other == path or other.startswith(f"{path}.")}
-        self._groups = {name: spec for name, spec in self._groups.items() if name not in gone}
+        self._groups = {name: component for name, component in self._groups.items() if name not in gone}
         before = self._specs["tool"]
         for kind, held in self._specs.items():
-            self._specs[kind] = {name: spec for name, spec in held.items() if spec.group not in gone}
+            self._specs[kind] = {name: component for name, component in held.items() if component.group not in gone}
         self._release(before)
         remaining = (members - gone for members in self._exclusions)
         self._exclusions = {members: None for members in remaining if len(members) > 1}
@@ -183,28 +183,28 @@ class Builder:
     # -- tools and the rest -------------------------------------------------------------------------------------------
 
     @on_loop
-    def add_spec(self, spec: Spec) -> Spec:
-        """Add a checked spec; a user's tool takes the place of a generated control tool (SPEC NAM-4, REG-4)."""
-        self._check_new(spec.kind, [spec.name])
-        self._specs[spec.kind][spec.name] = spec
+    def add_component(self, component: Component) -> Component:
+        """Add a checked component; a user's tool takes the place of a generated control tool (SPEC NAM-4, REG-4)."""
+        self._check_new(component.kind, [component.name])
+        self._specs[component.kind][component.name] = component
         self.newest = None
-        return spec
+        return component
 
     @on_loop
-    def remove_spec(self, kind: Kind, name: str) -> Spec | None:
+    def remove_component(self, kind: Kind, name: str) -> Component | None:
         """Remove what a user registered and return it, or `None`; a generated control tool comes back in its place."""
-        spec = self._specs[kind].get(name)
-        if spec is None or spec.control is not None:
+        component = self._specs[kind].get(name)
+        if component is None or component.control is not None:
             return None
         del self._specs[kind][name]
-        if kind == "tool" and spec.group is not None:
-            control = self.style.specs(self._groups[spec.group]).get(name)
+        if kind == "tool" and component.group is not None:
+            control = self.style.components(self._groups[component.group]).get(name)
             if control is not None:
                 self._specs[kind][name] = control
         if kind == "tool":
             self._release([name])
         self.newest = None
-        return spec
+        return component
 
     @on_loop
     def add_profile(self, profile: Profile) -> None:
@@ -241,8 +241,8 @@ class Builder:
             group, base = _split(name, group, flat)
         else:
             flat = True
-        for said in (rule, given.get("hidden")):
-            for mentioned in sorted(groups_of(said)) if isinstance(said, Visibility) else ():
+        for rule_of in (rule, given.get("hidden")):
+            for mentioned in sorted(groups_of(rule_of)) if isinstance(rule_of, Visibility) else ():
                 self.known(mentioned)
         if group is None and isinstance(rule, Group):
             group, flat = rule.path, True

@@ -12,9 +12,9 @@ from typing import Any
 
 from attrs import frozen
 
-from .._catalog.components import Kind, Spec
+from .._catalog.components import Component, Kind
 from .._view.context import CallContext
-from .._view.modes import shown
+from .._view.modes import render
 from .._view.visibility import RequestView, available, is_hidden
 from .options import ToolOptions
 
@@ -77,39 +77,39 @@ class CatalogTool:
         held = view.snapshot.catalog.components[kind].by_name
         entries: list[dict[str, Any]] = []
         for name in sorted(held):
-            spec = self._offered(held[name], view)
-            if spec is None or not _matches(spec, arguments, context):
+            component = self._offered(held[name], view)
+            if component is None or not _matches(component, arguments, context):
                 continue
             hidden = is_hidden(held[name], view)
             if arguments["include_hidden"] or not hidden:
-                entries.append(_entry(spec, hidden, context))
+                entries.append(_entry(component, hidden, context))
         return entries
 
-    def _offered(self, spec: Spec, view: RequestView) -> Spec | None:
-        """Return `spec` as it is offered now, or as it was registered if it is shown all the same, else `None`."""
-        if available(spec, view):
-            return shown(spec, view)
-        return spec if self.everything else None
+    def _offered(self, component: Component, view: RequestView) -> Component | None:
+        """Return `component` as it is offered now, or as it was registered if it is shown all the same, else `None`."""
+        if available(component, view):
+            return render(component, view)
+        return component if self.everything else None
 
 
-def _matches(spec: Spec, arguments: Mapping[str, Any], context: CallContext) -> bool:
-    if spec.kind == "tool" and "category" in arguments and not _is_of(spec, arguments["category"]):
+def _matches(component: Component, arguments: Mapping[str, Any], context: CallContext) -> bool:
+    if component.kind == "tool" and "category" in arguments and not _is_of(component, arguments["category"]):
         return False
     query = arguments.get("query", "").casefold()
-    return any(query in text.casefold() for text in _texts(spec, context))
+    return any(query in text.casefold() for text in _texts(component, context))
 
 
-def _is_of(spec: Spec, category: str) -> bool:
-    return spec.category is not None and spec.category.casefold() == category.casefold()
+def _is_of(component: Component, category: str) -> bool:
+    return component.category is not None and component.category.casefold() == category.casefold()
 
 
-def _texts(spec: Spec, context: CallContext) -> tuple[str, ...]:
+def _texts(component: Component, context: CallContext) -> tuple[str, ...]:
     """Return what a query is looked for in: the name as the caller knows it, the description, and the URI."""
-    name = context.spell(spec.name) if spec.kind == "tool" else str(spec.definition["name"])
-    return name, spec.description, spec.name if spec.kind in ("resource", "resource_template") else ""
+    name = context.to_wire(component.name) if component.kind == "tool" else str(component.definition["name"])
+    return name, component.description, component.name if component.kind in ("resource", "resource_template") else ""
 
 
-def _entry(spec: Spec, hidden: bool, context: CallContext) -> dict[str, Any]:
-    named = {"name": context.spell(spec.name)} if spec.kind == "tool" else {}
-    category = {"category": spec.category} if spec.category is not None and spec.kind == "tool" else {}
-    return {**spec.definition, **named, "hidden": hidden, **category}
+def _entry(component: Component, hidden: bool, context: CallContext) -> dict[str, Any]:
+    named = {"name": context.to_wire(component.name)} if component.kind == "tool" else {}
+    category = {"category": component.category} if component.category is not None and component.kind == "tool" else {}
+    return {**component.definition, **named, "hidden": hidden, **category}

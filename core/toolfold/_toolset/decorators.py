@@ -1,4 +1,4 @@
-"""Declaring tools and groups by decorators, and what a mark says of its function when that is registered (SPEC 15).
+"""Declaring tools and groups by decorators, and what a mark means when its function is registered (SPEC 15).
 
 A mark changes nothing about its function or class: it is looked up when the function is registered, by itself or as
 part of a toolkit (see `toolkits`). The decorators work bare and called (SPEC KIT-8).
@@ -30,8 +30,8 @@ from .options import (
     ResourceOptions,
     ToolkitOptions,
     ToolOptions,
-    over,
-    said,
+    checked_options,
+    merged,
 )
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -104,7 +104,7 @@ def toolkit(target: Any = None, /, **options: Any) -> Any:
     def mark(kind: Any, options: Options) -> Any:
         if not inspect.isclass(kind):
             raise InvalidDefinition(named(kind), f"only classes can be toolkits; a module says {TOOLKIT_MARK} = {{…}}")
-        setattr(kind, TOOLKIT_MARK, said(kind.__name__, options, OF_TOOLKITS))
+        setattr(kind, TOOLKIT_MARK, checked_options(kind.__name__, options, OF_TOOLKITS))
         return kind
 
     return decorator(target, options, mark)
@@ -127,7 +127,7 @@ def group(target: Any = None, /, **options: Any) -> Any:
     def mark(marked: Any, options: Options) -> Any:
         if not (inspect.isclass(marked) or inspect.isfunction(marked)):
             raise InvalidDefinition(named(marked), "only classes and methods can be groups")
-        setattr(marked, GROUP_MARK, said(marked.__name__, options, {*OF_GROUP_MARKS, "name"}))
+        setattr(marked, GROUP_MARK, checked_options(marked.__name__, options, {*OF_GROUP_MARKS, "name"}))
         return marked
 
     return decorator(target, options, mark)
@@ -152,18 +152,18 @@ def decorator(target: Any, options: Options, apply: Callable[[Any, Options], Any
 
 
 def options_of(kind: Kind, name: str, handler: Any, options: Options) -> dict[str, Any]:
-    """Return what is said of something to register: its options, over those of its handler's mark (SPEC KIT-4, KIT-8).
+    """Return the options of something to register: its options, over those of its handler's mark (SPEC KIT-4, KIT-8).
 
     Raises:
         InvalidDefinition: An option is wrong, or the handler is marked as something of another kind.
     """
-    given = said(name, options, OF_KIND[kind])
+    given = checked_options(name, options, OF_KIND[kind])
     if (mark := mark_of(handler)) is None:
         return given
     if mark.kind != kind:
         problem = f"{named(handler)} is marked as a {words(mark.kind)}, and can't be registered as a {words(kind)}"
         raise InvalidDefinition(name, problem)
-    return over(mark.options, given)
+    return merged(mark.options, given)
 
 
 def mark_of(function: Any) -> Mark | None:
@@ -211,10 +211,10 @@ def _mark(kind: Kind, function: Any, options: Options, uri: str | None = None) -
     if held.kind != kind:
         raise InvalidDefinition(function.__name__, f"it is marked as a {words(held.kind)} already")
     name = str(options.get("name") or function.__name__)
-    given = said(name, options, {*OF_KIND[kind], "name"})
-    merged = over(held.options, given if uri is None else {**given, "uri": uri})
-    _check(kind, name, function, merged)
-    setattr(function, _MARK, Mark(kind, merged))
+    given = checked_options(name, options, {*OF_KIND[kind], "name"})
+    both = merged(held.options, given if uri is None else {**given, "uri": uri})
+    _check(kind, name, function, both)
+    setattr(function, _MARK, Mark(kind, both))
     return function
 
 
@@ -267,9 +267,9 @@ def _hook(group: str, which: str, function: Hook) -> Hook:
     annotated = [p for p in parameters if p.kind not in _VARIADIC and _means_context(p.annotation)]
     taking = annotated[:1] or [p for p in needed[:1] if p.kind is not p.KEYWORD_ONLY]
     if any(p not in taking for p in needed):
-        told = ", ".join(p.name for p in needed)
+        names = ", ".join(p.name for p in needed)
         raise InvalidDefinition(
-            group, f"its {which}, {named(function)}, needs ({told}), and a hook is given nothing, or its HookContext"
+            group, f"its {which}, {named(function)}, needs ({names}), and a hook is given nothing, or its HookContext"
         )
     if taking:
         return _given(function, taking[0], first=taking[0] is parameters[0])

@@ -1,4 +1,4 @@
-"""What is registered, checked and made into a `Spec`: tools, prompts, resources, resource templates (SPEC 3, REG-6).
+"""Definitions, checked and made into components: tools, prompts, resources, resource templates (SPEC 3, REG-6).
 
 Everything that will be sent to clients is checked here and copied as plain JSON, so that no definition can break a
 list later.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from .._catalog.components import Kind, Spec
+from .._catalog.components import Component, Kind
 from .._catalog.modes import with_modes
 from .._catalog.rules import Visibility
 from .._catalog.uri_templates import template_variables
@@ -38,8 +38,8 @@ Place = tuple[str, str | None, Visibility]
 """The full name or the URI of something, its group, and its rule."""
 
 
-def tool_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:
-    """Return the spec of a tool; `options` are `ToolOptions`, checked. Raises `InvalidDefinition`."""
+def tool_component(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Component:
+    """Return the component of a tool; `options` are `ToolOptions`, checked. Raises `InvalidDefinition`."""
     name, group, rule = place
     wire = definition(name, {**options, "description": _described(handler, options)})
     handle, arguments = adapted(name, handler, input_of(name, options), in_thread=options["run_in_thread"])
@@ -48,7 +48,7 @@ def tool_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, A
         handle = checked(name, handle, output) if options.get("check_output", True) else handle
     if (modes := options.get("modes")) is not None:
         arguments = with_modes(name, modes, arguments)
-    return Spec(
+    return Component(
         kind="tool",
         name=name,
         rule=rule,
@@ -63,12 +63,12 @@ def tool_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, A
     )
 
 
-def prompt_spec(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:
-    """Return the spec of a prompt; `options` are `PromptOptions`, checked. Raises `InvalidDefinition`."""
+def prompt_component(place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Component:
+    """Return the component of a prompt; `options` are `PromptOptions`, checked. Raises `InvalidDefinition`."""
     name, group, rule = place
     wire = definition(name, {**options, "description": _described(handler, options)})
     listed, schema = prompt_schema(name, options.get("arguments", ()))
-    return Spec(
+    return Component(
         kind="prompt",
         name=name,
         rule=rule,
@@ -80,8 +80,8 @@ def prompt_spec(place: Place, handler: Callable[..., Any], options: Mapping[str,
     )
 
 
-def resource_spec(kind: Kind, place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Spec:
-    """Return the spec of a resource or a resource template; `options` are `ResourceOptions`, checked.
+def resource_component(kind: Kind, place: Place, handler: Callable[..., Any], options: Mapping[str, Any]) -> Component:
+    """Return the component of a resource or a resource template; `options` are `ResourceOptions`, checked.
 
     Raises `InvalidDefinition`, `InvalidName`.
     """
@@ -96,7 +96,7 @@ def resource_spec(kind: Kind, place: Place, handler: Callable[..., Any], options
     wire |= {key: uri, "name": check_text(uri, "name", options.get("name")) or uri}
     if (mime_type := check_text(uri, "mime_type", options.get("mime_type"))) is not None:
         wire["mimeType"] = mime_type
-    return Spec(
+    return Component(
         kind=kind,
         name=uri,
         rule=rule,

@@ -86,7 +86,7 @@ def checked(name: str, handle: Handler, output: Output) -> Handler:
         if (faults := output.faults(result.structured)) is None:
             return result
         log.error("the result of %r does not fit its output schema: %s", name, faults)
-        return misfit(context.spell(name), str(faults))
+        return misfit(context.to_wire(name), str(faults))
 
     return checked_handle
 

@@ -1,7 +1,7 @@
 """The options of registrations: which there are, for type checkers and at run time, and how they go over one another.
 
-Each `TypedDict` is the only list of the options that it names: signatures take it by `Unpack`, and `said` refuses
-whatever is not in it (SPEC KIT-8). An option that is `None` is not said.
+Each `TypedDict` is the only list of the options that it names: signatures take it by `Unpack`, and `checked_options`
+refuses whatever is not in it (SPEC KIT-8). An option that is `None` is not given.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..machine.transaction import Hook
 
 
 class ComponentOptions(TypedDict, total=False):
-    """What can be said of tools, prompts, resources and resource templates (SPEC REG-9).
+    """The options of tools, prompts, resources and resource templates (SPEC REG-9).
 
     Attributes:
         group: The group that it belongs to; root otherwise.
@@ -28,7 +28,7 @@ class ComponentOptions(TypedDict, total=False):
             available, hidden or not (SPEC VIS-6).
         visible: The opposite of `hidden`, which goes over it.
         title: The name that people see.
-        description: What the model is told; the handler's docstring otherwise (SPEC KIT-1).
+        description: What the model reads; the handler's docstring otherwise (SPEC KIT-1).
         icons: Icons in the form of the MCP specification.
         meta: More for `_meta`.
         run_in_thread: Whether a handler that is a plain function runs in a worker thread, where it holds up nobody and
@@ -49,7 +49,7 @@ class ComponentOptions(TypedDict, total=False):
 
 
 class ToolOptions(ComponentOptions, total=False):
-    """What can be said of a tool beside its name.
+    """The options of a tool beside its name.
 
     Attributes:
         flat: Keep the name unqualified although the tool is in a group (SPEC NAM-5).
@@ -79,7 +79,7 @@ class ToolOptions(ComponentOptions, total=False):
 
 
 class PromptOptions(ComponentOptions, total=False):
-    """What can be said of a prompt beside its name.
+    """The options of a prompt beside its name.
 
     Attributes:
         flat: Keep the name unqualified although the prompt is in a group (SPEC NAM-5).
@@ -91,7 +91,7 @@ class PromptOptions(ComponentOptions, total=False):
 
 
 class ResourceOptions(ComponentOptions, total=False):
-    """What can be said of a resource or a resource template beside its URI.
+    """The options of a resource or a resource template beside its URI.
 
     Attributes:
         name: What it is called; the URI otherwise.
@@ -111,7 +111,7 @@ class ToolkitOptions(TypedDict, total=False):
 
 
 class GroupTraits(TypedDict, total=False):
-    """What can be said of a group beside its name, its description and its hooks.
+    """The options of a group beside its name, its description and its hooks.
 
     Attributes:
         title: The name that people see; the segment otherwise.
@@ -138,7 +138,7 @@ class GroupTraits(TypedDict, total=False):
 
 
 class GroupOptions(GroupTraits, total=False):
-    """What can be said of a group in `ToolSet.register_group`.
+    """The options of a group in `ToolSet.register_group`.
 
     Attributes:
         on_activate: Runs before the group is activated; sync or async, with no argument or a `HookContext`.
@@ -152,7 +152,7 @@ class GroupOptions(GroupTraits, total=False):
 
 
 class GroupMarkOptions(GroupTraits, total=False):
-    """What can be said of a group by the decorator `group`: as `GroupOptions`, and hooks by names of methods too."""
+    """The options of a group by the decorator `group`: as `GroupOptions`, and hooks by names of methods too."""
 
     description: str | None
     on_activate: Hook | str | None
@@ -181,7 +181,7 @@ _SLOTS = (("input", "input_schema"), ("output", "output_schema"))
 """Options that say the same thing in different forms: the later one goes over the other."""
 
 
-def said(name: str, options: Mapping[str, Any], known: Collection[str], where: str = "it") -> dict[str, Any]:
+def checked_options(name: str, options: Mapping[str, Any], known: Collection[str], where: str = "it") -> dict[str, Any]:
     """Return what options say, checked, with `always` and `visible` put as `visibility` and `hidden`.
 
     Args:
@@ -207,8 +207,8 @@ def said(name: str, options: Mapping[str, Any], known: Collection[str], where: s
     return made
 
 
-def over(under: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two layers of what `said` returned as one, in which the upper one wins (SPEC KIT-4)."""
+def merged(under: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two layers of what `checked_options` returned as one, in which the upper one wins (SPEC KIT-4)."""
     replaced = {option for slot in _SLOTS for option in slot if not upper.keys().isdisjoint(slot)}
     return {**{option: value for option, value in under.items() if option not in replaced}, **upper}
 
@@ -225,7 +225,7 @@ def _check_value(name: str, option: str, value: Any) -> None:
 
 
 def _instead(option: str, known: Collection[str]) -> str:
-    """Return what may have been meant by an unknown option."""
+    """Return what an unknown option may have been meant to be."""
     near = get_close_matches(option, sorted(known), n=3, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .._catalog.catalog import Catalog
 from .._session.session import Session
 from .._view.control import line_of
-from ..names import SEPARATOR, Spelling
+from ..names import SEPARATOR, ToWire
 from .toolset import ToolSet
 
 HEADING = "## Available Tool Groups"
@@ -22,18 +22,18 @@ def openers(catalog: Catalog) -> dict[str, str]:
     return {path: tool for path, tool in tools.items() if tool in catalog.tools}
 
 
-def prompt_section(of: ToolSet | Session, *, spell: Spelling = str) -> str:
+def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str) -> str:
     """Return the section of a system prompt that lists the groups, or `""` if the model can open none (SPEC GRP-5).
 
     Args:
         of: A tool set, or a session, which under a profile has fewer groups.
-        spell: Gives tools' names as the model knows them.
+        to_wire: Gives tools' names as the model knows them.
     """
     catalog = of.catalog
     groups = openers(catalog)
     if not groups:
         return ""
-    opener = spell(next(iter(groups.values())))
+    opener = to_wire(next(iter(groups.values())))
     if catalog.loader is not None:
         guide = f"Use `{opener}` to load tools from a group before using them."
     else:
@@ -41,12 +41,12 @@ def prompt_section(of: ToolSet | Session, *, spell: Spelling = str) -> str:
     return "\n".join([HEADING, "", guide, "", *(line_of(path, catalog.group(path).description) for path in groups)])
 
 
-def system_prompt(base: str, of: ToolSet | Session, *, spell: Spelling = str) -> str:
+def system_prompt(base: str, of: ToolSet | Session, *, to_wire: ToWire = str) -> str:
     """Return a system prompt with the section of `prompt_section` at its end (SPEC GRP-5).
 
     A base prompt comes back as it is if there is no section, and a blank one is replaced by the section.
     """
-    section = prompt_section(of, spell=spell)
+    section = prompt_section(of, to_wire=to_wire)
     if not section:
         return base
     return f"{base}{_RULE}{section}" if base.strip() else section

@@ -1,4 +1,4 @@
-"""Registration: what a tool set is made of, and what it has been told (SPEC 3).
+"""Registration: what a tool set is made of (SPEC 3).
 
 Each of these methods either does all that it says or raises and leaves the catalog as it was (SPEC REG-1).
 """
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar, Unpack, overload
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import GroupSpec, Kind, Profile, Spec
+from .._catalog.components import Component, GroupSpec, Kind, Profile
 from .._session.pool import SessionPool
 from .._session.session import Session
 from .._usercode import on_loop
@@ -20,14 +20,14 @@ from . import decorators
 from .builder import Builder
 from .catalog_tool import OPTIONS as CATALOG_OPTIONS
 from .catalog_tool import CatalogTool
-from .definitions import prompt_spec, resource_spec, tool_spec
-from .options import OF_GROUPS, GroupOptions, PromptOptions, ResourceOptions, ToolOptions, said
+from .definitions import prompt_component, resource_component, tool_component
+from .options import OF_GROUPS, GroupOptions, PromptOptions, ResourceOptions, ToolOptions, checked_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Registration:
-    """The half of a `ToolSet` that is told what there is.
+    """The half of a `ToolSet` that registers what there is.
 
     Args:
         builder: The catalog in the making.
@@ -40,7 +40,7 @@ class Registration:
     def __init__(self, builder: Builder, pool: SessionPool[Session], run_in_thread: bool) -> None:
         self.pool = pool
         self._builder = builder
-        self._unsaid: dict[str, Any] = {"run_in_thread": run_in_thread}
+        self._defaults: dict[str, Any] = {"run_in_thread": run_in_thread}
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ class Registration:
 
         Args:
             name: A segment, with `parent` as its place, or a full path.
-            description: What the model is told about the group.
+            description: What the model reads about the group.
             parent: The path of an existing group.
             options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `show_deactivator`, `controls`,
                 `selectable`, `pinned`, `opens_on`, `transient` and `run_in_thread`; see
@@ -60,7 +60,7 @@ class Registration:
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        given = self._unsaid | said(str(name), options, OF_GROUPS)
+        given = self._defaults | checked_options(str(name), options, OF_GROUPS)
         given.setdefault("controls", "opens_on" not in given)
         given.setdefault("selectable", given["controls"] and self._builder.style.has_tools)
         hooks = decorators.hooks(str(name), given, in_thread=given.pop("run_in_thread"))
@@ -108,8 +108,8 @@ class Registration:
 
     # -- tools and the rest -------------------------------------------------------------------------------------------
 
-    def register(self, name: str, handler: Callable[..., Any], **options: Unpack[ToolOptions]) -> Spec:
-        """Register a tool and return its spec (SPEC NAM-2, REG-6).
+    def register(self, name: str, handler: Callable[..., Any], **options: Unpack[ToolOptions]) -> Component:
+        """Register a tool and return its component (SPEC NAM-2, REG-6).
 
         If the handler is marked with `@tool`, all that its mark says holds here too, but for its name and for what the
         options say otherwise (SPEC KIT-8).
@@ -125,8 +125,8 @@ class Registration:
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
         """
-        given = self._unsaid | decorators.options_of("tool", str(name), handler, options)
-        return self._builder.add_spec(tool_spec(self._builder.place("tool", name, given), handler, given))
+        given = self._defaults | decorators.options_of("tool", str(name), handler, options)
+        return self._builder.add_component(tool_component(self._builder.place("tool", name, given), handler, given))
 
     @overload
     def tool(self, function: F, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> F: ...
@@ -150,8 +150,8 @@ class Registration:
 
     def register_catalog_tool(
         self, name: str = "catalog", *, everything: bool = False, **options: Unpack[ToolOptions]
-    ) -> Spec:
-        """Register a tool that shows what can be used, listed or hidden, with full definitions; return its spec.
+    ) -> Component:
+        """Register a tool that shows what can be used, listed or hidden, with full definitions; return its component.
 
         It takes `type`, `query`, `category` and `include_hidden`, and answers with one key for each requested section:
         `tools` (those that open and close groups, and itself, among them), `prompts`, `resources`,
@@ -168,18 +168,18 @@ class Registration:
         """
         return self.register(name, CatalogTool(everything), **(CATALOG_OPTIONS | options))
 
-    def register_prompt(self, name: str, handler: Callable[..., Any], **options: Unpack[PromptOptions]) -> Spec:
-        """Register a prompt and return its spec (SPEC REG-9).
+    def register_prompt(self, name: str, handler: Callable[..., Any], **options: Unpack[PromptOptions]) -> Component:
+        """Register a prompt and return its component (SPEC REG-9).
 
         The handler takes nothing, the arguments, or arguments and `Context`, and answers with a text or a list of
         messages. The options are in `toolfold.options.PromptOptions`: `arguments` are names, or mappings with `name`,
         `description` and `required`. The rest, and what is raised, is as in `register`.
         """
-        given = self._unsaid | decorators.options_of("prompt", str(name), handler, options)
-        return self._builder.add_spec(prompt_spec(self._builder.place("prompt", name, given), handler, given))
+        given = self._defaults | decorators.options_of("prompt", str(name), handler, options)
+        return self._builder.add_component(prompt_component(self._builder.place("prompt", name, given), handler, given))
 
-    def register_resource(self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]) -> Spec:
-        """Register a resource and return its spec (SPEC REG-9).
+    def register_resource(self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]) -> Component:
+        """Register a resource and return its component (SPEC REG-9).
 
         The handler takes nothing, and answers with a text, bytes, or contents in the form of the MCP specification. The
         options are in `toolfold.options.ResourceOptions`. The rest, and what is raised, is as in `register`.
@@ -188,20 +188,24 @@ class Registration:
 
     def register_resource_template(
         self, uri_template: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]
-    ) -> Spec:
-        """Register a resource template such as `file:///{path}` and return its spec; see `register_resource`.
+    ) -> Component:
+        """Register a resource template such as `file:///{path}` and return its component; see `register_resource`.
 
         The handler is given the variables of the template as its arguments.
         """
         return self._register_resource("resource_template", uri_template, handler, options)
 
-    def _register_resource(self, kind: Kind, uri: str, handler: Callable[..., Any], options: ResourceOptions) -> Spec:
-        given = self._unsaid | decorators.options_of(kind, str(uri), handler, options)
-        return self._builder.add_spec(resource_spec(kind, self._builder.place(kind, uri, given), handler, given))
+    def _register_resource(
+        self, kind: Kind, uri: str, handler: Callable[..., Any], options: ResourceOptions
+    ) -> Component:
+        given = self._defaults | decorators.options_of(kind, str(uri), handler, options)
+        return self._builder.add_component(
+            resource_component(kind, self._builder.place(kind, uri, given), handler, given)
+        )
 
-    def unregister(self, name: str, kind: Kind = "tool") -> Spec | None:
-        """Remove a tool, or something of another kind, and return its spec; `None` if there was none (SPEC REG-5)."""
-        return self._builder.remove_spec(kind, name)
+    def unregister(self, name: str, kind: Kind = "tool") -> Component | None:
+        """Remove a tool, or something of another kind, and return it; `None` if there was none (SPEC REG-5)."""
+        return self._builder.remove_component(kind, name)
 
     def all_or_nothing(self) -> AbstractContextManager[None]:
         """Return a context manager that takes back what was registered within it if an error comes out (SPEC REG-1)."""
@@ -225,14 +229,14 @@ class Registration:
         """Return all groups as they were registered, in canonical order (SPEC GRP-4); see also `list_groups`."""
         return self.catalog.groups
 
-    def core_tools(self) -> tuple[Spec, ...]:
+    def core_tools(self) -> tuple[Component, ...]:
         """Return the tools of no group, hidden ones and a loader among them, in order of name (SPEC GRP-4)."""
-        return tuple(spec for _, spec in sorted(self.catalog.tools.items()) if spec.group is None)
+        return tuple(component for _, component in sorted(self.catalog.tools.items()) if component.group is None)
 
-    def group_tools(self, path: str) -> tuple[Spec, ...]:
+    def group_tools(self, path: str) -> tuple[Component, ...]:
         """Return the tools directly in a group, hidden ones among them, in order of name (SPEC GRP-4).
 
         Control tools are left out. It is empty if there is no such group.
         """
         tools = sorted(self.catalog.tools.items())
-        return tuple(spec for _, spec in tools if spec.group == path and spec.control is None)
+        return tuple(component for _, component in tools if component.group == path and component.control is None)

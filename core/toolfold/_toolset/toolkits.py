@@ -16,20 +16,20 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from .._catalog.components import Kind, Spec
+from .._catalog.components import Component, Kind
 from ..errors import DuplicateName, InvalidDefinition
 from ..names import snake_case
 from .decorators import GROUP_MARK, TOOLKIT_MARK, Mark, mark_of, named, needed_of, words
-from .options import HOOKS, OF_KIND, OF_TOOLKITS, over, said
+from .options import HOOKS, OF_KIND, OF_TOOLKITS, checked_options, merged
 from .registration import Registration
 
 _OF_ONE = ("name", "title", "description", "input", "output", "input_schema", "output_schema", "modes")
-"""What can be said of a single tool only."""
+"""Options of a single tool only."""
 
 
 @frozen
 class _Member:
-    """A marked function of a toolkit: where it is written, and what its toolkit says of it."""
+    """A marked function of a toolkit: where it is written, and the options that its toolkit gives it."""
 
     origin: str
     name: str
@@ -42,7 +42,7 @@ class _Member:
 def include(tools: Registration, declared: Any, options: Mapping[str, Any]) -> None:
     """Register what `declared` declares; `options` are those of `ToolSet.include`, which undoes it all on an error."""
     label = _label(declared)
-    given = said(label, options, {*OF_KIND["tool"], "name"})
+    given = checked_options(label, options, {*OF_KIND["tool"], "name"})
     group = given.pop("group", None)
     if inspect.isclass(declared):
         raise InvalidDefinition(label, "include an instance of the class, not the class")
@@ -58,12 +58,12 @@ def include(tools: Registration, declared: Any, options: Mapping[str, Any]) -> N
     _check_of_one(label, given, members, is_group)
     made: dict[tuple[Kind, str], str] = {}
     for member in members:
-        spec = _register(tools, label, member, _options(member, given, group), made)
-        made[spec.kind, spec.name] = member.origin
+        component = _register(tools, label, member, _options(member, given, group), made)
+        made[component.kind, component.name] = member.origin
 
 
 def _check_of_one(label: str, given: Mapping[str, Any], members: list[_Member], is_group: bool) -> None:
-    """Raise `InvalidDefinition` for what fits a single tool, unless there is just one that it can be said of."""
+    """Raise `InvalidDefinition` for what fits a single tool, unless there is just one."""
     for option in given:
         if option not in _OF_ONE:
             continue
@@ -76,16 +76,16 @@ def _check_of_one(label: str, given: Mapping[str, Any], members: list[_Member], 
             problem = f"it declares a {words(members[0].mark.kind)}"
         else:
             continue
-        raise InvalidDefinition(label, f"{option} is said of one tool, and {problem}")
+        raise InvalidDefinition(label, f"{option} is an option of one tool, and {problem}")
 
 
 def _options(member: _Member, given: Mapping[str, Any], group: str | None) -> dict[str, Any]:
-    """Return what is said of one member: by the registration, else by its mark, else by its toolkit (SPEC KIT-4)."""
+    """Return the options of one member: by the registration, else by its mark, else by its toolkit (SPEC KIT-4)."""
     fitting = _fitting(member.mark.kind)
     common, inherited = (
         {option: value for option, value in layer.items() if option in fitting} for layer in (given, member.defaults)
     )
-    options = over(over({"name": member.name, "group": member.place, **inherited}, member.mark.options), common)
+    options = merged(merged({"name": member.name, "group": member.place, **inherited}, member.mark.options), common)
     return options if group is None or member.place != group else {**options, "group": group}
 
 
@@ -95,7 +95,7 @@ def _fitting(kind: Kind) -> frozenset[str]:
 
 def _register(
     tools: Registration, label: str, member: _Member, options: dict[str, Any], made: Mapping[tuple[Kind, str], str]
-) -> Spec:
+) -> Component:
     kind = member.mark.kind
     try:
         match kind:
@@ -158,11 +158,11 @@ def _declares(inner: Any) -> bool:
 
 
 def _defaults(declared: Any) -> dict[str, Any]:
-    """Return what a toolkit says of all its tools (SPEC KIT-4)."""
+    """Return the options that a toolkit gives all its tools (SPEC KIT-4)."""
     given: object = getattr(declared, TOOLKIT_MARK, {})
     if not isinstance(given, Mapping):
         raise InvalidDefinition(_label(declared), f"its {TOOLKIT_MARK} must be a mapping")
-    return said(_label(declared), cast("Mapping[str, Any]", given), OF_TOOLKITS, f"its {TOOLKIT_MARK}")
+    return checked_options(_label(declared), cast("Mapping[str, Any]", given), OF_TOOLKITS, f"its {TOOLKIT_MARK}")
 
 
 def _register_group(tools: Registration, declared: Any, parent: str | None, edge: Mapping[str, Any]) -> str:

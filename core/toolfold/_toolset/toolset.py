@@ -1,6 +1,6 @@
 """`ToolSet`: registration and sessions, the face that most users see (SPEC 3, 11).
 
-It owns the catalog, which `Registration` tells of, and the live sessions, and decides nothing about state or
+It owns the catalog, which `Registration` builds, and the live sessions, and decides nothing about state or
 availability.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Literal, Unpack
 from weakref import WeakKeyDictionary, ref
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Kind, Profile, Spec, kinds_of
+from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.loader import Loader
 from .._session.observers import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
 from .._session.persistence import read
@@ -29,7 +29,7 @@ from .._view.results import ToolResult
 from .._view.visibility import RequestView, StateReader
 from ..errors import ConfigError
 from ..machine import paths_of
-from ..names import Spelling
+from ..names import ToWire
 from . import settings, toolkits
 from .builder import Builder
 from .options import ToolOptions
@@ -40,7 +40,7 @@ class ToolSet(Registration):
     """The tools, groups and sessions of one server.
 
     Args:
-        name: What it is called; cursors of another tool set are told apart by it.
+        name: What it is called; cursors of another tool set are recognised by it.
         control: How groups are opened: `"per_group"`, `"none"`, `"load_tool_group"`, `"expand_tools"`, or a `Loader`.
         control_visibility: `"always"`, or `"relevant"` to list a control tool only while it can do something.
         page_size: The greatest number of items in a page of a list; `None` for one page.
@@ -103,7 +103,7 @@ class ToolSet(Registration):
         self._profiles: WeakKeyDictionary[Profile, ref[Profile]] = WeakKeyDictionary()
         self._identities = count(1)
         self._default: Session | None = None
-        self._reported: WeakKeyDictionary[Spec, set[str | None]] = WeakKeyDictionary()
+        self._reported: WeakKeyDictionary[Component, set[str | None]] = WeakKeyDictionary()
 
     # -- toolkits -----------------------------------------------------------------------------------------------------
 
@@ -143,12 +143,12 @@ class ToolSet(Registration):
         """Return a view of a snapshot for one request (SPEC VIS-3)."""
         return RequestView(snapshot, self._state, self._report)
 
-    def hint(self, spec: Spec | None, view: RequestView, spell: Spelling) -> str | None:
+    def hint(self, component: Component | None, view: RequestView, to_wire: ToWire) -> str | None:
         """Return which group to open first for what is not available, and how, where hints are on (SPEC CALL-1)."""
-        if self._on_hidden != "hint" or spec is None:
+        if self._on_hidden != "hint" or component is None:
             return None
-        path = topmost_inactive(spec, view)
-        return None if path is None else needed(path, view, spell)
+        path = topmost_inactive(component, view)
+        return None if path is None else needed(path, view, to_wire)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""
@@ -157,18 +157,18 @@ class ToolSet(Registration):
     def trace(self, tracer: Tracer) -> Callable[[], None]:
         """Have `tracer(event)` called with each event, and with each request, plan and hook as it happens.
 
-        Returns a function that ends that. See `toolfold.observe` for what is told.
+        Returns a function that ends that. The events are in `toolfold.spi.observers`.
         """
         return self.observers.add_tracer(tracer)
 
     @on_loop
-    def _report(self, spec: Spec, error: BaseException, mode: str | None) -> None:
-        reported = self._reported.setdefault(spec, set())
+    def _report(self, component: Component, error: BaseException, mode: str | None) -> None:
+        reported = self._reported.setdefault(component, set())
         if mode not in reported:
             reported.add(mode)
             of = "" if mode is None else f"mode {mode!r} of "
-            log.error("a predicate or count of %s%s %r failed", of, spec.kind, spec.name, exc_info=error)
-            self.observers.notify(PredicateFailed(spec.kind, spec.name, error, mode))
+            log.error("a predicate or count of %s%s %r failed", of, component.kind, component.name, exc_info=error)
+            self.observers.notify(PredicateFailed(component.kind, component.name, error, mode))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class ToolSet(Registration):
 
         Args:
             profile: A registered profile's name, or a profile; its active groups are opened first (SPEC PRO-1).
-            active: More groups, or one, to open at the start, in one step with the profile's.
+            active: More groups, or one, to open at the start, in one transition with the profile's.
             identity: What the session is called in logs and events; numbered otherwise.
             caller: Whose it is, where that is known: it ends no other caller's session to make room (SPEC SES-4).
 
@@ -205,8 +205,8 @@ class ToolSet(Registration):
         the session has what is no longer active: unknown groups, then groups without active parents, then of an
         exclusion set all but the first (SPEC PER-2), and groups that are transient by now (SPEC PER-4).
 
-        Opening it sets the groups up anew: their `on_activate` hooks run as those of one step (SPEC HOOK-1), and can
-        read the facts. If one fails, what had succeeded is undone, and the session is closed.
+        Opening it sets the groups up anew: their `on_activate` hooks run as those of one transition (SPEC HOOK-1), and
+        can read the facts. If one fails, what had succeeded is undone, and the session is closed.
 
         Args:
             data: What `dump` gave, perhaps by way of JSON.
@@ -232,8 +232,8 @@ class ToolSet(Registration):
         """Open a session in the state `snapshot` for the duration of one request of a protocol without sessions.
 
         While it lasts, changes of the catalog reach it (SPEC REG-3, REG-5), but it is not counted, and observers are
-        not told of it. The groups that are active in `snapshot` are inherited: the `owner` has run their hooks, if they
-        have any, and closes them. What the request opened beside them is closed at its end, unless
+        not notified of it. The groups that are active in `snapshot` are inherited: the `owner` has run their hooks, if
+        they have any, and closes them. What the request opened beside them is closed at its end, unless
         `pool.admit(session)` has made it a session that outlives the request.
         """
         session = Session(self, f"{self.name}-request-{next(self._identities)}", profile, (), caller)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._catalog.components import Spec
+from .._catalog.components import Component
 from .._plain import encodable
 from .._usercode import is_failure
 from ..errors import InvalidArguments, ProtocolError, ToolError
@@ -32,21 +32,21 @@ def as_object(name: str, arguments: Any) -> dict[str, Any]:
     return given
 
 
-async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: CallContext) -> ToolResult:
+async def run(component: Component, arguments: Mapping[str, Any] | None, context: CallContext) -> ToolResult:
     """Return what comes of calling an available tool, whatever its handler raises (SPEC CALL-2, CALL-3, SAF-2).
 
     Raises:
         ProtocolError: The handler asked for an error of the protocol.
     """
-    name = context.spell(spec.name)
+    name = context.to_wire(component.name)
     try:
         try:
             values = as_object(name, arguments)
-            if spec.arguments is not None:
-                values = spec.arguments.check(name, values)
+            if component.arguments is not None:
+                values = component.arguments.check(name, values)
         except InvalidArguments as error:
-            return arguments_refused(spec, error)
-        return to_result(await spec.handler(values, context))
+            return arguments_refused(component, error)
+        return to_result(await component.handler(values, context))
     except ProtocolError as error:
         raise _carried(error) from error.__cause__
     except ToolError as error:
@@ -54,32 +54,32 @@ async def run(spec: Spec, arguments: Mapping[str, Any] | None, context: CallCont
     except BaseException as error:
         if not is_failure(error):
             raise
-        log.exception("the handler of %r failed", spec.name)
+        log.exception("the handler of %r failed", component.name)
         return internal_error(name)
 
 
 async def fetch(
-    spec: Spec, arguments: Mapping[str, Any] | None, context: CallContext, to_answer: Callable[[Any], Any]
+    component: Component, arguments: Mapping[str, Any] | None, context: CallContext, to_answer: Callable[[Any], Any]
 ) -> Any:
     """Return what comes of asking an available prompt, resource or resource template (SPEC REG-9, SAF-3).
 
     Args:
-        spec: What is asked.
+        component: What is asked.
         arguments: What it is asked with.
         context: What the handler is given.
         to_answer: Makes the answer of what the handler returned.
 
     Raises:
         InvalidArguments: The arguments do not fit.
-        ToolError: The handler told the caller what went wrong; or it failed in a way that its caller is told nothing
+        ToolError: The handler raised it for the caller; or it failed in a way that its caller learns nothing
             of, and that is logged in full.
         ProtocolError: The handler asked for that error of the protocol.
     """
-    values = as_object(spec.name, arguments)
-    if spec.arguments is not None:
-        values = spec.arguments.check(spec.name, values)
+    values = as_object(component.name, arguments)
+    if component.arguments is not None:
+        values = component.arguments.check(component.name, values)
     try:
-        return to_answer(await spec.handler(values, context))
+        return to_answer(await component.handler(values, context))
     except ProtocolError as error:
         raise _carried(error) from error.__cause__
     except ToolError:
@@ -87,9 +87,9 @@ async def fetch(
     except BaseException as error:
         if not is_failure(error):
             raise
-        kind = spec.kind.replace("_", " ")
-        log.exception("the handler of the %s %r failed", kind, spec.name)
-        text = f"The {kind} {spec.name} failed with an internal error; its operator can find it in the log."
+        kind = component.kind.replace("_", " ")
+        log.exception("the handler of the %s %r failed", kind, component.name)
+        text = f"The {kind} {component.name} failed with an internal error; its operator can find it in the log."
         raise ToolError(text) from error
 
 

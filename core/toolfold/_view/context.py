@@ -9,7 +9,7 @@ from attrs import frozen
 
 from .._limits import escaped
 from .._snapshot import Change, Snapshot
-from ..names import Spelling
+from ..names import ToWire
 from .visibility import RequestView
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -48,7 +48,7 @@ class CallSession(Protocol):
         force: bool = False,
         view: RequestView | None = None,
     ) -> Change:
-        """Deactivate and activate groups as one atomic step; return what changed."""
+        """Deactivate and activate groups as one atomic transition; return what changed."""
         ...
 
 
@@ -60,7 +60,7 @@ class CallContext:
     name: str
     view: RequestView
     request: Any = None
-    spell: Spelling = str
+    to_wire: ToWire = str
     _progress: Progress = no_progress
 
     @property

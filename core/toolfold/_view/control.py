@@ -1,7 +1,7 @@
 """Control tools: the activators, deactivators and loaders that the library makes itself (SPEC 8).
 
-They are ordinary specs with visibility rules and handlers of their own. What a handler does to the state goes through
-`Session.transition` like any other request; here it is only put into words.
+They are ordinary components with visibility rules and handlers of their own. What a handler does to the state goes
+through `Session.transition` like any other request; here it is only put into words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import GroupSpec, Role, Spec
+from .._catalog.components import Component, GroupSpec, Role
 from .._catalog.loader import PRESETS, Loader, LoaderTexts, filled
 from .._catalog.rules import Always, Group, Not, Visibility, groups_of
 from .._limits import quoted
@@ -63,7 +63,7 @@ class ControlStyle:
             raise ConfigError(f'control_visibility is "always" or "relevant", not {visibility!r}.')
         if isinstance(control, Loader):
             check_segment(control.name)
-            loader_spec(control, ())  # so that a text that is none is refused here, and not when tools are listed
+            loader_component(control, ())  # so that a text that is none is refused here, and not when tools are listed
             return cls(per_group=False, loader=control)
         if is_text(control) and control in PRESETS:
             return cls(per_group=False, loader=PRESETS[control])
@@ -77,21 +77,21 @@ class ControlStyle:
         """Whether clients can open groups at all, or only code and events can (SPEC CTL-3)."""
         return self.per_group or self.loader is not None
 
-    def specs(self, group: GroupSpec) -> dict[str, Spec]:
+    def components(self, group: GroupSpec) -> dict[str, Component]:
         """Return the control tools of one group by name (SPEC CTL-1, CTL-2)."""
         if not self.per_group or not group.controls:
             return {}
         made = [_activator(group, self.relevant_only)]
         if group.show_deactivator:
             made.append(_deactivator(group, self.relevant_only))
-        return {spec.name: spec for spec in made}
+        return {component.name: component for component in made}
 
 
-def loader_spec(loader: Loader, groups: Iterable[GroupSpec]) -> Spec:
+def loader_component(loader: Loader, groups: Iterable[GroupSpec]) -> Component:
     """Return the tool of a loader in a catalog that has `groups` (SPEC CTL-3)."""
 
     async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
-        refused = refuse_loading(loader, context.spell(loader.name), arguments, context.snapshot.catalog)
+        refused = refuse_loading(loader, context.to_wire(loader.name), arguments, context.snapshot.catalog)
         return refused or await open_group(context, arguments[loader.argument], loader.texts)
 
     lines = [line_of(group.path, group.description) for group in groups if group.controls]
@@ -132,31 +132,31 @@ def _unusable(texts: LoaderTexts | None, path: str, catalog: Catalog) -> ToolRes
     return None
 
 
-def step_of(spec: Spec, arguments: Mapping[str, Any], catalog: Catalog) -> TransitionRequest | None:
-    """Return the step that a call of a control tool asks for in `catalog`, or `None` if it refuses the arguments."""
-    if spec.control is None or (spec.arguments is not None and spec.arguments.faults(arguments)):
+def request_of(component: Component, arguments: Mapping[str, Any], catalog: Catalog) -> TransitionRequest | None:
+    """Return the request that a call of a control tool asks for in `catalog`, or `None` if it refuses the arguments."""
+    if component.control is None or (component.arguments is not None and component.arguments.faults(arguments)):
         return None
-    role, path = spec.control
-    if spec.loader is not None:
-        if refuse_loading(spec.loader, spec.name, arguments, catalog) is not None:
+    role, path = component.control
+    if component.loader is not None:
+        if refuse_loading(component.loader, component.name, arguments, catalog) is not None:
             return None
-        path = arguments[spec.loader.argument]
+        path = arguments[component.loader.argument]
     return TransitionRequest(deactivate=path) if role == "deactivate" else TransitionRequest(activate=path)
 
 
 async def open_group(context: CallContext, path: str, texts: LoaderTexts | None = None) -> ToolResult:
-    """Activate a group and return what the model is told about it, in `texts` if given (SPEC CTL-4, CTL-5)."""
+    """Activate a group and return what the model reads about it, in `texts` if given (SPEC CTL-4, CTL-5)."""
     session = context.session
-    before = {spec.name for spec in listed(context.view.of(session.snapshot), "tool")}
+    before = {component.name for component in listed(context.view.of(session.snapshot), "tool")}
     try:
         change = await session.transition(activate=[path], view=context.view)
     except REFUSALS as error:
         return refusal(error, context)
     after = listed(context.view.of(session.snapshot), "tool")
     if change:
-        new = [spec for spec in after if spec.name not in before]
+        new = [component for component in after if component.name not in before]
     else:
-        new = [spec for spec in after if spec.group == path and not spec.control]
+        new = [component for component in after if component.group == path and not component.control]
     text: Callable[[str], str] = partial(_opened, path, change)
     if texts is not None:
         text = partial(_loaded, texts, context.snapshot.catalog.group(path), change, len(new))
@@ -178,7 +178,7 @@ def _loaded(texts: LoaderTexts, group: GroupSpec, change: Change, count: int, to
 
 
 async def close_group(context: CallContext, path: str) -> ToolResult:
-    """Deactivate a group and return what the model is told about it (SPEC CTL-4, CTL-5)."""
+    """Deactivate a group and return what the model reads about it (SPEC CTL-4, CTL-5)."""
     try:
         change = await context.session.transition(deactivate=[path], view=context.view)
     except REFUSALS as error:
@@ -191,7 +191,7 @@ async def close_group(context: CallContext, path: str) -> ToolResult:
 
 
 def refusal(error: ToolfoldError, context: CallContext) -> ToolResult:
-    """Return the tool result that tells the model why a group stays as it is, and what to do (SPEC CTL-5).
+    """Return the tool result that says why a group stays as it is, and what to do (SPEC CTL-5).
 
     Programs find the error's name, and what it names, in `meta`.
     """
@@ -200,7 +200,7 @@ def refusal(error: ToolfoldError, context: CallContext) -> ToolResult:
     if isinstance(error, ParentInactive):
         about["missing"] = error.parent
         view = context.view.of(context.session.snapshot)
-        how = opener(error.parent, view, context.spell) or f"it needs the group {error.parent}, which is not open"
+        how = opener(error.parent, view, context.to_wire) or f"it needs the group {error.parent}, which is not open"
     if isinstance(error, HookFailed):
         about |= {"group": error.group, "phase": error.phase}
     return evolve(ToolResult.of_text(refused(error, how), is_error=True), meta={ERROR_META: about})
@@ -228,8 +228,11 @@ def _is_empty(catalog: Catalog, path: str) -> bool:
     """Return whether opening a group can make nothing available: no group in it, and nothing that depends on it."""
     if catalog.tool_counts.get(path) or any(group.parent == path for group in catalog.groups):
         return False
-    everything = (spec for held in catalog.components.values() for spec in held.by_name.values())
-    return not any(spec.control is None and (spec.group == path or path in groups_of(spec.rule)) for spec in everything)
+    everything = (component for held in catalog.components.values() for component in held.by_name.values())
+    return not any(
+        component.control is None and (component.group == path or path in groups_of(component.rule))
+        for component in everything
+    )
 
 
 def line_of(name: str, description: str) -> str:
@@ -238,20 +241,20 @@ def line_of(name: str, description: str) -> str:
 
 
 def _answer(
-    context: CallContext, path: str, change: Change, text: Callable[[str], str], tools: Sequence[Spec]
+    context: CallContext, path: str, change: Change, text: Callable[[str], str], tools: Sequence[Component]
 ) -> ToolResult:
     structured = {
         "group": path,
         "changed": bool(change),
         "active": list(context.session.snapshot.active),
         "displaced": [name for name in change.deactivated if name != path],
-        "tools": [context.spell(spec.name) for spec in tools],
+        "tools": [context.to_wire(component.name) for component in tools],
     }
-    lines = "\n".join(line_of(context.spell(spec.name), spec.description) for spec in tools)
+    lines = "\n".join(line_of(context.to_wire(component.name), component.description) for component in tools)
     return evolve(ToolResult.of_text(text(lines), structured), about=AboutTools(tuple(tools), text))
 
 
-def _activator(group: GroupSpec, relevant_only: bool) -> Spec:
+def _activator(group: GroupSpec, relevant_only: bool) -> Component:
     rule: Visibility = Always()
     if relevant_only:
         rule = Not(Group(group.path))
@@ -267,7 +270,7 @@ def _activator(group: GroupSpec, relevant_only: bool) -> Spec:
     return _control(("activate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
 
 
-def _deactivator(group: GroupSpec, relevant_only: bool) -> Spec:
+def _deactivator(group: GroupSpec, relevant_only: bool) -> Component:
     rule: Visibility = Group(group.path) if relevant_only else Always()
 
     async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
@@ -290,7 +293,7 @@ def _control(
     handle: Any,
     rule: Visibility,
     title: str | None,
-) -> Spec:
+) -> Component:
     arguments = _NO_ARGUMENTS if schema is NO_ARGUMENTS else Arguments.from_schema(name, schema)
     definition = {
         "name": name,
@@ -299,7 +302,7 @@ def _control(
         "inputSchema": arguments.schema,
         "annotations": dict(_ANNOTATIONS),
     }
-    return Spec(
+    return Component(
         kind="tool",
         name=name,
         rule=rule,

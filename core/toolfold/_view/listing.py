@@ -14,13 +14,13 @@ from functools import cached_property
 
 from attrs import frozen
 
-from .._catalog.components import GroupSpec, Kind, Spec
+from .._catalog.components import Component, GroupSpec, Kind
 from .._limits import MAX_CURSOR
 from .._snapshot import Snapshot
 from ..errors import InvalidCursor
 from ..machine import RegionState, bits
-from ..names import Spelling, is_text
-from .modes import narrowed, shown
+from ..names import ToWire, is_text
+from .modes import render, restrict
 from .visibility import RequestView, is_listed, only_listed
 
 
@@ -28,18 +28,18 @@ from .visibility import RequestView, is_listed, only_listed
 class Page:
     """One page of a list, and the cursor of the next one, or `None` at the end (SPEC LST-2)."""
 
-    items: tuple[Spec, ...]
+    items: tuple[Component, ...]
     next_cursor: str | None = None
 
     @property
-    def tools(self) -> tuple[Spec, ...]:
+    def tools(self) -> tuple[Component, ...]:
         """The items, in ascending order of name."""
         return self.items
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the items."""
-        return tuple(spec.name for spec in self.items)
+        return tuple(component.name for component in self.items)
 
 
 @frozen
@@ -65,8 +65,8 @@ def selectable_groups(snapshot: Snapshot) -> tuple[GroupSpec, ...]:
 class Outlook:
     """What one snapshot offers of one kind: what is certainly listed, and what its predicates have a say in."""
 
-    certain: tuple[Spec, ...]
-    undecided: tuple[Spec, ...]
+    certain: tuple[Component, ...]
+    undecided: tuple[Component, ...]
 
     @cached_property
     def page(self) -> Page:
@@ -82,12 +82,12 @@ def outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
     return found
 
 
-def listed(view: RequestView, kind: Kind) -> tuple[Spec, ...]:
+def listed(view: RequestView, kind: Kind) -> tuple[Component, ...]:
     """Return all that is listed: available and not hidden, in ascending order of name (SPEC LST-1, VIS-6).
 
     Composite tools are as the view shows them; each one's `origin` is what was registered (SPEC MOD-1).
     """
-    return _listed(view, view.snapshot, kind, shown)
+    return _listed(view, view.snapshot, kind, render)
 
 
 def changes(before: RequestView, after: RequestView) -> frozenset[Kind]:
@@ -99,7 +99,7 @@ def changes(before: RequestView, after: RequestView) -> frozenset[Kind]:
     return frozenset(
         kind
         for kind in new.catalog.kinds
-        if not _same(_listed(before, old, kind, narrowed), _listed(after, new, kind, narrowed))
+        if not _same(_listed(before, old, kind, restrict), _listed(after, new, kind, restrict))
     )
 
 
@@ -108,8 +108,8 @@ def page_of(
     kind: Kind,
     cursor: str | None = None,
     size: int | None = None,
-    extra: tuple[Spec, ...] = (),
-    spell: Spelling = str,
+    extra: tuple[Component, ...] = (),
+    to_wire: ToWire = str,
 ) -> Page:
     """Return one page of the list (SPEC LST-1, LST-2).
 
@@ -119,25 +119,25 @@ def page_of(
         cursor: Where the page before ended, or `None` for the first page.
         size: The greatest number of items in a page, or `None` for all.
         extra: What an adapter lists beside the catalog's own.
-        spell: Gives a tool's name as the client knows it: the name that the list is in order of.
+        to_wire: Gives a tool's name as the client knows it: the name that the list is in order of.
 
     Raises:
         InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
     """
     if kind != "tool":
-        spell = str
-    if cursor is None and size is None and not extra and spell is str:
+        to_wire = str
+    if cursor is None and size is None and not extra and to_wire is str:
         whole = outlook(view, view.snapshot, kind)
         if not whole.undecided:
             return whole.page
-    items = _in_order(view, kind, extra, spell)
+    items = _in_order(view, kind, extra, to_wire)
     issuer = f"{view.snapshot.catalog.name}/{kind}"
     start = 0
     if cursor is not None:
-        start = bisect_right(items, _decode(cursor, issuer), key=lambda spec: spell(spec.name))
+        start = bisect_right(items, _decode(cursor, issuer), key=lambda component: to_wire(component.name))
     if size is None or start + size >= len(items):
         return Page(items[start:])
-    return Page(items[start : start + size], _encode(spell(items[start + size - 1].name), issuer))
+    return Page(items[start : start + size], _encode(to_wire(items[start + size - 1].name), issuer))
 
 
 def group_infos(snapshot: Snapshot) -> tuple[GroupInfo, ...]:
@@ -163,51 +163,55 @@ def group_infos(snapshot: Snapshot) -> tuple[GroupInfo, ...]:
 def _outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
     components = snapshot.catalog.components[kind]
     candidates = components.candidates(bits(snapshot.configuration.active))
-    undecided = [spec for spec in candidates if spec in components.changing] if components.changing else []
-    settled = [spec for spec in candidates if spec not in components.changing] if undecided else candidates
+    undecided = (
+        [component for component in candidates if component in components.changing] if components.changing else []
+    )
+    settled = (
+        [component for component in candidates if component not in components.changing] if undecided else candidates
+    )
     return Outlook(_sorted(only_listed(settled, view)), tuple(undecided))
 
 
 def _listed(
-    view: RequestView, snapshot: Snapshot, kind: Kind, offered: Callable[[Spec, RequestView], Spec]
-) -> tuple[Spec, ...]:
+    view: RequestView, snapshot: Snapshot, kind: Kind, offered: Callable[[Component, RequestView], Component]
+) -> tuple[Component, ...]:
     """Return all that is listed, each composite tool as `offered` gives it for the view."""
     offer = outlook(view, snapshot, kind)
     if not offer.undecided:
         return offer.certain
-    decided = [offered(spec, view) for spec in offer.undecided if is_listed(spec, view)]
+    decided = [offered(component, view) for component in offer.undecided if is_listed(component, view)]
     return _sorted([*offer.certain, *decided]) if decided else offer.certain
 
 
-def _same(before: tuple[Spec, ...], after: tuple[Spec, ...]) -> bool:
+def _same(before: tuple[Component, ...], after: tuple[Component, ...]) -> bool:
     return before is after or (
         len(before) == len(after) and all(_alike(one, other) for one, other in zip(before, after, strict=True))
     )
 
 
-def _alike(one: Spec, other: Spec) -> bool:
+def _alike(one: Component, other: Component) -> bool:
     """Return whether two items are one registered thing, with the same modes."""
     return one is other or (
         one.origin is not None and one.origin is other.origin and one.input_schema == other.input_schema
     )
 
 
-def _in_order(view: RequestView, kind: Kind, extra: tuple[Spec, ...], spell: Spelling) -> tuple[Spec, ...]:
+def _in_order(view: RequestView, kind: Kind, extra: tuple[Component, ...], to_wire: ToWire) -> tuple[Component, ...]:
     """Return all that is listed, and `extra`, in order of spelled name; worked out once per snapshot if it can be."""
     items = listed(view, kind)
-    if not extra and spell is str:
+    if not extra and to_wire is str:
         return items
     if outlook(view, view.snapshot, kind).undecided:
-        return _sorted([*items, *extra], spell)
-    memo, key = view.snapshot.memo, (kind, extra, spell)
+        return _sorted([*items, *extra], to_wire)
+    memo, key = view.snapshot.memo, (kind, extra, to_wire)
     if key not in memo:
-        memo[key] = _sorted([*items, *extra], spell)
-    ordered: tuple[Spec, ...] = memo[key]
+        memo[key] = _sorted([*items, *extra], to_wire)
+    ordered: tuple[Component, ...] = memo[key]
     return ordered
 
 
-def _sorted(specs: list[Spec], spell: Spelling = str) -> tuple[Spec, ...]:
-    return tuple(sorted(specs, key=lambda spec: spell(spec.name)))
+def _sorted(components: list[Component], to_wire: ToWire = str) -> tuple[Component, ...]:
+    return tuple(sorted(components, key=lambda component: to_wire(component.name)))
 
 
 def _encode(name: str, issuer: str) -> str:

@@ -1,6 +1,6 @@
 """How the caller of a request opens a group: by which tool, or on which event (SPEC CALL-1, CTL-5).
 
-Hints and refusals say it in the caller's own names, and only what the caller can do now: a model that is told of a tool
+Hints and refusals say it in the caller's own names, and only what the caller can do now: a model that reads of a tool
 which it does not have can only guess.
 """
 
@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 
-from .._catalog.components import Spec
+from .._catalog.components import Component
 from .._catalog.rules import required_groups
 from ..machine import bits
-from ..names import SEPARATOR, Spelling, canonical_key
+from ..names import SEPARATOR, ToWire, canonical_key
 from .visibility import RequestView, available, is_hidden
 
 
-def topmost_inactive(spec: Spec, view: RequestView) -> str | None:
-    """Return the group to open first for `spec` to be available; `None` if opening groups would not help."""
+def topmost_inactive(component: Component, view: RequestView) -> str | None:
+    """Return the group to open first for `component` to be available; `None` if opening groups would not help."""
     catalog, forest = view.snapshot.catalog, view.snapshot.catalog.forest
-    missing = sorted((path for path in required_groups(spec.rule) if not view.is_group_active(path)), key=canonical_key)
+    missing = sorted(
+        (path for path in required_groups(component.rule) if not view.is_group_active(path)), key=canonical_key
+    )
     if not missing or not catalog.index.keys() >= set(missing):
         return None  # none is missing, or one that does not exist here (SPEC PRO-1)
     number = forest.index[missing[0]]
@@ -26,27 +28,29 @@ def topmost_inactive(spec: Spec, view: RequestView) -> str | None:
     return forest.paths[bits(inactive)[0]]
 
 
-def needed(path: str, view: RequestView, spell: Spelling) -> str:
+def needed(path: str, view: RequestView, to_wire: ToWire) -> str:
     """Return in words that a group is needed, and what opens it, where anything does that the caller has."""
-    how = opener(path, view, spell)
+    how = opener(path, view, to_wire)
     return f"it needs the group {path}, which is not open" + (f": {how}" if how else "")
 
 
-def opener(path: str, view: RequestView, spell: Spelling) -> str | None:
+def opener(path: str, view: RequestView, to_wire: ToWire) -> str | None:
     """Return in words what opens a group now, with tools as the caller knows them; `None` if nothing does."""
     catalog = view.snapshot.catalog
     group, loader = catalog.group(path), catalog.loader
     if activator := _offered(f"{path}{SEPARATOR}activate", view):
-        return f"call {spell(activator.name)} first"
+        return f"call {to_wire(activator.name)} first"
     if group.controls and loader is not None:
         argument = next(iter(loader.input_schema["properties"]))
-        return f"call {spell(loader.name)} {json.dumps({argument: path})} first"
+        return f"call {to_wire(loader.name)} {json.dumps({argument: path})} first"
     if group.opens_on is not None and (event := _offered(group.opens_on, view)):
-        return f"it opens when {spell(event.name)} succeeds"
+        return f"it opens when {to_wire(event.name)} succeeds"
     return None
 
 
-def _offered(name: str, view: RequestView) -> Spec | None:
+def _offered(name: str, view: RequestView) -> Component | None:
     """Return a tool that the caller can call and is shown; a hint must not give away a hidden one (SPEC VIS-6)."""
-    spec = view.snapshot.catalog.tools.get(name)
-    return spec if spec is not None and not is_hidden(spec, view) and available(spec, view) else None
+    component = view.snapshot.catalog.tools.get(name)
+    return (
+        component if component is not None and not is_hidden(component, view) and available(component, view) else None
+    )

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from attrs import evolve, field, frozen
 
-from .._catalog.components import Spec
+from .._catalog.components import Component
 from .._limits import escaped
 from .._plain import as_json, encodable
 from ..errors import InvalidArguments
@@ -42,7 +42,7 @@ class AboutTools:
         text: Returns the text with a given description of the tools in it; `""` stands for none.
     """
 
-    tools: tuple[Spec, ...]
+    tools: tuple[Component, ...]
     text: Callable[[str], str]
 
 
@@ -79,19 +79,19 @@ def misfit(name: str, problems: str) -> ToolResult:
 
 
 def internal_error(name: str) -> ToolResult:
-    """Return the answer to a call that failed in a way that its caller is told nothing of (SPEC CALL-3)."""
+    """Return the answer to a call that failed in a way that its caller learns nothing of (SPEC CALL-3)."""
     return ToolResult.of_text(
         f"{name} failed with an internal error; its operator can find it in the log.", is_error=True
     )
 
 
-def arguments_refused(spec: Spec, error: InvalidArguments) -> ToolResult:
+def arguments_refused(component: Component, error: InvalidArguments) -> ToolResult:
     """Return the result that names the places of wrong arguments, and what is expected there (SPEC CALL-2)."""
 
     def text(schema: str) -> str:
         return f"{error}\n{schema}" if schema else str(error)
 
-    return evolve(ToolResult.of_text(text(""), is_error=True), about=AboutTools((spec,), text))
+    return evolve(ToolResult.of_text(text(""), is_error=True), about=AboutTools((component,), text))
 
 
 def to_result(value: Any, *, structured: bool = False) -> ToolResult:

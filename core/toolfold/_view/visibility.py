@@ -1,9 +1,9 @@
 """Visibility rules, their algebra, and the read-only view: the only place where availability is decided (SPEC VIS).
 
-A rule is a value. `holds(rule, view)` says whether it is true of one snapshot; `available(spec, view)` adds what
-happens when a predicate raises, and that a composite tool needs a mode; `View.modes_of(spec)` says which it has.
-Listing and calling both ask these two and nothing else (SPEC VIS-7). `is_hidden(spec, view)` says what lists leave out
-although it is available, and no call asks it (SPEC VIS-6).
+A rule is a value. `holds(rule, view)` says whether it is true of one snapshot; `available(component, view)` adds what
+happens when a predicate raises, and that a composite tool needs a mode; `View.modes_of(component)` says which it has.
+Listing and calling both ask these two and nothing else (SPEC VIS-7). `is_hidden(component, view)` says what lists leave
+out although it is available, and no call asks it (SPEC VIS-6).
 
 Two facts about a rule are worked out once, when a catalog is compiled, for lists to cost what they return (SPEC LST-5):
 `anchors(rule)`, groups without which the rule can't hold, and `is_static(rule)`, whether it depends on the active
@@ -16,13 +16,13 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .._catalog.components import Spec
+from .._catalog.components import Component
 from .._catalog.rules import Always, Both, Either, Group, Not, Predicate, Visibility, When
 from .._snapshot import Snapshot
 from .._usercode import is_failure
 
 StateReader = Callable[[], Any]
-FailureReport = Callable[[Spec, BaseException, str | None], None]
+FailureReport = Callable[[Component, BaseException, str | None], None]
 
 
 class RequestView:
@@ -37,7 +37,7 @@ class RequestView:
         self._read = read_state
         self._reading: tuple[Any, BaseException | None] | None = None
         self._report = report
-        self._modes: dict[Spec, tuple[str, ...]] = {}
+        self._modes: dict[Component, tuple[str, ...]] = {}
 
     @property
     def snapshot(self) -> Snapshot:
@@ -77,67 +77,67 @@ class RequestView:
         """Return a view of another snapshot that shares this one's reading of the application state."""
         return RequestView(snapshot, lambda: self.state, self._report)
 
-    def modes_of(self, spec: Spec) -> tuple[str, ...]:
+    def modes_of(self, component: Component) -> tuple[str, ...]:
         """Return the available modes of a composite tool in declared order, decided once for this view (SPEC MOD-1)."""
-        spec = spec.origin or spec
-        found = self._modes.get(spec)
+        component = component.origin or component
+        found = self._modes.get(component)
         if found is None:
-            modes = spec.modes.modes.items() if spec.modes is not None else ()
-            found = tuple(name for name, mode in modes if _mode_available(spec, name, mode.available, self))
-            self._modes[spec] = found
+            modes = component.modes.modes.items() if component.modes is not None else ()
+            found = tuple(name for name, mode in modes if _mode_available(component, name, mode.available, self))
+            self._modes[component] = found
         return found
 
-    def predicate_failed(self, spec: Spec, error: BaseException, mode: str | None = None) -> None:
-        """Report that a predicate of `spec` raised, or of one of its modes."""
+    def predicate_failed(self, component: Component, error: BaseException, mode: str | None = None) -> None:
+        """Report that a predicate of `component` raised, or of one of its modes."""
         if self._report is not None:
-            self._report(spec, error, mode)
+            self._report(component, error, mode)
 
 
-def available(spec: Spec, view: RequestView) -> bool:
-    """Return whether `spec` is available in the view's snapshot: listed unless hidden, and callable (SPEC VIS-5).
+def available(component: Component, view: RequestView) -> bool:
+    """Return whether `component` is available in the view's snapshot: listed unless hidden, and callable (SPEC VIS-5).
 
     A composite tool is not while none of its modes is (SPEC MOD-1).
     """
     try:
-        return holds(spec.rule, view) and (spec.modes is None or bool(view.modes_of(spec)))
+        return holds(component.rule, view) and (component.modes is None or bool(view.modes_of(component)))
     except BaseException as error:
         if not is_failure(error):
             raise
-        view.predicate_failed(spec, error)
+        view.predicate_failed(component, error)
         return False
 
 
-def is_hidden(spec: Spec, view: RequestView) -> bool:
-    """Return whether lists leave `spec` out in the view's snapshot, available or not (SPEC VIS-6).
+def is_hidden(component: Component, view: RequestView) -> bool:
+    """Return whether lists leave `component` out in the view's snapshot, available or not (SPEC VIS-6).
 
     A rule that can't be decided, because its predicate raises, hides (SPEC VIS-4).
     """
-    if isinstance(spec.hidden, bool):
-        return spec.hidden
+    if isinstance(component.hidden, bool):
+        return component.hidden
     try:
-        return holds(spec.hidden, view)
+        return holds(component.hidden, view)
     except Exception as error:
-        view.predicate_failed(spec, error)
+        view.predicate_failed(component, error)
         return True
 
 
-def is_listed(spec: Spec, view: RequestView) -> bool:
-    """Return whether lists have `spec` in the view's snapshot: it is available and not hidden (SPEC VIS-6)."""
-    return available(spec, view) and not is_hidden(spec, view)
+def is_listed(component: Component, view: RequestView) -> bool:
+    """Return whether lists have `component` in the view's snapshot: it is available and not hidden (SPEC VIS-6)."""
+    return available(component, view) and not is_hidden(component, view)
 
 
-def only_listed(specs: Iterable[Spec], view: RequestView) -> list[Spec]:
+def only_listed(components: Iterable[Component], view: RequestView) -> list[Component]:
     """Return those of some components that lists have in the view's snapshot."""
-    return [spec for spec in specs if is_listed(spec, view)]
+    return [component for component in components if is_listed(component, view)]
 
 
-def _mode_available(spec: Spec, name: str, predicate: Predicate | None, view: RequestView) -> bool:
+def _mode_available(component: Component, name: str, predicate: Predicate | None, view: RequestView) -> bool:
     try:
         return predicate is None or _truth(predicate(view))
     except BaseException as error:
         if not is_failure(error):
             raise
-        view.predicate_failed(spec, error, name)
+        view.predicate_failed(component, error, name)
         return False
 
 

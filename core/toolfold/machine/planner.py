@@ -1,4 +1,4 @@
-"""Plans: what a request comes to in a configuration, as runs of the table (SPEC ACT-1 to ACT-10).
+"""Plans: the result of a request in a configuration, as runs of the table (SPEC ACT-1 to ACT-10).
 
 The table decides what becomes of groups. Here is what a request is, in which order its events are sent, and what it is
 refused for as a whole. A plan is a value; nothing here waits, calls out or remembers.
@@ -121,8 +121,8 @@ def plan(configuration: Configuration, request: TransitionRequest, run_of: Runne
 def close(configuration: Configuration, keep: Iterable[str] = (), run_of: Runner = Run) -> Plan:
     """Return the plan that deactivates every group but those in `keep`: the end of a session (SPEC HOOK-9)."""
     forest, run = configuration.forest, run_of(configuration)
-    kept = forest.mask(path for path in keep if path in forest.index)
-    for number in reversed(bits(configuration.active & ~kept)):
+    excepted = forest.mask(path for path in keep if path in forest.index)
+    for number in reversed(bits(configuration.active & ~excepted)):
         run.send(RegionEvent.DEACTIVATE, number)
     return _result(configuration, run)
 

@@ -9,9 +9,9 @@ the composite state `running` holds in both states inside of it.
                                       fail
                                         └─► rolling_back ─ abort ─► aborted
 
-It never runs a hook. It says which one is next (`next`) and is told how that went (`succeeded`, `failed`); the caller
-awaits hooks between those calls. That nothing is rolled back once the commit has begun is a fact of the table: the
-machine has no such transition and raises.
+It never runs a hook. It says which one is next (`next`) and takes note of how that went (`succeeded`, `failed`); the
+caller awaits hooks between those calls. That nothing is rolled back once the commit has begun is a fact of the table:
+the machine has no such transition and raises.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TRANSITIONS = (
 
 
 def leaves(state: str) -> tuple[str, ...]:
-    """Return the states in a composite state, in order; any other comes back by itself."""
+    """Return the states in a composite state, in order; any other is returned alone."""
     return tuple(leaf for leaf in STATES if leaf.startswith(f"{state}.")) or (state,)
 
 
@@ -75,7 +75,7 @@ def _is_of_another(record: logging.LogRecord) -> bool:
     return not isinstance(record.args, tuple) or record.args[:1] != (f"{_NAME}: ",)
 
 
-# Some twenty lines for each step, at INFO and below, which say nothing that observers and tracers are not told better.
+# Some twenty lines for each transition, at INFO and below; observers and tracers get the same in a better form.
 # The logger is shared with other users of the package, so it keeps its level and their records.
 logging.getLogger("transitions.core").addFilter(_is_of_another)
 
@@ -122,11 +122,11 @@ class HookCall:
 
 
 class Transaction:
-    """One transaction: hooks of leaving groups, then of entering ones, then the commit; or all of it undone.
+    """One transaction: hooks of deactivated groups, then of activated ones, then the commit; or all of it undone.
 
     Args:
-        leaving: The groups that leave, in the order in which their hooks run (SPEC HOOK-3).
-        entering: The groups that enter, likewise.
+        deactivated: The groups to deactivate, in the order in which their hooks run (SPEC HOOK-3).
+        activated: The groups to activate, likewise.
         force: Whether a failing `on_deactivate` is only noted (SPEC HOOK-8).
     """
 
@@ -142,18 +142,20 @@ class Transaction:
         "state",
     )
 
-    def __init__(self, leaving: Iterable[HookedGroup], entering: Iterable[HookedGroup], *, force: bool = False) -> None:
+    def __init__(
+        self, deactivated: Iterable[HookedGroup], activated: Iterable[HookedGroup], *, force: bool = False
+    ) -> None:
         self.state: str = PLANNED
         self.cause: BaseException | None = None
         self.failures: list[HookFailed] = []
         self.compensation_failures: list[BaseException] = []
         self._queue = [
             HookCall(group, "on_deactivate", group.on_deactivate)
-            for group in leaving
+            for group in deactivated
             if group.on_deactivate is not None
         ]
         self._setup = [
-            HookCall(group, "on_activate", group.on_activate) for group in entering if group.on_activate is not None
+            HookCall(group, "on_activate", group.on_activate) for group in activated if group.on_activate is not None
         ]
         self._done: list[HookCall] = []
         self._current: HookCall | None = None
@@ -199,7 +201,7 @@ class Transaction:
             self.give_up(error)
 
     def cancelled(self, call: HookCall, error: BaseException) -> None:
-        """Take note that `call` went well, but that the step was cancelled meanwhile: undo it too, unless forced."""
+        """Take note that `call` went well, but the transition was cancelled meanwhile: undo it too, unless forced."""
         self.succeeded(call)
         if not self._goes_on(call):
             self.give_up(error)

@@ -332,7 +332,7 @@ BAD: dict[str, tuple[type[ToolfoldError], str, Callable[[ToolSet], Any]]] = {
     ),
     "a name for a whole toolkit": (
         InvalidDefinition,
-        "'Arities' can't be registered: name is said of one tool",
+        "'Arities' can't be registered: name is an option of one tool",
         lambda tools: tools.include(Arities(), name="x"),
     ),
     "a profile that there is not": (
