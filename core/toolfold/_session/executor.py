@@ -73,29 +73,33 @@ class Executor(Queue):
         inherited: The active groups that another session has set up and closes: their hooks don't run here.
     """
 
-    __slots__ = ("_around", "_catalogs", "_listeners", "_profile", "_state", "inherited")
+    __slots__ = ("_around", "_listeners", "_state", "inherited", "profile")
 
     def __init__(self, identity: str, around: Surroundings, profile: Profile | None) -> None:
-        super().__init__(identity, around.observers)
+        super().__init__(identity)
         self._around = around
-        self._catalogs = around.catalogs
-        self._profile = profile
-        self._state = Snapshot.of(self._catalogs.under(profile))
+        self.profile = profile
+        self._state = Snapshot.of(self._around.catalogs.under(profile))
         self._listeners: tuple[Listener, ...] = ()
         self.inherited: tuple[str, ...] = ()
 
     # -- the state ----------------------------------------------------------------------------------------------------
 
     @property
+    def observers(self) -> Observers:
+        """Whom to notify of what happens."""
+        return self._around.observers
+
+    @property
     def snapshot(self) -> Snapshot:
         """The present state, in the newest catalog (SPEC REG-7)."""
-        if self._profile is None and self._state.catalog is self._catalogs.newest:
+        if self.profile is None and self._state.catalog is self._around.catalogs.newest:
             return self._state
         return self._in_newest_catalog()
 
     @on_loop
     def _in_newest_catalog(self) -> Snapshot:
-        return self._state.moved_to(self._catalogs.under(self._profile))
+        return self._state.moved_to(self._around.catalogs.under(self.profile))
 
     def begin(self, snapshot: Snapshot) -> None:
         """Begin in a state whose active groups are all inherited."""

@@ -59,7 +59,7 @@ class Pooled(Protocol):
 S = TypeVar("S", bound=Pooled)
 
 
-@define(eq=False)
+@define(eq=False, weakref_slot=False)
 class _Entry:
     """How a session is kept: whose place it takes, when it was used last, and whether time alone ends it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -24,21 +25,24 @@ _ELSEWHERE = (
 )
 
 
-class Queue:
+class Queue(ABC):
     """Lets one change of a session happen at a time.
 
     Args:
         identity: The session's.
-        observers: Whose tracers are notified of who asks for what.
     """
 
-    __slots__ = ("_lock", "_running", "id", "observers")
+    __slots__ = ("_lock", "_running", "id")
 
-    def __init__(self, identity: str, observers: Observers) -> None:
+    def __init__(self, identity: str) -> None:
         self.id = identity
-        self.observers = observers
         self._lock: anyio.Semaphore | None = None
         self._running: _Hooks | None = None
+
+    @property
+    @abstractmethod
+    def observers(self) -> Observers:
+        """Whose tracers are notified of who asks for what."""
 
     @asynccontextmanager
     async def queued(

@@ -68,7 +68,6 @@ class Session:
         "_discarded",
         "_executor",
         "_owner",
-        "_profile",
         "_start",
         "_status",
         "_tools",
@@ -87,7 +86,6 @@ class Session:
         self.id = identity
         self.caller = caller
         self._tools = tools
-        self._profile = profile
         self._start = start if isinstance(start, Saved) else tuple(start)
         self._status: Literal["new", "open", "closed"] = "new"
         self._executor = Executor(identity, tools, profile)
@@ -254,7 +252,7 @@ class Session:
         Transient groups are left out with what is in them (SPEC PER-4). Raises `SessionClosed`.
         """
         self._check_open()
-        return dumped(self._tools.name, self._profile.name if self._profile else None, self.snapshot)
+        return dumped(self._tools.name, self._executor.profile.name if self._executor.profile else None, self.snapshot)
 
     def is_active(self, path: str) -> bool:
         """Return whether the group is active, or raise `GroupNotFound`."""

@@ -95,6 +95,7 @@ class ToolSet(Registration):
             SessionPool(Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers),
             run_in_thread,
         )
+        self.catalogs = self._builder
         self.name = name
         self.page_size = page_size
         self.hook_timeout = hook_timeout
@@ -133,11 +134,6 @@ class ToolSet(Registration):
     def catalog_under(self, profile: Profile | None) -> Catalog:
         """Return the catalog as a session under `profile` knows it (SPEC PRO-1)."""
         return self._builder.under(profile)
-
-    @property
-    def catalogs(self) -> Builder:
-        """Where sessions find the newest catalog."""
-        return self._builder
 
     def view_of(self, snapshot: Snapshot) -> RequestView:
         """Return a view of a snapshot for one request (SPEC VIS-3)."""
