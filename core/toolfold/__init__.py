@@ -20,6 +20,7 @@ from ._catalog.rules import View, Visibility
 from ._session.session import Context, HookContext, Session
 from ._snapshot import Change, Snapshot
 from ._toolset.decorators import group, prompt, resource, resource_template, tool, toolkit
+from ._toolset.options import GroupOptions, PromptOptions, ResourceOptions, ToolOptions
 from ._toolset.prompts import prompt_section, system_prompt
 from ._toolset.toolset import ToolSet, success_of
 from ._view.listing import GroupInfo, Page
@@ -65,6 +66,7 @@ __all__ = [
     "Forest",
     "GroupInfo",
     "GroupNotFound",
+    "GroupOptions",
     "GroupSpec",
     "HandleExpired",
     "HandleInvalid",
@@ -87,15 +89,18 @@ __all__ = [
     "ParentInactive",
     "Plan",
     "Profile",
+    "PromptOptions",
     "ProtocolError",
     "QuotaExceeded",
     "ReentrantTransition",
     "RegionState",
+    "ResourceOptions",
     "Session",
     "SessionClosed",
     "Snapshot",
     "ToolError",
     "ToolNotFound",
+    "ToolOptions",
     "ToolResult",
     "ToolSet",
     "ToolfoldError",

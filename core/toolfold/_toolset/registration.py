@@ -55,7 +55,7 @@ class Registration:
             parent: The path of an existing group.
             options: `title`, `on_activate`, `on_deactivate`, `on_rollback`, `show_deactivator`, `controls`,
                 `selectable`, `pinned`, `opens_on`, `transient` and `run_in_thread`; see
-                `toolfold.options.GroupOptions`.
+                `GroupOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
@@ -120,7 +120,7 @@ class Registration:
                 without, a function whose annotated parameters describe the arguments. Sync or async.
             options: `description`, `group`, `flat`, `visibility`, `always`, `hidden`, `visible`, `title`, `input`,
                 `output`, `input_schema`, `output_schema`, `check_output`, `category`, `tags`, `annotations`, `icons`,
-                `meta`, `modes` and `run_in_thread`; see `toolfold.options.ToolOptions`.
+                `meta`, `modes` and `run_in_thread`; see `ToolOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.
@@ -172,7 +172,7 @@ class Registration:
         """Register a prompt and return its component (SPEC REG-9).
 
         The handler takes nothing, the arguments, or arguments and `Context`, and answers with a text or a list of
-        messages. The options are in `toolfold.options.PromptOptions`: `arguments` are names, or mappings with `name`,
+        messages. The options are in `PromptOptions`: `arguments` are names, or mappings with `name`,
         `description` and `required`. The rest, and what is raised, is as in `register`.
         """
         given = self._defaults | decorators.options_of("prompt", str(name), handler, options)
@@ -182,7 +182,7 @@ class Registration:
         """Register a resource and return its component (SPEC REG-9).
 
         The handler takes nothing, and answers with a text, bytes, or contents in the form of the MCP specification. The
-        options are in `toolfold.options.ResourceOptions`. The rest, and what is raised, is as in `register`.
+        options are in `ResourceOptions`. The rest, and what is raised, is as in `register`.
         """
         return self._register_resource("resource", uri, handler, options)
 

@@ -114,7 +114,7 @@ class ToolSet(Registration):
 
         Args:
             declared: An instance of a class, or a module, whose functions are marked with `@tool`, `@prompt`,
-                `@resource`, `@resource_template` and `@group`; see `toolfold.toolkits`. An instance of a class that is
+                `@resource`, `@resource_template` and `@group`; see `toolkit`. An instance of a class that is
                 itself marked with `@group` becomes a group; what anything else declares is registered at root. A single
                 marked function will do as well.
             name: The name of the tool, if one tool is all that is declared.
