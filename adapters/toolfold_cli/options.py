@@ -89,7 +89,7 @@ def gateway_options(function: F) -> F:
         click.option(
             "--control",
             metavar="STYLE",
-            help="How groups of other servers are opened: per_group, load_tool_group, expand_tools or none.",
+            help="How groups of other servers are opened: per_group, open_group, load_tool_group, expand_tools, none.",
         ),
         click.option(
             "--control-visibility",

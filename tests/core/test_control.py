@@ -7,6 +7,7 @@ import pytest
 
 from toolfold import (
     ConfigError,
+    DuplicateName,
     Loader,
     ToolError,
     ToolNotFound,
@@ -336,3 +337,40 @@ def test_the_description_of_an_activator_has_the_path_and_the_description_of_its
     assert "Why" in spec.description
     assert "Ypsilon" in (spec.title or "")
     assert "a.y" in tools.catalog.tools["a.y.deactivate"].description
+
+
+@pytest.mark.spec("CTL-3")
+async def test_one_tool_opens_and_another_closes_any_group_by_name() -> None:
+    tools = desk(control="open_group")
+    assert controls(tools) == {"open_group", "close_group"}
+    for name in ("open_group", "close_group"):
+        schema = tools.catalog.tools[name].input_schema
+        assert list(schema["properties"]) == schema["required"] == ["group"]
+    assert not (await tools.call_tool("open_group", {"group": "a"})).is_error
+    assert not (await tools.call_tool("open_group", {"group": "a.x"})).is_error
+    closed = await tools.call_tool("close_group", {"group": "a"})
+    assert closed.text == "Group a is closed. Closed with it: a.x."
+    assert not tools.is_group_active("a")
+    says(await tools.call_tool("close_group", {"group": "aa"}), "'aa'", "Did you mean 'a'?")
+    assert (await tools.call_tool("close_group", {})).is_error
+    assert (await tools.call_tool("close_group", {"group": "a", "more": 1})).is_error
+
+
+@pytest.mark.spec("CTL-2", "CTL-3")
+async def test_the_tool_that_closes_leaves_groups_without_a_deactivator_open() -> None:
+    tools = desk(control="open_group")
+    tools.register_group("one_way", show_deactivator=False)
+    await tools.call_tool("open_group", {"group": "one_way"})
+    assert (await tools.call_tool("close_group", {"group": "one_way"})).is_error
+    assert tools.is_group_active("one_way")
+
+
+@pytest.mark.spec("CTL-3", "NAM-6")
+def test_the_names_of_both_tools_are_taken() -> None:
+    tools = desk(control="open_group")
+    for name in ("open_group", "close_group"):
+        with pytest.raises(DuplicateName):
+            tools.register(name, lambda: None)
+    guarded: list[str] = []
+    tools.guard_names(guarded.append)
+    assert {"open_group", "close_group"} <= set(guarded)

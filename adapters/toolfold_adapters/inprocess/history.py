@@ -57,7 +57,10 @@ class Replay:
     def _tool_name(self, past: PastCall, catalog: Catalog) -> str:
         if past.name:
             return self.names.from_wire(past.name)
-        return next((name for name, component in catalog.tools.items() if component.loader is not None), "")
+        return next(
+            (name for name, component in catalog.tools.items() if component.control and component.control[0] == "load"),
+            "",
+        )
 
     def _failed(self, past: PastCall, call: Call, catalog: Catalog) -> bool:
         failed = None if self.check is None else self.check(past)

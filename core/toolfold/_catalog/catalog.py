@@ -75,7 +75,7 @@ class Catalog:
     profiles: Mapping[str, Profile]
     max_active: int | None = None
     evict_oldest: bool = False
-    make_loader: Callable[[tuple[GroupSpec, ...]], Component] | None = None
+    make_controls: Callable[[tuple[GroupSpec, ...]], tuple[Component, ...]] | None = None
 
     forest: Forest = field(init=False)
     components: Mapping[Kind, Components] = field(init=False)
@@ -92,9 +92,9 @@ class Catalog:
             pinned=(group.path for group in self.groups if group.pinned),
         )
         registered = dict(self.registered)
-        if self.make_loader is not None:
-            loader = self.make_loader(self.groups)
-            registered["tool"] = {**registered.get("tool", {}), loader.name: loader}
+        if self.make_controls is not None:
+            controls = {control.name: control for control in self.make_controls(self.groups)}
+            registered["tool"] = {**registered.get("tool", {}), **controls}
         compiled: dict[str, Any] = {
             "forest": forest,
             "components": {kind: Components.of(registered.get(kind, {}), forest.index) for kind in KINDS},
@@ -181,7 +181,7 @@ class Catalog:
     @cached_property
     def ungrouped(self) -> Catalog:
         """This catalog without its groups: what is at root, and no control tools."""
-        return evolve(self.under(Profile(name="root")), make_loader=None)
+        return evolve(self.under(Profile(name="root")), make_controls=None)
 
 
 def canonical(groups: Iterable[GroupSpec]) -> tuple[GroupSpec, ...]:

@@ -73,6 +73,8 @@ class Loader:
         description: What the model reads; the list of groups follows it.
         argument_description: What the model reads about the argument.
         texts: What it answers; the library's own words otherwise.
+        closer: The name of a tool that takes the same argument and closes groups; none unless it is given. It closes
+            those that have a deactivator where each group has control tools of its own (SPEC CTL-2).
     """
 
     name: str
@@ -80,6 +82,12 @@ class Loader:
     description: str = "Open a group of tools, so that its tools can be called."
     argument_description: str = "The group to open."
     texts: LoaderTexts | None = None
+    closer: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its tools."""
+        return (self.name,) if self.closer is None else (self.name, self.closer)
 
     def refusals(self, path: str, title: str, groups: str) -> tuple[str, ...]:
         """Return how its own texts refuse to open a group: there is none of that name, or it has no tools (GRP-3)."""
@@ -101,6 +109,7 @@ class Loader:
 
 
 PRESETS: Mapping[str, Loader] = {
+    "open_group": Loader(name="open_group", closer="close_group"),
     "load_tool_group": Loader(
         name="load_tool_group",
         argument="group_name",

@@ -55,6 +55,10 @@ class Host(Surroundings, Protocol):
         """The open sessions."""
         ...
 
+    def new_identity(self) -> str:
+        """Return what a session is called unless it is given another name."""
+        ...
+
     def hint(self, component: Component | None, view: RequestView, to_wire: ToWire) -> str | None:
         """Return which group to open first for what is not available, and how, where hints are on."""
         ...
@@ -253,6 +257,25 @@ class Session:
         """
         self._check_open()
         return dumped(self._tools.name, self._executor.profile.name if self._executor.profile else None, self.snapshot)
+
+    @on_loop
+    def fork(self, *, identity: str | None = None) -> Session:
+        """Return a new session in the state that this one has now, for a sub-agent (SPEC SES-7).
+
+        It is to be opened as one of `ToolSet.open_session` is, and has the groups, the facts, the profile and the
+        caller of this one. Opening it runs the hooks of its groups, as for any session that begins with groups; from
+        now on neither session sees what the other does.
+
+        Args:
+            identity: What the session is called in logs and events; numbered otherwise.
+
+        Raises:
+            SessionClosed: This session has ended.
+        """
+        self._check_open()
+        now = self.snapshot
+        state = Saved(tuple(now.configuration.oldest_first), now.facts, with_transient=True)
+        return Session(self._tools, identity or self._tools.new_identity(), self._executor.profile, state, self.caller)
 
     def is_active(self, path: str) -> bool:
         """Return whether the group is active, or raise `GroupNotFound`."""

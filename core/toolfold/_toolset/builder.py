@@ -18,7 +18,7 @@ from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile
 from .._catalog.rules import Always, Group, Visibility, groups_of
 from .._schema.arguments import check_text
 from .._usercode import on_loop
-from .._view.control import RESERVED, ControlStyle, loader_component
+from .._view.control import RESERVED, ControlStyle, loader_components
 from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition, InvalidName
 from ..names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
 
@@ -59,7 +59,7 @@ class Builder:
                 profiles=dict(self._profiles),
                 max_active=self.max_active,
                 evict_oldest=self.evict_oldest,
-                make_loader=partial(loader_component, self.style.loader) if self.style.loader else None,
+                make_controls=partial(loader_components, self.style.loader) if self.style.loader else None,
             )
         return self.newest
 
@@ -97,8 +97,8 @@ class Builder:
         """
         for name in self._specs["tool"]:
             guard(name)
-        if self.style.loader:
-            guard(self.style.loader.name)
+        for name in self.style.loader.names if self.style.loader else ():
+            guard(name)
         self._guards.append((guard, release))
 
     # -- groups -------------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class Builder:
     def _check_new(self, kind: Kind, names: Collection[str]) -> None:
         for name in names:
             held = self._specs[kind].get(name)
-            taken_by_loader = kind == "tool" and self.style.loader is not None and self.style.loader.name == name
+            taken_by_loader = kind == "tool" and self.style.loader is not None and name in self.style.loader.names
             if taken_by_loader or (held is not None and held.control is None):
                 raise DuplicateName(kind.replace("_", " "), name)
         if kind == "tool":

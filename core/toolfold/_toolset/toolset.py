@@ -41,7 +41,8 @@ class ToolSet(Registration):
 
     Args:
         name: What it is called; cursors of another tool set are recognised by it.
-        control: How groups are opened: `"per_group"`, `"none"`, `"load_tool_group"`, `"expand_tools"`, or a `Loader`.
+        control: How groups are opened: `"per_group"`, `"none"`, `"open_group"` (with `close_group`),
+            `"load_tool_group"`, `"expand_tools"`, or a `Loader` (SPEC CTL-3).
         control_visibility: `"always"`, or `"relevant"` to list a control tool only while it can do something.
         page_size: The greatest number of items in a page of a list; `None` for one page.
         on_hidden: `"opaque"`, or `"hint"` to name the group to open first, and what opens it, when something of an
@@ -189,7 +190,7 @@ class ToolSet(Registration):
         """
         chosen = self.profile(profile)
         start = (*(chosen.active if chosen else ()), *paths_of(active))
-        name = identity or f"{self.name}-{next(self._identities)}"
+        name = identity or self.new_identity()
         return Session(self, name, chosen, dict.fromkeys(start), caller)
 
     def restore_session(
@@ -215,7 +216,11 @@ class ToolSet(Registration):
         """
         saved = read(self.name, data)
         chosen = self.profile(saved.profile if profile is None else profile)
-        return Session(self, identity or f"{self.name}-{next(self._identities)}", chosen, saved)
+        return Session(self, identity or self.new_identity(), chosen, saved)
+
+    def new_identity(self) -> str:
+        """Return what a session is called in logs and events unless it is given another name."""
+        return f"{self.name}-{next(self._identities)}"
 
     @asynccontextmanager
     async def request_session(

@@ -37,7 +37,7 @@ from .listing import listed
 from .opening import opener
 from .results import AboutTools, ToolResult, arguments_refused
 
-ControlName = Literal["per_group", "none", "load_tool_group", "expand_tools"]
+ControlName = Literal["per_group", "none", "open_group", "load_tool_group", "expand_tools"]
 ControlVisibility = Literal["always", "relevant"]
 RESERVED: tuple[Role, ...] = ("activate", "deactivate")
 REFUSALS = (GroupNotFound, ParentInactive, ExclusionConflict, QuotaExceeded, HookFailed, ReentrantTransition)
@@ -62,8 +62,9 @@ class ControlStyle:
         if visibility not in ("always", "relevant"):
             raise ConfigError(f'control_visibility is "always" or "relevant", not {visibility!r}.')
         if isinstance(control, Loader):
-            check_segment(control.name)
-            loader_component(control, ())  # so that a text that is none is refused here, and not when tools are listed
+            for name in control.names:
+                check_segment(name)
+            loader_components(control, ())  # so that a text that is none is refused here, and not when tools are listed
             return cls(per_group=False, loader=control)
         if is_text(control) and control in PRESETS:
             return cls(per_group=False, loader=PRESETS[control])
@@ -87,47 +88,61 @@ class ControlStyle:
         return {component.name: component for component in made}
 
 
-def loader_component(loader: Loader, groups: Iterable[GroupSpec]) -> Component:
-    """Return the tool of a loader in a catalog that has `groups` (SPEC CTL-3)."""
+def loader_components(loader: Loader, groups: Iterable[GroupSpec]) -> tuple[Component, ...]:
+    """Return the tools of a loader in a catalog that has `groups` (SPEC CTL-3)."""
 
-    async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
-        refused = refuse_loading(loader, context.to_wire(loader.name), arguments, context.snapshot.catalog)
+    async def open_one(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+        refused = refuse_loading(opening, context.to_wire(opening.name), arguments, context.snapshot.catalog)
         return refused or await open_group(context, arguments[loader.argument], loader.texts)
+
+    async def close_one(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+        refused = refuse_loading(closing, context.to_wire(closing.name), arguments, context.snapshot.catalog)
+        return refused or await close_group(context, arguments[loader.argument])
 
     lines = [line_of(group.path, group.description) for group in groups if group.controls]
     description = "\n".join([loader.description, *(["Groups:", *lines] if lines else ["There are no groups."])])
-    control = _control(("load", ""), loader.name, description, loader.accepted.schema, handle, Always(), None)
-    # The loader checks its arguments itself: a missing one is answered in words of its own (SPEC GRP-3).
+    opening = _loader_tool("load", loader.name, description, open_one, loader)
+    if loader.closer is None:
+        return (opening,)
+    schema = evolve(loader, argument_description="The group to close.")
+    closing = _loader_tool("deactivate", loader.closer, "Close a group and the groups in it.", close_one, schema)
+    return opening, closing
+
+
+def _loader_tool(role: Role, name: str, description: str, handle: Any, loader: Loader) -> Component:
+    control = _control((role, ""), name, description, loader.accepted.schema, handle, Always(), None)
+    # It checks its arguments itself: a missing one is answered in words of its own (SPEC GRP-3).
     return evolve(control, arguments=None, loader=loader)
 
 
-def refuse_loading(loader: Loader, name: str, arguments: Mapping[str, Any], catalog: Catalog) -> ToolResult | None:
-    """Return the answer to a call that names no group to open in `catalog`, or `None` if it names one (SPEC GRP-3).
+def refuse_loading(
+    component: Component, name: str, arguments: Mapping[str, Any], catalog: Catalog
+) -> ToolResult | None:
+    """Return the answer to a call of a loader's tool that names no group in `catalog`; `None` if it does (SPEC GRP-3).
 
-    `name` is the loader's name as the caller knows it.
+    `name` is the tool's name as the caller knows it.
     """
+    assert component.loader is not None
+    assert component.control is not None
+    loader, opens = component.loader, component.control[0] == "load"
+    texts = loader.texts
     path = arguments.get(loader.argument)
-    if path is None and loader.texts is not None and loader.texts.missing is not None:
-        text = filled(loader.texts.missing, argument=loader.argument)
+    if path is None and texts is not None and texts.missing is not None:
+        text = filled(texts.missing, argument=loader.argument)
         return _error("missing_parameter", text, parameter=loader.argument)
     try:
         loader.accepted.check(name, arguments)
     except InvalidArguments as error:
         kind = "missing_parameter" if path is None else "invalid_parameter"
-        return evolve(arguments_refused(catalog.tools[loader.name], error), structured={"error_type": kind})
-    return _unusable(loader.texts, str(path), catalog)
-
-
-def _unusable(texts: LoaderTexts | None, path: str, catalog: Catalog) -> ToolResult | None:
-    """Return why there is nothing to open under this name, or `None` (SPEC GRP-3)."""
-    known = [group.path for group in catalog.groups if group.controls]
+        return evolve(arguments_refused(component, error), structured={"error_type": kind})
+    known = [group.path for group in catalog.groups if group.controls and (opens or group.show_deactivator)]
     if path not in known:
-        text = str(GroupNotFound(path, known))
+        text = str(GroupNotFound(str(path), known))
         if texts is not None and texts.not_found is not None:
-            text = filled(texts.not_found, group=quoted(path), groups=", ".join(known) or "none")
-        return _error("not_found", text, group=quoted(path), groups=known)
-    if texts is not None and texts.empty is not None and _is_empty(catalog, path):
-        text = filled(texts.empty, group=path, title=catalog.group(path).display_name)
+            text = filled(texts.not_found, group=quoted(str(path)), groups=", ".join(known) or "none")
+        return _error("not_found", text, group=quoted(str(path)), groups=known)
+    if opens and texts is not None and texts.empty is not None and _is_empty(catalog, str(path)):
+        text = filled(texts.empty, group=path, title=catalog.group(str(path)).display_name)
         return _error("empty_group", text, group=path)
     return None
 
@@ -138,7 +153,7 @@ def request_of(component: Component, arguments: Mapping[str, Any], catalog: Cata
         return None
     role, path = component.control
     if component.loader is not None:
-        if refuse_loading(component.loader, component.name, arguments, catalog) is not None:
+        if refuse_loading(component, component.name, arguments, catalog) is not None:
             return None
         path = arguments[component.loader.argument]
     return TransitionRequest(deactivate=path) if role == "deactivate" else TransitionRequest(activate=path)

@@ -155,13 +155,13 @@ def _calls(catalog: Catalog, names: WireNames) -> dict[tuple[str, str], Call]:
         if spec.control is None:
             continue
         role, path = spec.control
-        if role != "load":
+        if spec.loader is None:
             calls[role, path] = Call(names.to_wire(spec.name))
             continue
-        argument = next(iter(spec.input_schema["properties"]))
         for group in catalog.groups:
-            if group.controls:
-                calls["activate", group.path] = Call(names.to_wire(spec.name), {argument: group.path})
+            if group.controls and (role == "load" or group.show_deactivator):
+                verb = "activate" if role == "load" else "deactivate"
+                calls[verb, group.path] = Call(names.to_wire(spec.name), {spec.loader.argument: group.path})
     return calls
 
 

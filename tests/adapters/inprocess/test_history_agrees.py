@@ -31,6 +31,7 @@ SEEN = {"type": "object", "properties": {"at": {"type": "integer", "minimum": 0,
 LOADERS = {
     "load_tool_group": ("load_tool_group", "group_name"),
     "expand_tools": ("expand_tools", "group"),
+    "open_group": ("open_group", "group"),
     "enter": ("enter", "which"),
     "own_words": ("own_words", "name"),
 }
@@ -38,6 +39,7 @@ CONTROLS: dict[str, Any] = {
     "per_group": "per_group",
     "load_tool_group": "load_tool_group",
     "expand_tools": "expand_tools",
+    "open_group": "open_group",
     "enter": Loader(name="enter", argument="which"),
     "own_words": Loader(name="own_words", argument="name", texts=TERSE),
 }
@@ -158,10 +160,11 @@ def calls(world: World) -> st.SearchStrategy[tuple[str, Any]]:
         wrong = st.tuples(st.sampled_from([*names, "look"]), odd)
     else:
         name, argument = LOADERS[world.control]
+        opens_or_closes = st.sampled_from([name, "close_group"]) if name == "open_group" else st.just(name)
         given = st.builds(lambda path: {argument: path}, some_paths)
         more = st.builds(lambda path: {"note": "a", argument: path}, some_paths)
-        switched = st.tuples(st.just(name), given)
-        wrong = st.tuples(st.sampled_from([name, "look"]), more | odd)
+        switched = st.tuples(opens_or_closes, given)
+        wrong = st.tuples(opens_or_closes | st.just("look"), more | odd)
     return st.one_of(switched, switched, switched, seen, seen, used, wrong)
 
 
