@@ -55,7 +55,9 @@ def test_a_tool_set_is_named_by_a_text(name: Any) -> None:
 @pytest.mark.spec("ERR-1", "CTL-3")
 @pytest.mark.parametrize("control", [5, None, ["none"], "per-group"])
 def test_a_way_of_control_that_is_none_is_refused_with_those_there_are(control: Any) -> None:
-    with pytest.raises(ConfigError, match=r"There is no control style .*; use 'per_group', 'none', 'load_tool_group'"):
+    with pytest.raises(
+        ConfigError, match=r"There is no control style .*; use 'per_group', 'none', 'open_group', 'load_tool_group'"
+    ):
         ToolSet("t", control=control)
 
 
