@@ -10,6 +10,8 @@ _view/      visibility, the one decider of availability; lists, control tools, c
 _session/   the async shell: a session, the executor of its transitions, observers, persistence
 _toolset/   `ToolSet`, registration, decorators
 spi         what adapters may use beyond the public API
+
+`machine`, `errors` and `spi` are the public submodules.
 """
 
 from ._catalog.catalog import Catalog
@@ -17,6 +19,7 @@ from ._catalog.components import Component, GroupSpec, Profile
 from ._catalog.loader import Loader, LoaderTexts
 from ._catalog.modes import Mode, Modes
 from ._catalog.rules import View, Visibility
+from ._names import WireNames, qualified_name
 from ._session.session import Context, HookContext, Session
 from ._snapshot import Change, Snapshot
 from ._toolset.decorators import group, prompt, resource, resource_template, tool, toolkit
@@ -51,7 +54,6 @@ from .errors import (
     ToolNotFound,
 )
 from .machine import Configuration, Forest, Plan, RegionState, TransitionRequest, plan
-from .names import WireNames, qualified_name
 
 __version__ = "0.1.0"
 __all__ = [

@@ -5,6 +5,7 @@ from ._catalog.rules import Always, Both, Either, Group, Not, required_groups
 from ._catalog.uri_templates import matching
 from ._extras import extras_named
 from ._limits import MAX_URI, enumerated, quoted
+from ._names import ToWire, ancestors, canonical_key, check_segment, split_name
 from ._plain import table
 from ._schema.arguments import NO_ARGUMENTS, Arguments, check_text, plain_json
 from ._session import observers
@@ -18,7 +19,6 @@ from ._view.control import ERROR_META, line_of, refused, request_of
 from ._view.listing import group_infos, listed, page_of, selectable_groups
 from ._view.results import internal_error, misfit
 from ._view.visibility import RequestView, available, is_hidden
-from .names import ToWire, ancestors, canonical_key, check_segment, split_name
 
 __all__ = [
     "ERROR_META",

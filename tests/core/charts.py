@@ -14,9 +14,9 @@ from statemachine.io import load
 
 from tests.core.support import FAMILIES, world
 from toolfold import Catalog, ParentInactive, Snapshot, ToolSet, TransitionRequest
+from toolfold._names import ancestors
 from toolfold.machine import Effect, RegionEvent, RegionState
 from toolfold.machine.statechart import Region, Statechart, Transition, event_name, to_scxml, to_transitions, to_xstate
-from toolfold.names import ancestors
 from toolfold_specs.reference import System
 from toolfold_specs.systems import distinct_systems, legal_sets
 

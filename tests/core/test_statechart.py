@@ -34,9 +34,9 @@ from tests.core.charts import (
     wander,
 )
 from toolfold import Catalog, ConfigError, ToolSet
+from toolfold._names import ancestors
 from toolfold.machine import TABLE, Effect, RegionEvent, RegionState
 from toolfold.machine.statechart import INITIAL, STATES, Statechart, event_name, to_scxml, to_transitions, to_xstate
-from toolfold.names import ancestors
 
 each_export = pytest.mark.parametrize("run", RUNNERS.values(), ids=RUNNERS)
 

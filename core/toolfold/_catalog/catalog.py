@@ -17,8 +17,8 @@ from weakref import WeakValueDictionary
 
 from attrs import evolve, field, frozen
 
+from .._names import canonical_key
 from ..machine import Forest
-from ..names import canonical_key
 from .components import KINDS, Component, GroupSpec, Kind, Profile, is_settled, listing_rule, never_listed
 from .rules import required_groups
 

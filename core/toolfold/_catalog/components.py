@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 
+from .._names import split_name
 from .._schema.arguments import Arguments
 from ..errors import ConfigError
 from ..machine import paths_of
 from ..machine.transaction import Hook
-from ..names import split_name
 from .loader import Loader
 from .modes import Modes
 from .rules import Both, Not, Visibility, is_static

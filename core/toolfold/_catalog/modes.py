@@ -12,11 +12,11 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from .._names import is_text
 from .._plain import table
 from .._schema.arguments import Arguments, compile_schema
 from .._usercode import is_async
 from ..errors import InvalidDefinition
-from ..names import is_text
 from .rules import Predicate, View
 
 Count = Callable[[View], int]

@@ -12,9 +12,9 @@ from typing import Any, NoReturn, Protocol
 
 from attrs import frozen
 
+from .._names import is_text
 from .._usercode import is_async
 from ..errors import InvalidDefinition
-from ..names import is_text
 
 
 class View(Protocol):

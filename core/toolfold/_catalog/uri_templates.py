@@ -15,8 +15,8 @@ from urllib.parse import unquote
 from attrs import frozen
 
 from .._limits import MAX_URI, MAX_VARIABLES
+from .._names import is_text
 from ..errors import InvalidDefinition
-from ..names import is_text
 from .catalog import Catalog
 from .components import Component
 

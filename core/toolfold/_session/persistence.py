@@ -16,12 +16,12 @@ from typing import Any, NoReturn, cast
 from attrs import frozen
 
 from .._catalog.catalog import Catalog
+from .._names import is_text
 from .._plain import table
 from .._snapshot import Snapshot
 from ..errors import HandleInvalid
 from ..machine import Plan, restore
 from ..machine.forest import bits
-from ..names import is_text
 
 VERSION = 1
 """Of the form in which states are dumped."""

@@ -16,6 +16,7 @@ from attrs import frozen
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.uri_templates import matching
+from .._names import ToWire, is_text
 from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
 from .._view import calling, results
@@ -26,7 +27,6 @@ from .._view.results import ToolResult
 from .._view.visibility import RequestView, available
 from ..errors import InvalidDefinition, SessionClosed, ToolfoldError, ToolNotFound
 from ..machine import TransitionRequest, close, plan
-from ..names import ToWire, is_text
 from .executor import Executor, Planner, Surroundings
 from .observers import EventRefused, log
 from .persistence import Saved, dumped, is_fact

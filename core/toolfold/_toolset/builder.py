@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 from .._catalog.catalog import Catalog, canonical
 from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile
 from .._catalog.rules import Always, Group, Visibility, groups_of
+from .._names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
 from .._schema.arguments import check_text
 from .._usercode import on_loop
 from .._view.control import RESERVED, ControlStyle, loader_components
 from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition, InvalidName
-from ..names import ancestors, check_name, check_segment, is_text, qualified_name, split_name
 
 NameGuard = Callable[[str], None]
 

@@ -15,11 +15,11 @@ from .._catalog.modes import with_modes
 from .._catalog.rules import Visibility
 from .._catalog.uri_templates import template_variables
 from .._limits import MAX_URI
+from .._names import is_text
 from .._plain import table
 from .._schema.arguments import Arguments, check_text, plain_json
 from .._schema.fields import input_of, output_of
 from ..errors import InvalidDefinition, InvalidName
-from ..names import is_text
 from . import decorators
 from .handlers import adapted, checked, raw_handler
 

@@ -6,9 +6,9 @@ The section says nothing about which groups are open, so it stays the same for t
 from __future__ import annotations
 
 from .._catalog.catalog import Catalog
+from .._names import SEPARATOR, ToWire
 from .._session.session import Session
 from .._view.control import line_of
-from ..names import SEPARATOR, ToWire
 from .toolset import ToolSet
 
 HEADING = "## Available Tool Groups"

@@ -11,11 +11,11 @@ from typing import Any, TypeVar, Unpack, overload
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec, Kind, Profile
+from .._names import qualified_name
 from .._session.pool import SessionPool
 from .._session.session import Session
 from .._usercode import on_loop
 from ..errors import ExclusionConflict, SessionClosed
-from ..names import qualified_name
 from . import decorators
 from .builder import Builder
 from .catalog_tool import OPTIONS as CATALOG_OPTIONS

@@ -17,8 +17,8 @@ from typing import Any, cast
 from attrs import frozen
 
 from .._catalog.components import Component, Kind
+from .._names import snake_case
 from ..errors import DuplicateName, InvalidDefinition
-from ..names import snake_case
 from .decorators import GROUP_MARK, TOOLKIT_MARK, Mark, mark_of, named, needed_of, words
 from .options import HOOKS, OF_KIND, OF_TOOLKITS, checked_options, merged
 from .registration import Registration

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary, ref
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.loader import Loader
+from .._names import ToWire
 from .._session.observers import ListsAnnounced, Observer, Observers, PredicateFailed, Tracer, log
 from .._session.persistence import read
 from .._session.pool import SessionPool
@@ -29,7 +30,6 @@ from .._view.results import ToolResult
 from .._view.visibility import RequestView, StateReader
 from ..errors import ConfigError
 from ..machine import paths_of
-from ..names import ToWire
 from . import settings, toolkits
 from .builder import Builder
 from .options import ToolOptions

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from attrs import frozen
 
 from .._limits import escaped
+from .._names import ToWire
 from .._snapshot import Change, Snapshot
-from ..names import ToWire
 from .visibility import RequestView
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]

@@ -17,6 +17,7 @@ from .._catalog.components import Component, GroupSpec, Role
 from .._catalog.loader import PRESETS, Loader, LoaderTexts, filled
 from .._catalog.rules import Always, Group, Not, Visibility, groups_of
 from .._limits import quoted
+from .._names import check_segment, is_text, qualified_name
 from .._schema.arguments import NO_ARGUMENTS, Arguments
 from .._snapshot import Change
 from ..errors import (
@@ -31,7 +32,6 @@ from ..errors import (
     ToolfoldError,
 )
 from ..machine import TransitionRequest
-from ..names import check_segment, is_text, qualified_name
 from .context import CallContext
 from .listing import listed
 from .opening import opener

@@ -16,10 +16,10 @@ from attrs import frozen
 
 from .._catalog.components import Component, GroupSpec, Kind
 from .._limits import MAX_CURSOR
+from .._names import ToWire, is_text
 from .._snapshot import Snapshot
 from ..errors import InvalidCursor
 from ..machine import RegionState, bits
-from ..names import ToWire, is_text
 from .modes import render, restrict
 from .visibility import RequestView, is_listed, only_listed
 

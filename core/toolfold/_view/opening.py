@@ -10,8 +10,8 @@ import json
 
 from .._catalog.components import Component
 from .._catalog.rules import required_groups
+from .._names import SEPARATOR, ToWire, canonical_key
 from ..machine import bits
-from ..names import SEPARATOR, ToWire, canonical_key
 from .visibility import RequestView, available, is_hidden
 
 

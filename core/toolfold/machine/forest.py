@@ -13,8 +13,8 @@ from weakref import WeakValueDictionary
 
 from attrs import field, frozen
 
+from .._names import ancestors, canonical_key
 from ..errors import ExclusionConflict, GroupNotFound
-from ..names import ancestors, canonical_key
 
 
 def bits(mask: int) -> list[int]:

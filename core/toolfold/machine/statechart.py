@@ -26,8 +26,8 @@ from attrs import frozen
 from transitions import EventData
 from transitions.extensions.nesting import HierarchicalMachine, NestedState
 
+from .._names import SEPARATOR, split_name
 from ..errors import ConfigError
-from ..names import SEPARATOR, split_name
 from .forest import Forest, bits
 from .table import Effect, Guard, RegionEvent, RegionState, Row, rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolfold.names import check_segment
+from toolfold._names import check_segment
 from toolfold_adapters.gateway import allowed_names
 
 
