@@ -133,8 +133,8 @@ async def test_the_definition_of_a_tool_has_what_the_entry_says(tmp_path: Path) 
         "outputSchema": {"type": "object", "required": ["found"]},
         "icons": [{"src": "data:image/png;base64,AA=="}],
     }
-    told = {"name": "gmail_search", "inputSchema": SCHEMA, "timeoutSeconds": 5, "requiredPermissions": [], **said}
-    write(tmp_path, mail=[{**told, "hidden": True, "tags": ["read"]}])
+    received = {"name": "gmail_search", "inputSchema": SCHEMA, "timeoutSeconds": 5, "requiredPermissions": [], **said}
+    write(tmp_path, mail=[{**received, "hidden": True, "tags": ["read"]}])
     tools, report = load(tmp_path, {"gmail_search": lambda arguments: {"found": arguments["query"]}})
     assert report.ok
     [spec] = report.tools

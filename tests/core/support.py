@@ -116,7 +116,7 @@ class Journal:
 
     lines: list[str] = field(default_factory=list)
     failing: dict[str, BaseException] = field(default_factory=dict)
-    parked: dict[str, Park] = field(default_factory=dict)
+    blocked: dict[str, Park] = field(default_factory=dict)
     acting: dict[str, Callable[[HookContext], Awaitable[Any]]] = field(default_factory=dict)
 
     def hook(self, sign: str, path: str) -> Callable[[HookContext], Awaitable[None]]:
@@ -125,9 +125,9 @@ class Journal:
             self.lines.append(line)
             if line in self.acting:
                 await self.acting[line](context)
-            if line in self.parked:
-                self.parked[line].arrived.set()
-                await self.parked[line].release.wait()
+            if line in self.blocked:
+                self.blocked[line].arrived.set()
+                await self.blocked[line].release.wait()
             if line in self.failing:
                 raise self.failing[line]
 
@@ -143,8 +143,8 @@ class Journal:
     def fail(self, *lines: str) -> None:
         self.failing |= {line: RuntimeError(line) for line in lines}
 
-    def park(self, line: str) -> Park:
-        return self.parked.setdefault(line, Park())
+    def block(self, line: str) -> Park:
+        return self.blocked.setdefault(line, Park())
 
     def take(self) -> list[str]:
         """Return the lines since the last time."""

@@ -89,7 +89,7 @@ async def test_a_step_cancelled_in_any_hook_and_again_in_any_that_undoes_is_undo
         finished.append(context.group)
 
     journal.acting = dict.fromkeys(undone, take_turns)
-    first, second = journal.park(SWITCH[position]), journal.park(undone[undoing])
+    first, second = journal.block(SWITCH[position]), journal.block(undone[undoing])
 
     async def steer(cancel: Cancel) -> None:
         await first.arrived.wait()
@@ -105,7 +105,7 @@ async def test_a_step_cancelled_in_any_hook_and_again_in_any_that_undoes_is_undo
     assert journal.take() == [*SWITCH[: position + 1], *undone]
     assert len(finished) == position
     assert session.snapshot is before
-    journal.parked.clear()
+    journal.blocked.clear()
     assert await switch(session)
 
 
@@ -114,19 +114,19 @@ async def test_a_step_cancelled_in_any_hook_and_again_in_any_that_undoes_is_undo
 async def test_a_failed_step_that_is_cancelled_while_it_is_undone_is_undone_whole(
     cancelled: Cancelled, anyio_backend: str
 ) -> None:
-    journal, told = Journal(), list[Any]()
+    journal, received = Journal(), list[Any]()
     session = await opened(journal, "a", "a.x", "a.y")
-    session.tools.observe(told.append)
+    session.tools.observe(received.append)
     before = session.snapshot
     journal.fail("+b.z")
-    park = journal.park("undo +a")
+    block = journal.block("undo +a")
 
     async def steer(cancel: Cancel) -> None:
-        await park.arrived.wait()
+        await block.arrived.wait()
         for _ in range(3):
             cancel()
             await settle()
-        park.release.set()
+        block.release.set()
 
     async def request() -> None:
         try:
@@ -138,7 +138,7 @@ async def test_a_failed_step_that_is_cancelled_while_it_is_undone_is_undone_whol
         await cancelled(request, steer)
     assert journal.take() == [*SWITCH, *reversed(UNDONE)]
     assert session.snapshot is before
-    (event,) = told
+    (event,) = received
     assert isinstance(event, RolledBack)
     assert (event.error.__cause__, event.error.compensation) == (journal.failing["+b.z"], ())
 
@@ -149,31 +149,31 @@ async def test_a_failed_step_that_is_cancelled_while_it_is_undone_is_undone_whol
 async def test_a_session_whose_end_is_cancelled_in_any_hook_closes_all_the_same(
     position: int, cancelled: Cancelled, anyio_backend: str
 ) -> None:
-    journal, told, finished = Journal(), list[Any](), list[str]()
+    journal, received, finished = Journal(), list[Any](), list[str]()
     session = await opened(journal, *FULL)
-    session.tools.observe(told.append)
+    session.tools.observe(received.append)
 
     async def take_turns(context: HookContext) -> None:
         await settle()
         finished.append(f"-{context.group}")
 
     journal.acting = dict.fromkeys(ENDING, take_turns)
-    park = journal.park(ENDING[position])
+    block = journal.block(ENDING[position])
 
     async def steer(cancel: Cancel) -> None:
-        await park.arrived.wait()
+        await block.arrived.wait()
         for _ in range(3):
             cancel()
             await settle()
-        park.release.set()
+        block.release.set()
 
     with anyio.fail_after(WAIT):
         await cancelled(session.close, steer)
     assert (tuple(journal.take()), tuple(finished)) == (ENDING, ENDING)
     assert not session.is_open
     assert session.active == ()
-    assert told[-1] == SessionEnded(session.id)
-    assert not any(isinstance(event, HooksFailed) for event in told)
+    assert received[-1] == SessionEnded(session.id)
+    assert not any(isinstance(event, HooksFailed) for event in received)
 
 
 @pytest.mark.spec("HOOK-9", "SES-2")
@@ -183,7 +183,7 @@ async def test_a_session_whose_end_is_cancelled_while_it_waits_for_a_step_closes
 ) -> None:
     journal = Journal()
     session = await opened(journal, "c")
-    park = journal.park("+a")
+    block = journal.block("+a")
 
     async def steer(cancel: Cancel) -> None:
         await settle()
@@ -191,12 +191,12 @@ async def test_a_session_whose_end_is_cancelled_while_it_waits_for_a_step_closes
             cancel()
             await settle()
         assert session.is_open
-        park.release.set()
+        block.release.set()
 
     with anyio.fail_after(WAIT):
         async with anyio.create_task_group() as group:
             group.start_soon(session.activate, "a")
-            await park.arrived.wait()
+            await block.arrived.wait()
             await cancelled(session.close, steer)
     assert journal.take() == ["+a", "-c", "-a"]
     assert not session.is_open
@@ -209,14 +209,14 @@ async def test_a_session_whose_end_is_cancelled_closes_although_it_has_to_be_pla
 ) -> None:
     journal = Journal()
     session = await opened(journal, "a", "c")
-    park = journal.park("-a")
+    block = journal.block("-a")
 
     async def steer(cancel: Cancel) -> None:
-        await park.arrived.wait()
+        await block.arrived.wait()
         cancel()
         await settle()
         session.tools._builder.remove_group("c")  # as if it had been closed in every session that is open
-        park.release.set()
+        block.release.set()
 
     with anyio.fail_after(WAIT):
         await cancelled(session.close, steer)
@@ -231,7 +231,7 @@ async def test_a_session_that_is_cancelled_while_it_begins_leaves_nothing_open(
 ) -> None:
     journal = Journal()
     tools = (await opened(journal)).tools
-    first, second = journal.park("+a.x"), journal.park("undo -a")
+    first, second = journal.block("+a.x"), journal.block("undo -a")
     session = tools.open_session(active=["a", "a.x"])
 
     async def steer(cancel: Cancel) -> None:

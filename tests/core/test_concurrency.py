@@ -44,13 +44,13 @@ client: ContextVar[int] = ContextVar("client", default=-1)
 async def test_steps_are_taken_in_order_of_arrival() -> None:
     journal = Journal()
     session = await opened(journal)
-    park = journal.park("+a")
+    block = journal.block("+a")
     tasks = []
     for request in (session.activate("a"), session.activate("b"), session.activate("a"), session.deactivate("a")):
         tasks.append(asyncio.ensure_future(request))
         await settle()
     assert journal.lines == ["+a"]
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         assert await asyncio.gather(*tasks) == [True] * 4
     assert journal.take() == ["+a", "-a", "+b", "-b", "+a", "-a"]
@@ -60,7 +60,7 @@ async def test_steps_are_taken_in_order_of_arrival() -> None:
 async def test_a_request_that_comes_while_one_that_had_waited_is_under_way_waits_as_well() -> None:
     journal = Journal()
     session = await opened(journal)
-    parks = [journal.park(line) for line in ("+a", "+c")]
+    parks = [journal.block(line) for line in ("+a", "+c")]
     tasks = [asyncio.ensure_future(session.activate(path)) for path in ("a", "c")]
     with anyio.fail_after(WAIT):
         await parks[0].arrived.wait()
@@ -79,9 +79,9 @@ async def test_a_request_that_comes_while_one_that_had_waited_is_under_way_waits
 async def test_reads_do_not_wait_for_a_step_and_see_the_state_before_it() -> None:
     journal = Journal()
     session = await opened(journal, "a")
-    park = journal.park("+b")
+    block = journal.block("+b")
     task = asyncio.ensure_future(session.activate("b"))
-    await park.arrived.wait()
+    await block.arrived.wait()
     before = session.snapshot
     assert (session.active, session.is_active("b")) == (("a",), False)
     assert "a.t" in session.list_tools().names
@@ -89,7 +89,7 @@ async def test_reads_do_not_wait_for_a_step_and_see_the_state_before_it() -> Non
     assert (await session.call("a.t")).text == "done"
     session.set_fact("f", 1)
     assert session.snapshot is not before
-    park.release.set()
+    block.release.set()
     assert await task
     assert (session.active, session.facts) == (("b",), {"f": 1})
 
@@ -98,13 +98,13 @@ async def test_reads_do_not_wait_for_a_step_and_see_the_state_before_it() -> Non
 async def test_a_request_that_is_cancelled_while_it_waits_leaves_the_others_in_their_order() -> None:
     journal = Journal()
     session = await opened(journal)
-    park = journal.park("+a")
+    block = journal.block("+a")
     first, second, third = [asyncio.ensure_future(session.activate(path)) for path in ("a", "a.x", "c")]
-    await park.arrived.wait()
+    await block.arrived.wait()
     await settle()
     second.cancel()
     await settle()
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         assert await first
         assert await third
@@ -118,12 +118,12 @@ async def test_a_request_that_is_cancelled_while_it_waits_leaves_the_others_in_t
 async def test_a_request_that_is_cancelled_as_its_turn_comes_passes_the_turn_on() -> None:
     journal = Journal()
     session = await opened(journal)
-    park = journal.park("+a")
+    block = journal.block("+a")
     first, second, third = [asyncio.ensure_future(session.activate(path)) for path in ("a", "a.x", "c")]
-    await park.arrived.wait()
+    await block.arrived.wait()
     await settle()
     first.add_done_callback(lambda _: second.cancel())
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         answers = await asyncio.gather(first, second, third, return_exceptions=True)
         assert (answers[0], answers[2]) == (True, True)
@@ -280,38 +280,38 @@ async def test_the_schedules_catch_an_engine_that_takes_no_turns() -> None:
 
 @pytest.mark.spec("REG-7", "HOOK-5", "INV-2", "ACT-4")
 async def test_a_step_is_undone_and_taken_again_if_a_new_exclusion_makes_it_mean_more() -> None:
-    journal, told = Journal(), list[Any]()
+    journal, received = Journal(), list[Any]()
     session = await opened(journal, "b", "b.z")
-    session.tools.observe(told.append)
-    park = journal.park("+c")
+    session.tools.observe(received.append)
+    block = journal.block("+c")
     task = asyncio.ensure_future(session.activate("c"))
-    await park.arrived.wait()
+    await block.arrived.wait()
     session.tools.register_exclusion("b", "c")
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         assert await task
     assert session.active == ("c",)
     assert journal.take() == ["+c", "undo -c", "-b.z", "-b", "+c"]
-    assert [type(event) for event in told] == [Committed]
+    assert [type(event) for event in received] == [Committed]
 
 
 @pytest.mark.spec("REG-7", "HOOK-5", "ACT-1")
 async def test_a_step_is_undone_and_refused_if_its_group_is_gone() -> None:
     journal = Journal()
     session = await opened(journal)
-    heard = list[frozenset[str]]()
-    session.on_list_changed(heard.append)
-    park = journal.park("+c")
+    notified = list[frozenset[str]]()
+    session.on_list_changed(notified.append)
+    block = journal.block("+c")
     journal.fail("undo -a")
     task = asyncio.ensure_future(session.transition(activate=["a", "c"]))
-    await park.arrived.wait()
+    await block.arrived.wait()
     await session.tools.unregister_group("c")
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT), pytest.raises(GroupNotFound) as raised:
         await task
     assert journal.take() == ["+a", "+c", "undo -c", "undo -a"]
     assert "undo -a" in "".join(raised.value.__notes__)
-    assert (session.active, heard) == ((), [])
+    assert (session.active, notified) == ((), [])
     assert await session.activate("b")
 
 
@@ -319,11 +319,11 @@ async def test_a_step_is_undone_and_refused_if_its_group_is_gone() -> None:
 async def test_a_step_is_undone_and_refused_if_its_groups_have_come_to_exclude_one_another() -> None:
     journal = Journal()
     session = await opened(journal)
-    park = journal.park("+c")
+    block = journal.block("+c")
     task = asyncio.ensure_future(session.transition(activate=["b", "c"]))
-    await park.arrived.wait()
+    await block.arrived.wait()
     session.tools.register_exclusion("b", "c")
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT), pytest.raises(ExclusionConflict):
         await task
     assert journal.take() == ["+b", "+c", "undo -c", "undo -b"]
@@ -334,20 +334,20 @@ async def test_a_step_is_undone_and_refused_if_its_groups_have_come_to_exclude_o
 async def test_a_step_goes_on_if_what_was_registered_does_not_touch_it() -> None:
     journal = Journal()
     session = await opened(journal, "a")
-    heard = list[frozenset[str]]()
-    session.on_list_changed(heard.append)
-    park = journal.park("+b")
+    notified = list[frozenset[str]]()
+    session.on_list_changed(notified.append)
+    block = journal.block("+b")
     task = asyncio.ensure_future(session.activate("b"))
-    await park.arrived.wait()
+    await block.arrived.wait()
     session.tools.register("b.new", lambda: "new")
     session.tools.register_group("A")
     session.tools.unregister("ping")
     session.set_fact("f", 1)
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         assert await task
     assert journal.take() == ["-a", "+b"]
-    assert (session.active, session.facts, heard) == (("b",), {"f": 1}, [frozenset({"tool"})])
+    assert (session.active, session.facts, notified) == (("b",), {"f": 1}, [frozenset({"tool"})])
     assert "b.new" in session.list_tools().names
 
 
@@ -355,12 +355,12 @@ async def test_a_step_goes_on_if_what_was_registered_does_not_touch_it() -> None
 async def test_a_group_that_is_registered_anew_meanwhile_is_another_group_with_other_hooks() -> None:
     journal, newer = Journal(), Journal()
     session = await opened(journal)
-    park = journal.park("+c")
+    block = journal.block("+c")
     task = asyncio.ensure_future(session.activate("c"))
-    await park.arrived.wait()
+    await block.arrived.wait()
     await session.tools.unregister_group("c")
     session.tools.register_group("c", **newer.of("c"))
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         assert await task
     assert journal.take() == ["+c", "undo -c"]
@@ -371,13 +371,13 @@ async def test_a_group_that_is_registered_anew_meanwhile_is_another_group_with_o
 async def test_unregistering_a_group_waits_for_the_step_that_closes_it() -> None:
     journal = Journal()
     session = await opened(journal, "b", "b.z")
-    park = journal.park("-b")
+    block = journal.block("-b")
     task = asyncio.ensure_future(session.activate("a"))
-    await park.arrived.wait()
+    await block.arrived.wait()
     removing = asyncio.ensure_future(session.tools.unregister_group("b"))
     await settle()
     assert not removing.done()
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         assert await task
         await removing
@@ -390,14 +390,14 @@ async def test_unregistering_a_group_waits_for_the_step_that_closes_it() -> None
 async def test_a_cancellation_while_a_void_step_is_undone_goes_on(refused: bool) -> None:
     journal = Journal()
     session = await opened(journal, "b")
-    park, undoing = journal.park("+c"), journal.park("undo -c")
+    block, undoing = journal.block("+c"), journal.block("undo -c")
     task = asyncio.ensure_future(session.activate("c"))
-    await park.arrived.wait()
+    await block.arrived.wait()
     if refused:
         await session.tools.unregister_group("c")
     else:
         session.tools.register_exclusion("b", "c")
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         await undoing.arrived.wait()
         task.cancel()

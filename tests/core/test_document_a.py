@@ -177,18 +177,18 @@ def test_list_tools_ordering() -> None:
 async def test_tool_list_changed_notification() -> None:
     """Document A, test_tool_list_changed_notification."""
     hub = automation_hub()
-    told: list[frozenset[str]] = []
-    hub.default_session.on_list_changed(told.append)
+    received: list[frozenset[str]] = []
+    hub.default_session.on_list_changed(received.append)
     await hub.call_tool("file_ops.activate")
-    assert told == [{"tool"}]
+    assert received == [{"tool"}]
 
 
 @pytest.mark.spec("SES-2", "ACT-3", "NTF-1")
 async def test_concurrent_activation() -> None:
     """Document A, test_concurrent_activation."""
     hub = automation_hub()
-    told: list[frozenset[str]] = []
-    hub.default_session.on_list_changed(told.append)
+    received: list[frozenset[str]] = []
+    hub.default_session.on_list_changed(received.append)
     changes: list[Change] = []
 
     async def activate(path: str) -> None:
@@ -199,7 +199,7 @@ async def test_concurrent_activation() -> None:
             tasks.start_soon(activate, "network" if number % 2 else "file_ops")
     assert hub.default_session.active == ("file_ops", "network")
     assert [change.activated for change in changes if change] == [("file_ops",), ("network",)]
-    assert len(told) == 2
+    assert len(received) == 2
 
 
 # Naming, and what is root
@@ -314,8 +314,10 @@ async def test_what_list_groups_tells_of_a_group() -> None:
     tools.include(Database())
     tools.register("plan", lambda: None, group="database.write")
     await tools.activate_group("database")
-    told = [(info.name, info.description, info.active, info.parent, info.tool_count) for info in tools.list_groups()]
-    assert told == [
+    received = [
+        (info.name, info.description, info.active, info.parent, info.tool_count) for info in tools.list_groups()
+    ]
+    assert received == [
         ("database", "", True, None, 0),
         ("database.read", "", False, "database", 1),
         ("database.write", "", False, "database", 2),
@@ -327,13 +329,13 @@ async def test_activating_tells_whether_anything_changed() -> None:
     """Document A, `activate_group` and `deactivate_group`: a bool, and a notification if visibility changed."""
     hub = automation_hub()
     hub.register_group("empty")
-    told: list[frozenset[str]] = []
-    hub.default_session.on_list_changed(told.append)
+    received: list[frozenset[str]] = []
+    hub.default_session.on_list_changed(received.append)
     assert await hub.activate_group("empty") is True
-    assert told == []
+    assert received == []
     assert [await hub.activate_group("network"), await hub.activate_group("network")] == [True, False]
     assert [await hub.deactivate_group("network"), await hub.deactivate_group("network")] == [True, False]
-    assert told == [{"tool"}] * 2
+    assert received == [{"tool"}] * 2
 
 
 @pytest.mark.spec("ACT-1", "REG-2", "REG-3", "ERR-2")

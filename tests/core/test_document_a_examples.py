@@ -106,8 +106,8 @@ async def test_a_plugin_server_loads_and_unloads_at_run_time() -> None:
     """Document A, dynamic registration: the plugin server."""
     server = PluginServer({"words": {"to_wire": lambda: "spelt", "count": lambda: "3"}, "sums": {"add": lambda: "4"}})
     tools = server.tools
-    told: list[frozenset[str]] = []
-    tools.default_session.on_list_changed(told.append)
+    received: list[frozenset[str]] = []
+    tools.default_session.on_list_changed(received.append)
     server.load_plugin("words")
     with pytest.raises(ToolNotFound):
         await tools.call_tool("plugins.to_wire")
@@ -119,7 +119,7 @@ async def test_a_plugin_server_loads_and_unloads_at_run_time() -> None:
     assert tools.list_tools().names == ("plugins.activate", "plugins.add", "plugins.deactivate")
     with pytest.raises(ToolNotFound):
         await tools.call_tool("plugins.to_wire")
-    assert told == [{"tool"}] * 4
+    assert received == [{"tool"}] * 4
 
 
 @pytest.mark.spec("SES-5", "VIS-2", "NTF-3")
@@ -140,15 +140,15 @@ async def test_registration_alone_notifies_nobody() -> None:
     """Document A, the note on dynamic registration: for direct calls, the server notifies."""
     tools = ToolSet("plugins")
     tools.register_group("plugins", "Dynamically loaded plugin tools")
-    told: list[frozenset[str]] = []
-    tools.default_session.on_list_changed(told.append)
+    received: list[frozenset[str]] = []
+    tools.default_session.on_list_changed(received.append)
     await tools.activate_group("plugins")
-    told.clear()
+    received.clear()
     name = ToolSet.qualified_name("plugins", "to_wire")
     tools.register(name, lambda: "spelt", visibility=Visibility.group("plugins"))
-    assert told == []
+    assert received == []
     tools.notify_list_changed()
-    assert told == [{"tool"}]
+    assert received == [{"tool"}]
     assert (await tools.call_tool("plugins.to_wire")).text == "spelt"
     assert tools.unregister(name) is not None
     assert name not in tools.list_tools().names

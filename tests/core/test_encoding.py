@@ -239,18 +239,18 @@ async def test_prompts_and_resources_are_carried() -> None:
 
 @pytest.mark.spec("SAF-2")
 async def test_progress_is_carried() -> None:
-    told: list[str | None] = []
+    received: list[str | None] = []
 
     async def work(context: Context) -> None:
         await context.report_progress(1, 2, ODD)
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        told.append(message)
+        received.append(message)
 
     tools = ToolSet("t")
     tools.register("work", work)
     await tools.default_session.call("work", progress=report)
-    assert told == [SHOWN]
+    assert received == [SHOWN]
 
 
 def test_the_name_on_an_error_is_the_one_that_was_asked_for() -> None:

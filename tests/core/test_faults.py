@@ -15,7 +15,7 @@ from toolfold._limits import MAX_PROBLEMS
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 
-async def told(schema: dict[str, Any], value: Any) -> dict[str, str]:
+async def received(schema: dict[str, Any], value: Any) -> dict[str, str]:
     """Return what is said of a value, each place as it is inside of the value."""
     tools = ToolSet("t")
     of_root = ("$schema", "$defs", "definitions")
@@ -122,7 +122,7 @@ async def test_large_values_that_do_not_fit_are_answered_in_few_words(value: Any
         "additionalProperties": False,
         "maxItems": 3,
     }
-    problems = await told(schema, value)
+    problems = await received(schema, value)
     assert problems
     assert len(json.dumps(problems)) < 10_000
 
@@ -203,7 +203,7 @@ async def test_large_values_that_do_not_fit_are_answered_in_few_words(value: Any
 async def test_every_keyword_is_told_of_where_it_is_not_met(
     schema: dict[str, Any], value: Any, expected: dict[str, str]
 ) -> None:
-    assert await told(schema, value) == expected
+    assert await received(schema, value) == expected
 
 
 @pytest.mark.spec("CALL-2")

@@ -80,17 +80,17 @@ async def test_what_is_hidden_until_a_session_is_unlocked_can_be_used_all_along(
 
 @pytest.mark.spec("VIS-6", "NTF-1")
 async def test_a_change_of_what_is_hidden_notifies_as_any_change_of_a_list() -> None:
-    heard: list[frozenset[str]] = []
+    notified: list[frozenset[str]] = []
     async with shop(LOCKED | Visibility.group("a")).open_session() as session:
-        session.on_list_changed(heard.append)
+        session.on_list_changed(notified.append)
         session.set_fact("unrelated", True)
-        assert heard == []
+        assert notified == []
         session.set_fact("unlocked", True)
-        assert heard == [set(KINDS)]
+        assert notified == [set(KINDS)]
         await session.activate("b")
-        assert heard == [set(KINDS)]
+        assert notified == [set(KINDS)]
         assert (await session.transition(activate=["a"])).list_changed
-        assert heard == [set(KINDS)] * 2
+        assert notified == [set(KINDS)] * 2
 
 
 @pytest.mark.spec("VIS-6", "VIS-5")
@@ -217,16 +217,16 @@ async def test_a_hiding_predicate_that_raises_hides_its_own_tool_and_is_reported
     def fail(view: View) -> bool:
         raise RuntimeError("broken")
 
-    told: list[Event] = []
+    received: list[Event] = []
     tools = ToolSet("t")
-    tools.observe(told.append)
+    tools.observe(received.append)
     tools.register("bad", answer, hidden=Visibility.when(fail))
     tools.register("worse", answer, hidden=~Visibility.when(fail))
     tools.register("good", answer)
     for _ in range(3):
         assert tools.list_tools().names == ("good",)
         assert (await tools.call_tool("bad")).text == "done"
-    failures = [(event.name, str(event.error)) for event in told if isinstance(event, PredicateFailed)]
+    failures = [(event.name, str(event.error)) for event in received if isinstance(event, PredicateFailed)]
     assert failures == [("bad", "broken"), ("worse", "broken")]
 
 
@@ -297,7 +297,7 @@ async def test_the_catalog_tool_tells_what_is_hidden_in_the_callers_state(everyt
 
         async def hidden(**arguments: Any) -> dict[str, dict[str, bool]]:
             sections = (await session.call("catalog", arguments)).structured
-            return {section: {one["name"]: one["hidden"] for one in told} for section, told in sections.items()}
+            return {section: {one["name"]: one["hidden"] for one in received} for section, received in sections.items()}
 
         everyone = {
             "tools": {"catalog": True, "wipe": True},
@@ -321,10 +321,10 @@ async def test_a_composite_tool_can_be_hidden_under_a_rule_and_is_reported_as_it
     def hide(view: View) -> bool:
         return bool(view.state["hide"])
 
-    told: list[Event] = []
+    received: list[Event] = []
     state: dict[str, bool] = {"on": True, "hide": True}
     tools = ToolSet("t", state=lambda: dict(state))
-    tools.observe(told.append)
+    tools.observe(received.append)
     modes = Modes("what", {"on": Mode(available=lambda view: view.state["on"]), "off": Mode()})
     tools.register("observe", lambda what: what, input_schema=None, hidden=Visibility.when(hide), modes=modes)
     assert tools.list_tools().names == ()
@@ -334,7 +334,7 @@ async def test_a_composite_tool_can_be_hidden_under_a_rule_and_is_reported_as_it
     state.clear()
     state["on"] = True
     assert tools.list_tools().names == tools.list_tools().names == ()
-    assert [event.name for event in told if isinstance(event, PredicateFailed)] == ["observe"]
+    assert [event.name for event in received if isinstance(event, PredicateFailed)] == ["observe"]
 
 
 @pytest.mark.spec("VIS-1")

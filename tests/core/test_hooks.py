@@ -84,18 +84,18 @@ async def test_hooks_run_whichever_way_a_group_is_opened_and_closed() -> None:
 async def test_within_hooks_the_state_is_still_the_one_before() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
-    before, seen, heard = session.snapshot, list[bool](), list[frozenset[str]]()
-    session.on_list_changed(heard.append)
+    before, seen, notified = session.snapshot, list[bool](), list[frozenset[str]]()
+    session.on_list_changed(notified.append)
 
     async def look(context: HookContext) -> None:
         names = context.session.list_tools().names
-        seen.append(context.session.snapshot is before and "a.x.t" in names and "b.t" not in names and not heard)
+        seen.append(context.session.snapshot is before and "a.x.t" in names and "b.t" not in names and not notified)
 
     journal.acting = dict.fromkeys(SWITCH, look)
     await switch(session)
     assert seen == [True] * len(SWITCH)
     assert session.active == ("b", "b.z")
-    assert len(heard) == 1
+    assert len(notified) == 1
 
 
 @pytest.mark.spec("HOOK-3")
@@ -133,17 +133,17 @@ async def test_wherever_a_hook_fails_all_before_it_is_undone_and_the_snapshot_is
 ) -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
-    before, heard, told = session.snapshot, list[frozenset[str]](), list[Any]()
-    session.on_list_changed(heard.append)
-    session.tools.observe(told.append)
+    before, notified, received = session.snapshot, list[frozenset[str]](), list[Any]()
+    session.on_list_changed(notified.append)
+    session.tools.observe(received.append)
     undone = list(reversed(UNDONE[:position]))
     journal.fail(SWITCH[position], *(undone if undoing_fails else ()))
     with pytest.raises(HookFailed) as raised:
         await switch(session)
     assert journal.take() == [*SWITCH[: position + 1], *undone]
     assert session.snapshot is before
-    assert heard == []
-    assert told == [RolledBack(session.id, raised.value)]
+    assert notified == []
+    assert received == [RolledBack(session.id, raised.value)]
     phase = "on_deactivate" if position < 3 else "on_activate"
     assert (raised.value.group, raised.value.phase) == (SWITCH[position][1:], phase)
     assert raised.value.__cause__ is journal.failing[SWITCH[position]]
@@ -217,19 +217,19 @@ async def test_a_failed_hook_is_logged_in_full_once_whichever_way_it_came_to_run
 async def test_a_failure_while_undoing_is_logged_in_full_and_told_to_observers_with_the_cause(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    journal, told = Journal(), list[Any]()
+    journal, received = Journal(), list[Any]()
     session = await opened(journal)
-    session.tools.observe(told.append)
+    session.tools.observe(received.append)
     journal.fail("+b", "undo -c", "undo -b")
-    journal.park("+b.z")
+    journal.block("+b.z")
     with pytest.raises(HookFailed):
         await session.transition(activate=["c", "b"])
     assert logged(caplog) == [(f"session {session.id}: on_activate of group b failed", journal.failing["+b"])]
-    (event,) = told
+    (event,) = received
     assert isinstance(event, RolledBack)
     assert (event.error.__cause__, event.error.compensation) == (journal.failing["+b"], ())
 
-    told.clear()
+    received.clear()
     del journal.failing["+b"]
     journal.fail("+c")
     with pytest.raises(HookFailed):
@@ -241,7 +241,7 @@ async def test_a_failure_while_undoing_is_logged_in_full_and_told_to_observers_w
             journal.failing["undo -b"],
         ),
     ]
-    (event,) = told
+    (event,) = received
     assert (event.error.__cause__, event.error.compensation) == (journal.failing["+c"], (journal.failing["undo -b"],))
 
 
@@ -249,14 +249,14 @@ async def test_a_failure_while_undoing_is_logged_in_full_and_told_to_observers_w
 async def test_observers_are_told_of_a_step_that_was_cancelled_and_of_what_could_not_be_undone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    journal, told = Journal(), list[Any]()
+    journal, received = Journal(), list[Any]()
     session = await opened(journal, "a")
-    session.tools.observe(told.append)
+    session.tools.observe(received.append)
     journal.fail("undo +a")
-    park = journal.park("+b")
+    block = journal.block("+b")
     with anyio.fail_after(WAIT):
-        await cancelled_by_scope(lambda: session.activate("b"), park.arrived)
-    (event,) = told
+        await cancelled_by_scope(lambda: session.activate("b"), block.arrived)
+    (event,) = received
     assert isinstance(event, RolledBack)
     assert isinstance(event.error.__cause__, asyncio.CancelledError)
     assert event.error.compensation == (journal.failing["undo +a"],)
@@ -297,7 +297,7 @@ async def test_the_reason_of_a_failed_hook_is_told_if_it_was_meant_to_be(
 async def test_callers_are_told_that_a_hook_took_too_long(caplog: pytest.LogCaptureFixture) -> None:
     journal = Journal()
     session = await opened(journal, hook_timeout=0.001)
-    journal.park("+a")
+    journal.block("+a")
     with anyio.fail_after(WAIT):
         with pytest.raises(HookFailed, match=r"failed, so nothing was changed\. It took longer than 0\.001 s\.$"):
             await session.activate("a")
@@ -372,8 +372,8 @@ both_ways = pytest.mark.parametrize("cancel", [cancelled_by_scope, cancelled_by_
 async def test_a_cancellation_in_any_hook_undoes_what_was_done_and_goes_on(position: int, cancel: Cancel) -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
-    before, heard, finished = session.snapshot, list[frozenset[str]](), list[str]()
-    session.on_list_changed(heard.append)
+    before, notified, finished = session.snapshot, list[frozenset[str]](), list[str]()
+    session.on_list_changed(notified.append)
     undone = list(reversed(UNDONE[:position]))
 
     async def take_turns(context: HookContext) -> None:
@@ -381,14 +381,14 @@ async def test_a_cancellation_in_any_hook_undoes_what_was_done_and_goes_on(posit
         finished.append(context.group)
 
     journal.acting = dict.fromkeys(undone, take_turns)
-    park = journal.park(SWITCH[position])
+    block = journal.block(SWITCH[position])
     with anyio.fail_after(WAIT):
-        await cancel(lambda: switch(session), park.arrived)
+        await cancel(lambda: switch(session), block.arrived)
     assert journal.take() == [*SWITCH[: position + 1], *undone]
     assert len(finished) == position
     assert session.snapshot is before
-    assert heard == []
-    del journal.parked[SWITCH[position]]
+    assert notified == []
+    del journal.blocked[SWITCH[position]]
     assert await switch(session)
 
 
@@ -421,9 +421,9 @@ async def test_failures_while_undoing_a_cancelled_step_are_noted_on_the_cancella
     journal = Journal()
     session = await opened(journal, "a")
     journal.fail("undo +a")
-    park = journal.park("+b")
+    block = journal.block("+b")
     task = asyncio.ensure_future(session.activate("b"))
-    await park.arrived.wait()
+    await block.arrived.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError) as raised:
         await task
@@ -436,7 +436,7 @@ async def test_a_hook_that_takes_too_long_fails_with_a_timeout(position: int) ->
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y", hook_timeout=0.001)
     before = session.snapshot
-    journal.park(SWITCH[position])
+    journal.block(SWITCH[position])
     with anyio.fail_after(WAIT), pytest.raises(HookFailed) as raised:
         await switch(session)
     assert isinstance(raised.value.__cause__, TimeoutError)
@@ -449,7 +449,7 @@ async def test_a_hook_that_takes_too_long_fails_with_a_timeout(position: int) ->
 async def test_undoing_has_a_timeout_too() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", hook_timeout=0.001)
-    journal.park("undo +a")
+    journal.block("undo +a")
     journal.fail("+b")
     with anyio.fail_after(WAIT), pytest.raises(HookFailed) as raised:
         await session.activate("b")
@@ -465,19 +465,19 @@ async def test_undoing_has_a_timeout_too() -> None:
 async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
-    told, heard = list[Any](), list[frozenset[str]]()
-    session.on_list_changed(heard.append)
-    session.tools.observe(told.append)
+    received, notified = list[Any](), list[frozenset[str]]()
+    session.on_list_changed(notified.append)
+    session.tools.observe(received.append)
     journal.fail("-a.y", "-a")
     with pytest.raises(HookFailed):
         await session.deactivate("a")
-    told.clear()
+    received.clear()
     journal.take()
     assert await session.deactivate("a", force=True)
     assert journal.take() == ["-a.y", "-a.x", "-a"]
     assert not session.active
-    assert len(heard) == 1
-    committed, failed = told
+    assert len(notified) == 1
+    committed, failed = received
     assert isinstance(committed, Committed)
     assert isinstance(failed, HooksFailed)
     assert [error.__cause__ for error in failed.failures] == [journal.failing["-a.y"], journal.failing["-a"]]
@@ -497,9 +497,9 @@ async def test_a_forced_deactivation_completes_although_it_is_cancelled_and_the_
         finished.append(context.group)
 
     journal.acting = dict.fromkeys(["-a.x", "-a"], take_turns)
-    park = journal.park("-a.y")
+    block = journal.block("-a.y")
     with anyio.fail_after(WAIT):
-        await cancel(lambda: session.deactivate("a", force=True), park.arrived)
+        await cancel(lambda: session.deactivate("a", force=True), block.arrived)
     assert journal.take() == ["-a.y", "-a.x", "-a"]
     assert finished == ["a.x", "a"]
     assert not session.active
@@ -509,7 +509,7 @@ async def test_a_forced_deactivation_completes_although_it_is_cancelled_and_the_
 async def test_a_forced_deactivation_passes_over_a_timeout() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", hook_timeout=0.001)
-    journal.park("-a.x")
+    journal.block("-a.x")
     with anyio.fail_after(WAIT):
         assert await session.deactivate("a", force=True)
     assert journal.take() == ["-a.x", "-a"]

@@ -66,8 +66,8 @@ async def test_listing_twice_gives_the_same_and_changes_nothing() -> None:
     tools.register_group("g")
     tools.register("t", answer, group="g")
     session = await tools.open_session().start()
-    told: list[frozenset[str]] = []
-    session.on_list_changed(told.append)
+    received: list[frozenset[str]] = []
+    session.on_list_changed(received.append)
     before = session.snapshot
     first = session.list_tools()
     assert session.list_tools() == first
@@ -77,7 +77,7 @@ async def test_listing_twice_gives_the_same_and_changes_nothing() -> None:
     assert session.list_tools() != first
     await session.deactivate("g")
     assert session.list_tools() == first
-    assert len(told) == 2
+    assert len(received) == 2
 
 
 @pytest.mark.spec("LST-2")

@@ -39,7 +39,7 @@ def mail(control: ControlName | Loader = "load_tool_group", **settings: Any) -> 
     return tools
 
 
-async def told(tools: ToolSet, **arguments: Any) -> tuple[str, Any]:
+async def received(tools: ToolSet, **arguments: Any) -> tuple[str, Any]:
     """Return the text and the structured content of a call of the loader."""
     [loader] = [spec.name for spec in tools.core_tools() if spec.control]
     result = await tools.call_tool(loader, arguments)
@@ -49,7 +49,7 @@ async def told(tools: ToolSet, **arguments: Any) -> tuple[str, Any]:
 
 @pytest.mark.spec("GRP-3", "CTL-4")
 async def test_loading_is_answered_in_the_words_of_document_c() -> None:
-    text, structured = await told(mail(), group_name="google_gmail")
+    text, structured = await received(mail(), group_name="google_gmail")
     assert text == (
         "Loaded 2 tools from group 'Google Gmail':\n- gmail_search: Search messages\n- gmail_send: Send a message"
     )
@@ -66,9 +66,9 @@ async def test_loading_is_answered_in_the_words_of_document_c() -> None:
 async def test_loading_twice_changes_nothing_and_says_so() -> None:
     """Document C, step 4b: a loaded group is not added again."""
     tools = mail()
-    await told(tools, group_name="google_gmail")
+    await received(tools, group_name="google_gmail")
     before = tools.default_session.snapshot
-    text, structured = await told(tools, group_name="google_gmail")
+    text, structured = await received(tools, group_name="google_gmail")
     first, *lines = text.splitlines()
     assert first == "Tool group 'Google Gmail' was loaded already, so nothing changed."
     assert lines == ["- gmail_search: Search messages", "- gmail_send: Send a message"]
@@ -79,8 +79,8 @@ async def test_loading_twice_changes_nothing_and_says_so() -> None:
 @pytest.mark.spec("GRP-3", "CTL-4")
 async def test_loading_names_what_it_displaced() -> None:
     tools = mail()
-    await told(tools, group_name="google_gmail")
-    text, structured = await told(tools, group_name="google_drive")
+    await received(tools, group_name="google_gmail")
+    text, structured = await received(tools, group_name="google_drive")
     assert text == "Loaded 1 tools from group 'google_drive':\n- drive_list\nClosed to make room: google_gmail."
     assert structured["displaced"] == ["google_gmail"]
 
@@ -112,7 +112,7 @@ async def test_errors_have_the_types_and_words_of_document_c_and_load_nothing(
     arguments: dict[str, Any], text: str, structured: dict[str, Any]
 ) -> None:
     tools = mail()
-    assert await told(tools, **arguments) == (text, structured)
+    assert await received(tools, **arguments) == (text, structured)
     assert tools.default_session.active == ()
 
 
@@ -120,7 +120,7 @@ async def test_errors_have_the_types_and_words_of_document_c_and_load_nothing(
 @pytest.mark.parametrize("arguments", [{"group_name": 5}, {"group_name": "google_gmail", "more": 1}])
 async def test_an_argument_that_is_wrong_in_another_way_is_told_apart(arguments: dict[str, Any]) -> None:
     tools = mail()
-    text, structured = await told(tools, **arguments)
+    text, structured = await received(tools, **arguments)
     assert text.startswith("Invalid arguments for load_tool_group: ")
     assert structured == {"error_type": "invalid_parameter"}
     assert tools.default_session.active == ()
@@ -128,7 +128,7 @@ async def test_an_argument_that_is_wrong_in_another_way_is_told_apart(arguments:
 
 @pytest.mark.spec("GRP-3")
 async def test_where_there_are_no_groups_none_are_named() -> None:
-    text, _ = await told(ToolSet("t", control="load_tool_group"), group_name="x")
+    text, _ = await received(ToolSet("t", control="load_tool_group"), group_name="x")
     assert text == "Tool group 'x' not found. Available groups: none"
 
 
@@ -136,7 +136,7 @@ async def test_where_there_are_no_groups_none_are_named() -> None:
 async def test_groups_that_are_not_for_the_model_are_not_found() -> None:
     """Document C, security considerations: loading bypasses nothing."""
     tools = mail()
-    outside = await told(tools, group_name="receipts")
+    outside = await received(tools, group_name="receipts")
     assert outside[0] == "Tool group 'receipts' not found. Available groups: google_drive, google_gmail, hollow"
     tools.register_profile(Profile(name="reader", available=("google_drive",)))
     async with tools.open_session("reader") as session:
@@ -155,9 +155,9 @@ async def test_a_group_is_not_empty_if_anything_depends_on_it() -> None:
     tools.register_prompt("greeting", answer, group="words")
     tools.register_group("key")
     tools.register("door", answer, visibility=Visibility.group("key") & ~Visibility.group("hollow"))
-    assert (await told(tools, group_name="outer"))[0] == "Loaded 0 tools from group 'outer'."
-    assert (await told(tools, group_name="words"))[0] == "Loaded 0 tools from group 'words'."
-    assert (await told(tools, group_name="key"))[0] == "Loaded 1 tools from group 'key':\n- door"
+    assert (await received(tools, group_name="outer"))[0] == "Loaded 0 tools from group 'outer'."
+    assert (await received(tools, group_name="words"))[0] == "Loaded 0 tools from group 'words'."
+    assert (await received(tools, group_name="key"))[0] == "Loaded 1 tools from group 'key':\n- door"
     assert tools.default_session.active == ("key", "outer", "words")
 
 
@@ -172,35 +172,35 @@ async def test_other_refusals_say_what_to_do_as_everywhere() -> None:
     tools.register_group("outer")
     tools.register_group("outer.inner")
     tools.register("deep", answer, group="outer.inner")
-    assert "The mailbox is locked." in (await told(tools, group_name="shut"))[0]
-    assert 'call load_tool_group {"group_name": "outer"} first' in (await told(tools, group_name="outer.inner"))[0]
-    await told(tools, group_name="google_gmail")
-    assert "limit of 1" in (await told(tools, group_name="outer"))[0]
+    assert "The mailbox is locked." in (await received(tools, group_name="shut"))[0]
+    assert 'call load_tool_group {"group_name": "outer"} first' in (await received(tools, group_name="outer.inner"))[0]
+    await received(tools, group_name="google_gmail")
+    assert "limit of 1" in (await received(tools, group_name="outer"))[0]
 
 
 @pytest.mark.spec("CTL-3", "CTL-4")
 async def test_expanding_answers_with_a_heading_and_the_tools() -> None:
     tools = mail("expand_tools")
-    text, structured = await told(tools, group="google_gmail")
+    text, structured = await received(tools, group="google_gmail")
     heading, blank, *lines, gap, last = text.splitlines()
     assert (heading, blank, gap) == ("## Google Gmail Tools", "", "")
     assert lines == ["- gmail_search: Search messages", "- gmail_send: Send a message"]
     assert "by name" in last
     assert structured["tools"] == ["gmail_search", "gmail_send"]
-    assert "already" in (await told(tools, group="google_gmail"))[0]
-    assert (await told(tools, group="hollow"))[0].endswith("adds no tools to the list.")
-    assert (await told(tools, group="no"))[1] == {"error_type": "not_found", "group": "no", "groups": KNOWN}
-    assert (await told(tools))[1] == {"error_type": "missing_parameter"}
+    assert "already" in (await received(tools, group="google_gmail"))[0]
+    assert (await received(tools, group="hollow"))[0].endswith("adds no tools to the list.")
+    assert (await received(tools, group="no"))[1] == {"error_type": "not_found", "group": "no", "groups": KNOWN}
+    assert (await received(tools))[1] == {"error_type": "missing_parameter"}
 
 
 @pytest.mark.spec("CTL-3")
 async def test_a_loader_of_ones_own_answers_in_its_own_words() -> None:
     texts = LoaderTexts(loaded="{group}/{title}/{count}\n{tools}", nothing="nothing in {group}", again="again {title}")
     tools = mail(Loader(name="open", argument="which", texts=texts))
-    assert (await told(tools, which="google_drive"))[0] == "google_drive/google_drive/1\n- drive_list"
-    assert (await told(tools, which="google_drive"))[0] == "again google_drive"
-    assert (await told(tools, which="hollow"))[0] == "nothing in hollow"
-    assert (await told(tools, which="no"))[0].startswith("There is no group 'no'.")
+    assert (await received(tools, which="google_drive"))[0] == "google_drive/google_drive/1\n- drive_list"
+    assert (await received(tools, which="google_drive"))[0] == "again google_drive"
+    assert (await received(tools, which="hollow"))[0] == "nothing in hollow"
+    assert (await received(tools, which="no"))[0].startswith("There is no group 'no'.")
 
 
 @pytest.mark.spec("CTL-3", "GRP-3")
@@ -208,10 +208,10 @@ async def test_every_text_may_mention_whatever_any_may_mention() -> None:
     all_of_them = "{group}|{title}|{count}|{tools}|{groups}|{argument}"
     texts = LoaderTexts(**dict.fromkeys(("loaded", "nothing", "again", "missing", "not_found", "empty"), all_of_them))
     tools = mail(Loader(name="open", argument="which", texts=texts))
-    assert (await told(tools))[0] == "||0|||which"
-    assert (await told(tools, which="no"))[0] == "no||0||google_drive, google_gmail, hollow|"
-    assert (await told(tools, which="hollow"))[0] == "hollow|hollow|0|||"
-    assert (await told(tools, which="google_drive"))[0] == "google_drive|google_drive|1|- drive_list||"
+    assert (await received(tools))[0] == "||0|||which"
+    assert (await received(tools, which="no"))[0] == "no||0||google_drive, google_gmail, hollow|"
+    assert (await received(tools, which="hollow"))[0] == "hollow|hollow|0|||"
+    assert (await received(tools, which="google_drive"))[0] == "google_drive|google_drive|1|- drive_list||"
 
 
 @pytest.mark.spec("CTL-3")

@@ -137,9 +137,9 @@ def test_an_activation_below_inactive_groups_names_the_topmost_one() -> None:
 async def test_what_is_so_already_returns_false_and_does_nothing() -> None:
     journal = Journal()
     async with desk(journal).open_session(active=["a", "a.x"]) as session:
-        before, heard = session.snapshot, list[object]()
-        session.on_list_changed(heard.append)
-        session.tools.observe(heard.append)
+        before, notified = session.snapshot, list[object]()
+        session.on_list_changed(notified.append)
+        session.tools.observe(notified.append)
         journal.take()
         assert await session.activate("a") is False
         assert await session.activate("a.x") is False
@@ -148,7 +148,7 @@ async def test_what_is_so_already_returns_false_and_does_nothing() -> None:
         assert not await session.transition(activate=["a"], deactivate=["b"])
         assert session.snapshot is before
         assert journal.take() == []
-        assert heard == []
+        assert notified == []
 
 
 @pytest.mark.spec("ACT-4", "ACT-5")
@@ -248,12 +248,12 @@ async def test_applying_a_profile_is_one_step() -> None:
     journal = Journal()
     tools = desk(journal)
     profile = Profile(name="work", active=("a.x", "a", "c"), available="*")
-    heard: list[object] = []
-    tools.observe(heard.append)
+    notified: list[object] = []
+    tools.observe(notified.append)
     async with tools.open_session(profile) as session:
         assert session.active == ("a", "a.x", "c")
         assert journal.take() == ["+a", "+a.x", "+c"]
-        assert [type(event).__name__ for event in heard] == ["SessionOpened", "Committed"]
+        assert [type(event).__name__ for event in notified] == ["SessionOpened", "Committed"]
     journal.fail("+c")
     journal.take()
     unopened = tools.open_session(profile)

@@ -24,15 +24,15 @@ async def coroutine() -> bool:
 async def test_a_predicate_that_raises_costs_its_own_mode_only_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told: list[Event] = []
+    received: list[Event] = []
     modes = modes_of(network=Mode(available=broken), actions=Mode(available=lambda view: coroutine()))  # type: ignore[arg-type,return-value]
     tools = observing(Buffers(), modes)
-    tools.observe(told.append)
+    tools.observe(received.append)
     with caplog.at_level(logging.ERROR, "toolfold"):
         for _ in range(3):
             assert enum_of(tools) == ["errors"]
             assert (await tools.call_tool("observe", {"what": "network"})).is_error
-    failures = [event for event in told if isinstance(event, PredicateFailed)]
+    failures = [event for event in received if isinstance(event, PredicateFailed)]
     assert [(event.kind, event.name, event.mode) for event in failures] == [
         ("tool", "observe", "network"),
         ("tool", "observe", "actions"),
@@ -48,15 +48,15 @@ async def test_a_predicate_that_raises_costs_its_own_mode_only_and_is_reported_o
     ids=["raises", "text", "truth", "awaitable"],
 )
 def test_a_count_that_fails_costs_itself_alone_and_is_reported_once(count: Any) -> None:
-    told: list[Event] = []
+    received: list[Event] = []
     tools = observing(Buffers(), modes_of(errors=Mode(count=number("errors")), network=Mode(count=count)))
-    tools.observe(told.append)
+    tools.observe(received.append)
     for _ in range(3):
         assert shown(tools).definition["_meta"] == {
             "available_modes": ["errors", "network", "actions"],
             "data_counts": {"errors": 0},
         }
-    assert [event.mode for event in told if isinstance(event, PredicateFailed)] == ["network"]
+    assert [event.mode for event in received if isinstance(event, PredicateFailed)] == ["network"]
 
 
 @pytest.mark.spec("MOD-1", "MOD-3", "VIS-4")
@@ -195,22 +195,22 @@ def test_predicates_and_counts_of_one_list_see_one_reading() -> None:
 
 @pytest.mark.spec("MOD-1", "NTF-1", "NTF-3")
 async def test_a_change_of_the_state_notifies_nobody_until_it_is_announced(buffers: Buffers) -> None:
-    heard: list[frozenset[str]] = []
+    notified: list[frozenset[str]] = []
     buffers.held = {}
     tools = observing(buffers)
     async with tools.open_session() as session:
-        session.on_list_changed(heard.append)
+        session.on_list_changed(notified.append)
         buffers.held = {"network": 1}
         assert len(enum_of(session)) == 2
         session.set_fact("unrelated", 1)
-        assert heard == []
+        assert notified == []
         tools.notify_list_changed()
-        assert heard == [{"tool"}]
+        assert notified == [{"tool"}]
 
 
 @pytest.mark.spec("MOD-1", "MOD-2", "NTF-1")
 @pytest.mark.parametrize(
-    ("changing", "told"),
+    ("changing", "received"),
     [
         (Mode(available=lambda view: view.is_group_active("inner")), [{"tool"}]),
         (Mode(available=lambda view: view.is_group_active("inner"), count=lambda view: len(view.facts)), [{"tool"}]),
@@ -219,20 +219,20 @@ async def test_a_change_of_the_state_notifies_nobody_until_it_is_announced(buffe
     ids=["predicate", "both", "count"],
 )
 async def test_a_step_that_changes_modes_changes_the_list_and_one_that_changes_counts_does_not(
-    changing: Mode, told: list[set[str]]
+    changing: Mode, received: list[set[str]]
 ) -> None:
-    heard: list[frozenset[str]] = []
+    notified: list[frozenset[str]] = []
     tools = ToolSet("page", control="none")
     tools.register_group("inner")
     tools.register_group("other")
     tools.register("observe", answer, input_schema=WHAT, modes=modes_of(network=changing))
     async with tools.open_session() as session:
-        session.on_list_changed(heard.append)
+        session.on_list_changed(notified.append)
         assert not (await session.transition(activate=["other"])).list_changed
-        assert heard == []
+        assert notified == []
         await session.activate("inner")
         session.set_fact("name", 1)
-        assert heard == told
+        assert notified == received
 
 
 @pytest.mark.spec("MOD-2")
@@ -246,8 +246,8 @@ async def test_counts_that_have_changed_are_in_the_next_list_and_are_not_asked_f
     tools = ToolSet("page", control="none")
     tools.register("observe", answer, input_schema=WHAT, modes=modes_of(network=Mode(count=count)))
     async with tools.open_session() as session:
-        heard: list[frozenset[str]] = []
-        session.on_list_changed(heard.append)
+        notified: list[frozenset[str]] = []
+        session.on_list_changed(notified.append)
         session.set_fact("one", 1)
-        assert (heard, asked) == ([], [])
+        assert (notified, asked) == ([], [])
         assert shown(session).definition["_meta"]["data_counts"] == {"network": 1}

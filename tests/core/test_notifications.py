@@ -23,13 +23,13 @@ from toolfold import (
 )
 from toolfold._session.observers import Committed, EventRefused, NotificationFailed
 
-Heard = list[frozenset[str]]
+Notified = list[frozenset[str]]
 
 
-def listened(session: Session) -> Heard:
-    heard: Heard = []
-    session.on_list_changed(heard.append)
-    return heard
+def listened(session: Session) -> Notified:
+    notified: Notified = []
+    session.on_list_changed(notified.append)
+    return notified
 
 
 # Once for each committed step that changes a list
@@ -51,17 +51,17 @@ async def test_each_step_that_changes_the_list_is_told_once_after_its_commit() -
 @pytest.mark.spec("NTF-1", "ACT-4")
 async def test_displacing_many_groups_is_one_notification() -> None:
     async with desk().open_session(active=["a", "a.x", "a.y"]) as session:
-        heard = listened(session)
+        notified = listened(session)
         change = await session.transition(activate=["b"])
         assert change.deactivated == ("a", "a.x", "a.y")
-        assert heard == [{"tool"}]
+        assert notified == [{"tool"}]
 
 
 @pytest.mark.spec("NTF-1", "ACT-3")
 async def test_what_changes_nothing_or_does_not_happen_is_not_told() -> None:
     journal = Journal()
     session = await opened(journal, "a")
-    heard = listened(session)
+    notified = listened(session)
     journal.fail("+b", "+c")
     await session.activate("a")
     await session.deactivate("c")
@@ -74,7 +74,7 @@ async def test_what_changes_nothing_or_does_not_happen_is_not_told() -> None:
     session.list_tools()
     session.list_groups()
     await session.call("ping")
-    assert heard == []
+    assert notified == []
 
 
 @pytest.mark.spec("NTF-1")
@@ -88,17 +88,17 @@ async def test_a_step_that_leaves_the_lists_as_they_are_is_not_told() -> None:
     tools.register_exclusion("one", "two")
     both = Visibility.group("one") | Visibility.group("two")
     tools.register("shared", lambda: "done", visibility=both)
-    told = list[Any]()
-    tools.observe(told.append)
+    received = list[Any]()
+    tools.observe(received.append)
     async with tools.open_session() as session:
-        heard = listened(session)
+        notified = listened(session)
         for path in ("empty", "hidden"):
             assert await session.activate(path)
-        assert heard == []
+        assert notified == []
         await session.activate("one")
         await session.activate("two")
-        assert heard == [{"tool"}]
-        changes = [event.change.list_changed for event in told if isinstance(event, Committed)]
+        assert notified == [{"tool"}]
+        changes = [event.change.list_changed for event in received if isinstance(event, Committed)]
         assert changes == [False, False, True, False]
 
 
@@ -113,16 +113,16 @@ async def test_it_is_told_which_kinds_of_lists_changed() -> None:
     tools.register_resource_template("file:///{name}", lambda values: "text", group="x")
     kinds = {"t": "tool", "p": "prompt", "r": "resource", "x": "resource_template"}
     async with tools.open_session() as session:
-        heard = listened(session)
+        notified = listened(session)
         for path, kind in kinds.items():
             change = await session.transition(activate=[path])
-            assert change.lists == heard[-1] == {kind}
+            assert change.lists == notified[-1] == {kind}
             assert change.list_changed is (kind == "tool")
         await session.activate("none")
-        assert len(heard) == 4
+        assert len(notified) == 4
         await session.transition(deactivate=kinds)
-        assert heard[-1] == set(kinds.values())
-        assert len(heard) == 5
+        assert notified[-1] == set(kinds.values())
+        assert len(notified) == 5
 
 
 @pytest.mark.spec("NTF-1", "CTL-2")
@@ -130,10 +130,10 @@ async def test_control_tools_that_come_and_go_are_a_change_of_the_list() -> None
     tools = ToolSet("relevant", control_visibility="relevant")
     tools.register_group("a")
     async with tools.open_session() as session:
-        heard = listened(session)
+        notified = listened(session)
         await session.activate("a")
         assert session.list_tools().names == ("a.deactivate",)
-        assert heard == [{"tool"}]
+        assert notified == [{"tool"}]
 
 
 @pytest.mark.spec("NTF-1")
@@ -144,11 +144,11 @@ async def test_a_predicate_that_looks_at_groups_or_at_the_state_is_judged_before
     tools.register("t", lambda: "done", visibility=Visibility.when(lambda view: view.is_group_active("a")))
     tools.register("odd", lambda: "done", visibility=Visibility.when(lambda view: bool(view.state % 2)))
     async with tools.open_session() as session:
-        heard = listened(session)
+        notified = listened(session)
         await session.activate("b")
-        assert heard == []
+        assert notified == []
         await session.activate("a")
-        assert heard == [{"tool"}]
+        assert notified == [{"tool"}]
 
 
 # To that session alone, come what may
@@ -158,17 +158,17 @@ async def test_a_predicate_that_looks_at_groups_or_at_the_state_is_judged_before
 async def test_only_the_listeners_of_that_session_are_told() -> None:
     tools = desk()
     async with tools.open_session() as one, tools.open_session() as other:
-        heard, second, unheard = listened(one), listened(one), listened(other)
+        notified, second, unheard = listened(one), listened(one), listened(other)
         await one.activate("a")
-        assert heard == second == [{"tool"}]
+        assert notified == second == [{"tool"}]
         assert unheard == []
 
 
 @pytest.mark.spec("NTF-2")
 async def test_a_listener_that_raises_neither_undoes_the_step_nor_keeps_others_from_hearing() -> None:
     tools = desk()
-    told = list[Any]()
-    tools.observe(told.append)
+    received = list[Any]()
+    tools.observe(received.append)
     failure = RuntimeError("the queue is full")
 
     def fail(kinds: frozenset[str]) -> None:
@@ -176,11 +176,11 @@ async def test_a_listener_that_raises_neither_undoes_the_step_nor_keeps_others_f
 
     async with tools.open_session() as session:
         session.on_list_changed(fail)
-        heard = listened(session)
+        notified = listened(session)
         assert await session.activate("a") is True
         assert session.active == ("a",)
-        assert heard == [{"tool"}]
-        assert told[-1] == NotificationFailed(session.id, failure)
+        assert notified == [{"tool"}]
+        assert received[-1] == NotificationFailed(session.id, failure)
         session.set_fact("f", 1)
         assert session.facts == {"f": 1}
 
@@ -193,13 +193,13 @@ async def test_an_observer_that_raises_changes_nothing() -> None:
         raise RuntimeError("observer")
 
     remove = tools.observe(fail)
-    told = list[Any]()
-    tools.observe(told.append)
+    received = list[Any]()
+    tools.observe(received.append)
     async with tools.open_session() as session:
-        heard = listened(session)
+        notified = listened(session)
         assert await session.activate("a")
-        assert heard == [{"tool"}]
-        assert [type(event).__name__ for event in told] == ["SessionOpened", "Committed"]
+        assert notified == [{"tool"}]
+        assert [type(event).__name__ for event in received] == ["SessionOpened", "Committed"]
         remove()
         assert await session.activate("c")
 
@@ -207,13 +207,13 @@ async def test_an_observer_that_raises_changes_nothing() -> None:
 @pytest.mark.spec("NTF-2")
 async def test_a_listener_that_was_taken_away_hears_no_more() -> None:
     async with desk().open_session() as session:
-        heard, kept = Heard(), listened(session)
-        remove = session.on_list_changed(heard.append)
+        notified, kept = Notified(), listened(session)
+        remove = session.on_list_changed(notified.append)
         await session.activate("a")
         remove()
         remove()
         await session.activate("c")
-        assert (len(heard), len(kept)) == (1, 2)
+        assert (len(notified), len(kept)) == (1, 2)
 
 
 @pytest.mark.spec("NTF-2")
@@ -241,18 +241,18 @@ async def test_a_listener_may_leave_or_bring_another_while_it_is_told() -> None:
 async def test_registration_is_told_only_when_asked_for() -> None:
     tools = desk()
     async with tools.open_session(active=["a"]) as one, tools.open_session() as other:
-        heard, unheard = listened(one), listened(other)
+        notified, unheard = listened(one), listened(other)
         tools.register("a.new", lambda: "done")
         tools.register_group("d")
         tools.register_exclusion("c", "d")
         tools.unregister("ping")
         assert "a.new" in one.list_tools().names
-        assert (heard, unheard) == ([], [])
+        assert (notified, unheard) == ([], [])
         tools.notify_list_changed()
-        assert heard == unheard == [{"tool"}]
+        assert notified == unheard == [{"tool"}]
         tools.notify_list_changed(["prompt", "resource"])
         one.notify()
-        assert heard[1:] == [{"prompt", "resource"}, {"tool"}]
+        assert notified[1:] == [{"prompt", "resource"}, {"tool"}]
         assert len(unheard) == 2
 
 
@@ -260,11 +260,11 @@ async def test_registration_is_told_only_when_asked_for() -> None:
 async def test_a_step_after_a_registration_tells_of_its_own_change_alone() -> None:
     tools = desk()
     async with tools.open_session() as session:
-        heard = listened(session)
+        notified = listened(session)
         tools.register_group("empty")
         tools.register("new", lambda: "done")
         await session.activate("empty")
-        assert heard == []
+        assert notified == []
 
 
 @pytest.mark.spec("NTF-3", "SES-5")
@@ -272,15 +272,15 @@ async def test_a_fact_is_told_of_if_it_changes_the_list() -> None:
     tools = desk()
     tools.register("secret", lambda: "done", visibility=Visibility.when(lambda view: view.facts.get("key") is True))
     async with tools.open_session() as one, tools.open_session() as other:
-        heard, unheard = listened(one), listened(other)
+        notified, unheard = listened(one), listened(other)
         one.set_fact("colour", "red")
-        assert heard == []
+        assert notified == []
         one.set_fact("key", True)
         one.set_fact("key", True)
         assert "secret" in one.list_tools().names
-        assert heard == [{"tool"}]
+        assert notified == [{"tool"}]
         one.set_fact("key", 1)
-        assert heard == [{"tool"}] * 2
+        assert notified == [{"tool"}] * 2
         assert unheard == []
 
 
@@ -307,7 +307,7 @@ def gated(**options: Any) -> ToolSet:
 @pytest.mark.spec("SES-6")
 async def test_a_call_that_succeeds_opens_the_group_before_it_is_answered_and_for_good() -> None:
     async with gated().open_session() as session, gated().open_session() as other:
-        heard = listened(session)
+        notified = listened(session)
         assert [*session.list_tools().names] == ["observe"]  # no control tools
         assert (await session.call("observe", {"answer": "fine"})).text == "fine"
         assert session.is_active("gate")
@@ -315,7 +315,7 @@ async def test_a_call_that_succeeds_opens_the_group_before_it_is_answered_and_fo
         await session.call("observe", {"answer": "again"})
         await session.call("observe", {"answer": "raise"})
         assert [*session.active] == ["gate"]
-        assert heard == [{"tool"}]
+        assert notified == [{"tool"}]
         assert not other.active
 
 
@@ -362,8 +362,8 @@ async def test_a_gate_that_can_not_open_is_reported_and_does_not_fail_the_call(r
     journal = Journal()
     tools = desk(journal)
     journal.fail("+c.gate")
-    told = list[Any]()
-    tools.observe(told.append)
+    received = list[Any]()
+    tools.observe(received.append)
 
     async def leave(values: dict[str, Any], context: Any) -> str:
         if reason == "closed":
@@ -377,7 +377,7 @@ async def test_a_gate_that_can_not_open_is_reported_and_does_not_fail_the_call(r
     async with tools.open_session(active=["c"]) as session:
         result = await session.call("leave")
         assert (result.text, result.is_error) == ("left", False)
-        refusals = [event for event in told if isinstance(event, EventRefused)]
+        refusals = [event for event in received if isinstance(event, EventRefused)]
         error = {"parent": ParentInactive, "hook": HookFailed, "closed": SessionClosed}[reason]
         assert [type(event.error) for event in refusals] == [error] * (2 if reason == "closed" else 1)
         assert {(event.session, event.event) for event in refusals} == {(session.id, "leave")}

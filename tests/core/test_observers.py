@@ -36,20 +36,20 @@ from toolfold._session.observers import (
 )
 from toolfold._snapshot import Change
 
-Told = list[Any]
+Received = list[Any]
 
 
-def traced(tools: ToolSet) -> Told:
-    told = Told()
-    tools.trace(told.append)
-    return told
+def traced(tools: ToolSet) -> Received:
+    received = Received()
+    tools.trace(received.append)
+    return received
 
 
-def requests(told: Told) -> list[tuple[int, int | None, str, str]]:
+def requests(received: Received) -> list[tuple[int, int | None, str, str]]:
     """Of each request: its number, that of the one it was made by, whose session, and what for."""
     return [
         (event.number, event.by, event.session, f"{event.what} {event.name}".strip())
-        for event in told
+        for event in received
         if isinstance(event, Requested)
     ]
 
@@ -59,10 +59,10 @@ async def test_a_call_is_told_from_its_request_to_its_end_with_the_step_and_the_
     journal = Journal()
     session = await opened(journal, "a")
     session.on_list_changed(lambda kinds: None)
-    told = traced(session.tools)
+    received = traced(session.tools)
     await session.call("b.activate")
     kinds = frozenset({"tool"})
-    assert told == [
+    assert received == [
         Requested("desk-1", 1, None, "tool", "b.activate"),
         Requested("desk-1", 2, 1, "transition", "", TransitionRequest("b")),
         Planned("desk-1", 2, ("b",), ("a",)),
@@ -82,11 +82,11 @@ async def test_a_call_is_told_from_its_request_to_its_end_with_the_step_and_the_
 async def test_a_failing_hook_is_told_with_its_error_and_so_is_what_undoes_the_others() -> None:
     journal = Journal()
     session = await opened(journal, "a")
-    told = traced(session.tools)
+    received = traced(session.tools)
     journal.fail("+b", "undo +a")
     with pytest.raises(HookFailed) as raised:
         await session.transition(activate=["b"], force=True)
-    assert told == [
+    assert received == [
         Requested("desk-1", 1, None, "transition", "", TransitionRequest("b"), True),
         Planned("desk-1", 1, ("b",), ("a",)),
         HookBegan("desk-1", 1, "a", "on_deactivate", None),
@@ -109,17 +109,17 @@ async def test_a_refusal_is_told_as_the_end_of_its_request() -> None:
         await context.session.activate("b")
 
     journal.acting["+a"] = again
-    told = traced(session.tools)
+    received = traced(session.tools)
     with pytest.raises(ToolNotFound):
         await session.call("nope")
     with pytest.raises(HookFailed):
         await session.activate("a")
-    assert requests(told) == [
+    assert requests(received) == [
         (1, None, "desk-1", "tool nope"),
         (2, None, "desk-1", "transition"),
         (3, 2, "desk-1", "transition"),
     ]
-    ends = [(event.number, type(event.error)) for event in told if isinstance(event, Ended)]
+    ends = [(event.number, type(event.error)) for event in received if isinstance(event, Ended)]
     assert ends == [(1, ToolNotFound), (3, ReentrantTransition), (2, HookFailed)]
 
 
@@ -137,7 +137,7 @@ async def test_requests_of_two_calls_at_once_are_told_with_the_call_that_made_ea
 
     tools.register("slow", slow)
     async with tools.open_session(identity="one") as one, tools.open_session(identity="other") as other:
-        told = traced(tools)
+        received = traced(tools)
         calls = [
             asyncio.ensure_future(one.call("slow", {"group": "x"})),
             asyncio.ensure_future(other.call("slow", {"group": "y"})),
@@ -147,7 +147,7 @@ async def test_requests_of_two_calls_at_once_are_told_with_the_call_that_made_ea
         gate.set()
         with anyio.fail_after(WAIT):
             await asyncio.gather(*calls)
-    asked = {event.number: event for event in told if isinstance(event, Requested)}
+    asked = {event.number: event for event in received if isinstance(event, Requested)}
     steps = [event for event in asked.values() if event.what == "transition" and event.request is not None]
     assert [(step.request.activate, step.by) for step in steps if step.request] == [
         (("x",), 1),
@@ -166,10 +166,10 @@ async def test_what_a_hook_asks_of_another_session_is_told_as_made_by_its_step()
             await other.activate("c")
 
         journal.acting["+a"] = reach
-        told = traced(tools)
+        received = traced(tools)
         await one.activate("a")
         await one.activate("b")
-    assert requests(told)[:3] == [
+    assert requests(received)[:3] == [
         (1, None, "one", "transition"),
         (2, 1, "other", "transition"),
         (3, None, "one", "transition"),
@@ -186,10 +186,10 @@ async def test_a_request_is_not_taken_for_one_of_another_tool_set() -> None:
             return "done"
 
         outer.register("pass_on", pass_on)
-        told, heard = traced(outer), traced(inner)
+        received, notified = traced(outer), traced(inner)
         await outer.call_tool("pass_on")
-    assert requests(told) == [(1, None, "outer-default", "tool pass_on")]
-    assert requests(heard)[0] == (1, None, "inner-1", "transition")
+    assert requests(received) == [(1, None, "outer-default", "tool pass_on")]
+    assert requests(notified)[0] == (1, None, "inner-1", "transition")
 
 
 @pytest.mark.spec("SES-6")
@@ -198,15 +198,15 @@ async def test_what_opens_on_success_is_told_after_the_answer_and_apart_from_the
     tools.register("observe", lambda: "seen")
     tools.register_group("gate", opens_on=success_of("observe"))
     async with tools.open_session(identity="s") as session:
-        told = traced(tools)
+        received = traced(tools)
         await session.call("observe")
-    assert told[:4] == [
+    assert received[:4] == [
         Requested("s", 1, None, "tool", "observe"),
         Answered("s", 1, False),
         Requested("s", 2, 1, "success", "observe"),
         Requested("s", 3, 2, "transition", "", TransitionRequest("gate")),
     ]
-    assert not any(isinstance(event, EventRefused) for event in told)
+    assert not any(isinstance(event, EventRefused) for event in received)
 
 
 @pytest.mark.spec("REG-9", "SES-5", "SES-3")
@@ -215,14 +215,14 @@ async def test_prompts_resources_facts_and_the_life_of_a_session_are_requests_to
     tools.register_group("g")
     tools.register_prompt("p", lambda: "text")
     tools.register_resource("file:///r", lambda: "text")
-    told = traced(tools)
+    received = traced(tools)
     async with tools.open_session(active=["g"], identity="s") as session:
         await session.get_prompt("p")
         await session.read("file:///r")
         with suppress(ToolNotFound):
             await session.read("file:///none")
         session.set_fact("f", 1)
-    assert requests(told) == [
+    assert requests(received) == [
         (1, None, "s", "start"),
         (2, None, "s", "prompt p"),
         (3, None, "s", "resource file:///r"),
@@ -230,41 +230,41 @@ async def test_prompts_resources_facts_and_the_life_of_a_session_are_requests_to
         (5, None, "s", "set_fact f"),
         (6, None, "s", "close"),
     ]
-    assert (told[0], told[-2]) == (SessionOpened("s"), SessionEnded("s"))
-    assert told[2] == Planned("s", 1, ("g",), ())
+    assert (received[0], received[-2]) == (SessionOpened("s"), SessionEnded("s"))
+    assert received[2] == Planned("s", 1, ("g",), ())
 
 
 @pytest.mark.spec("HOOK-6")
 async def test_a_cancelled_hook_and_its_request_are_told_with_the_cancellation() -> None:
     journal = Journal()
     session = await opened(journal)
-    park = journal.park("+a")
-    told = traced(session.tools)
+    block = journal.block("+a")
+    received = traced(session.tools)
     task = asyncio.ensure_future(session.activate("a"))
-    await park.arrived.wait()
+    await block.arrived.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    ended = [event for event in told if isinstance(event, HookEnded | Ended)]
+    ended = [event for event in received if isinstance(event, HookEnded | Ended)]
     assert [type(event.error) for event in ended] == [asyncio.CancelledError] * 2
-    told.clear()
+    received.clear()
     await session.activate("c")
-    assert told[0] == Requested("desk-1", 2, None, "transition", "", TransitionRequest("c"))
+    assert received[0] == Requested("desk-1", 2, None, "transition", "", TransitionRequest("c"))
 
 
 @pytest.mark.spec("REG-7")
 async def test_a_step_that_is_planned_again_is_told_so() -> None:
     journal = Journal()
     session = await opened(journal, "b")
-    told = traced(session.tools)
-    park = journal.park("+c")
+    received = traced(session.tools)
+    block = journal.block("+c")
     task = asyncio.ensure_future(session.activate("c"))
-    await park.arrived.wait()
+    await block.arrived.wait()
     session.tools.register_exclusion("b", "c")
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         await task
-    plans = [event for event in told if isinstance(event, Planned)]
+    plans = [event for event in received if isinstance(event, Planned)]
     assert plans == [Planned("desk-1", 1, ("c",), ()), Planned("desk-1", 1, ("c",), ("b",))]
 
 
@@ -277,25 +277,25 @@ async def test_a_tracer_that_raises_changes_nothing_and_one_that_was_taken_away_
         raise RuntimeError("tracer")
 
     stop = session.tools.trace(fail)
-    told = Told()
-    remove = session.tools.trace(told.append)
+    received = Received()
+    remove = session.tools.trace(received.append)
     assert await session.activate("a")
-    assert [type(event).__name__ for event in told][-3:] == ["Committed", "ListChanged", "Ended"]
+    assert [type(event).__name__ for event in received][-3:] == ["Committed", "ListChanged", "Ended"]
     stop()
     remove()
-    told.clear()
+    received.clear()
     assert await session.activate("c")
-    assert told == []
+    assert received == []
 
 
 async def test_observers_hear_of_outcomes_alone() -> None:
     journal = Journal()
     session = await opened(journal)
-    heard, told = Told(), traced(session.tools)
-    session.tools.observe(heard.append)
+    notified, received = Received(), traced(session.tools)
+    session.tools.observe(notified.append)
     await session.call("a.activate")
-    assert [type(event) for event in heard] == [Committed]
-    assert [event for event in told if isinstance(event, Committed)] == heard
+    assert [type(event) for event in notified] == [Committed]
+    assert [event for event in received if isinstance(event, Committed)] == notified
 
 
 def test_without_tracers_nothing_is_made_for_them() -> None:

@@ -122,8 +122,8 @@ async def test_the_longest_active_group_makes_room_in_the_same_step_with_its_hoo
     async with tools.open_session() as session:
         for path in ("a", "a.x", "c"):
             await session.activate(path)
-        heard = list[frozenset[str]]()
-        session.on_list_changed(heard.append)
+        notified = list[frozenset[str]]()
+        session.on_list_changed(notified.append)
         journal.take()
         change = await session.transition(activate=["b"])
         assert (change.activated, change.deactivated) == (("b",), ("a", "a.x"))
@@ -135,7 +135,7 @@ async def test_the_longest_active_group_makes_room_in_the_same_step_with_its_hoo
         change = await session.transition(activate=["a"])
         assert (change.activated, change.deactivated) == (("a",), ("b", "b.z"))
         assert journal.take() == ["-c", "+c", "-b.z", "-b", "+a"]
-        assert len(heard) == 5
+        assert len(notified) == 5
 
 
 @pytest.mark.spec("ACT-10", "HOOK-4")

@@ -130,13 +130,13 @@ async def test_a_task_that_outlives_its_hook_may_ask_later_even_while_another_st
     journal.acting["+a"] = start
     with anyio.fail_after(WAIT):
         await session.activate("a")
-        park = journal.park("+b")
+        block = journal.block("+b")
         second = asyncio.ensure_future(session.activate("b"))
-        await park.arrived.wait()
+        await block.arrived.wait()
         go.set()
         await settle()
         assert not tasks[0].done()
-        park.release.set()
+        block.release.set()
         assert await tasks[0] is await second is True
     assert session.active == ("b", "c")
 
@@ -219,7 +219,7 @@ async def test_a_ring_that_closes_by_way_of_a_session_asked_in_between_is_refuse
     """The hook of the first asks a second, whose hook asks the third; a hook of the third asks the first."""
     journals = [Journal() for _ in range(3)]
     first, second, third = [await opened(journal) for journal in journals]
-    park = journals[2].park("+a")
+    block = journals[2].block("+a")
     journals[0].acting["+a"] = lambda context: second.activate("a")
     journals[1].acting["+a"] = lambda context: third.activate("c")
     refused: list[ReentrantTransition] = []
@@ -234,7 +234,7 @@ async def test_a_ring_that_closes_by_way_of_a_session_asked_in_between_is_refuse
         refused.append(raised.value)
 
     async def wait_and_ask_back(context: HookContext) -> None:
-        await park.release.wait()
+        await block.release.wait()
         await ask_back()
 
     journals[2].acting["+a"] = wait_and_ask_back
@@ -247,7 +247,7 @@ async def test_a_ring_that_closes_by_way_of_a_session_asked_in_between_is_refuse
             while "+a" not in journals[1].lines:
                 await settle(1)
             await settle()
-            park.release.set()
+            block.release.set()
     assert [error.session for error in refused] == [first.id]
     assert (first.active, second.active, third.active) == (("a",), ("a",), ("a", "c"))
 
@@ -257,17 +257,17 @@ async def test_a_ring_that_closes_by_way_of_a_session_asked_in_between_is_refuse
 async def test_a_hook_may_wait_for_a_session_that_waits_for_nothing_of_its_own(anyio_backend: str) -> None:
     inner, outer = Journal(), Journal()
     first, second = await opened(outer), await opened(inner)
-    park = inner.park("+b")
+    block = inner.block("+b")
     outer.acting["+a"] = lambda context: second.activate("c")
     with anyio.fail_after(WAIT):
         async with anyio.create_task_group() as group:
             group.start_soon(second.activate, "b")
-            await park.arrived.wait()
+            await block.arrived.wait()
             group.start_soon(first.activate, "a")
             await settle()
             group.start_soon(first.activate, "c")  # a request of nobody's hook waits like any other
             await settle()
-            park.release.set()
+            block.release.set()
     assert (first.active, second.active) == (("a", "c"), ("b", "c"))
 
 

@@ -337,6 +337,6 @@ async def test_a_handler_that_fails_tells_its_caller_nothing_of_why(
     tools.register_prompt("p", fail)
     tools.register_resource("x:1", fail)
     tools.register_resource_template("y:{n}", lambda values: fail())
-    with pytest.raises(ToolError) as told:
+    with pytest.raises(ToolError) as received:
         await act(tools.default_session)
-    assert str(told.value) == f"The {what} failed with an internal error; its operator can find it in the log."
+    assert str(received.value) == f"The {what} failed with an internal error; its operator can find it in the log."

@@ -38,8 +38,8 @@ async def test_what_one_session_does_another_neither_lists_nor_hears_nor_calls()
     journal = Journal()
     tools = desk(journal)
     async with tools.open_session() as one, tools.open_session() as other:
-        heard = list[frozenset[str]]()
-        other.on_list_changed(heard.append)
+        notified = list[frozenset[str]]()
+        other.on_list_changed(notified.append)
         before = (other.snapshot, other.list_tools(), other.list_groups(), other.active)
         await one.transition(activate=["a", "a.x"])
         one.set_fact("f", 1)
@@ -51,7 +51,7 @@ async def test_what_one_session_does_another_neither_lists_nor_hears_nor_calls()
         with pytest.raises(Exception, match=r"a\.t"):
             await other.call("a.t")
         assert (await one.call("a.t")).text == "done"
-        assert heard == []
+        assert notified == []
 
 
 @pytest.mark.spec("SES-1")
@@ -64,16 +64,16 @@ async def test_a_step_under_way_keeps_no_other_session_waiting_and_hooks_tell_wh
         async def look(context: HookContext) -> None:
             seen.append(context.session)
             if context.session is one:
-                await park.release.wait()
+                await block.release.wait()
 
-        park = journal.park("+c")
+        block = journal.block("+c")
         journal.acting["+a"] = look
         task = asyncio.ensure_future(one.activate("a"))
         await settle()
         with anyio.fail_after(WAIT):
             assert await other.activate("a")
         assert (one.active, other.active) == ((), ("a",))
-        park.release.set()
+        block.release.set()
         assert await task
         assert seen == [one, other]
 
@@ -129,7 +129,7 @@ async def test_closing_attempts_every_hook_and_reports_all_failures_together(fai
 async def test_a_hook_that_takes_too_long_does_not_keep_a_session_from_closing() -> None:
     journal = Journal()
     session = await opened(journal, *FULL, hook_timeout=0.001)
-    journal.park("-a.y")
+    journal.block("-a.y")
     with anyio.fail_after(WAIT), pytest.raises(ExceptionGroup) as raised:
         await session.close()
     assert [type(error.__cause__) for error in raised.value.exceptions] == [HookTimeout]
@@ -156,13 +156,13 @@ async def test_closing_is_shielded_from_the_scope_that_is_cancelled() -> None:
 async def test_closing_waits_for_the_steps_before_it_and_ends_those_after_it() -> None:
     journal = Journal()
     session = await opened(journal)
-    park = journal.park("+a")
+    block = journal.block("+a")
     requests = [session.activate("a"), session.activate("c"), session.close(), session.activate("a.x"), session.close()]
     tasks = []
     for request in requests:
         tasks.append(asyncio.ensure_future(request))
         await settle()
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert answers[:3] == [True, True, None]
@@ -193,17 +193,17 @@ async def test_a_closed_session_answers_no_request() -> None:
 
 @pytest.mark.spec("SES-3")
 async def test_a_session_ends_with_its_block_whatever_happens_in_it() -> None:
-    journal, told = Journal(), list[Any]()
+    journal, received = Journal(), list[Any]()
     tools = desk(journal)
-    tools.observe(told.append)
+    tools.observe(received.append)
     session = tools.open_session(active=["c"], identity="me")
     with pytest.raises(KeyError):
         async with session:
             raise KeyError
     await session.close()
     assert journal.take() == ["+c", "-c"]
-    assert (told[0], told[-1]) == (SessionOpened("me"), SessionEnded("me"))
-    assert told.count(SessionEnded("me")) == 1
+    assert (received[0], received[-1]) == (SessionOpened("me"), SessionEnded("me"))
+    assert received.count(SessionEnded("me")) == 1
 
 
 @pytest.mark.spec("SES-3")
@@ -243,12 +243,12 @@ async def test_the_default_session_can_be_closed_and_begins_anew() -> None:
 async def test_a_group_can_be_unregistered_while_a_session_that_has_it_is_closing() -> None:
     journal = Journal()
     session = await opened(journal, "c")
-    park = journal.park("-c")
+    block = journal.block("-c")
     closing = asyncio.ensure_future(session.close())
-    await park.arrived.wait()
+    await block.arrived.wait()
     removing = asyncio.ensure_future(session.tools.unregister_group("c"))
     await settle()
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         await closing
         assert (await removing).path == "c"
@@ -318,14 +318,14 @@ async def test_an_idle_session_whose_hooks_take_long_holds_up_the_end_of_no_othe
     tools = desk(journal, idle_timeout=10, clock=clock)
     slow, *others = [await tools.open_session(active=[group]).start() for group in ("c", "a", "b")]
     clock.now = 10
-    park = journal.park("-c")
+    block = journal.block("-c")
     ending = asyncio.ensure_future(tools.end_idle_sessions())
     with anyio.fail_after(WAIT):
-        await park.arrived.wait()
+        await block.arrived.wait()
         await settle(30)
         assert not any(session.is_open for session in others)
         assert await tools.end_idle_sessions() == 0  # the slow one is ending already
-        park.release.set()
+        block.release.set()
         assert await ending == 3
     assert not slow.is_open
 
@@ -336,37 +336,37 @@ async def test_a_session_that_is_used_while_so_many_others_end_that_it_has_to_wa
     tools = desk(journal, idle_timeout=10, clock=clock)
     idle = [await tools.open_session(active=["c"]).start() for _ in range(AT_ONCE + 2)]
     clock.now = 10
-    park = journal.park("-c")
+    block = journal.block("-c")
     ending = asyncio.ensure_future(tools.end_idle_sessions())
     with anyio.fail_after(WAIT):
-        await park.arrived.wait()
+        await block.arrived.wait()
         await settle()
         idle[-1].list_tools()
-        park.release.set()
+        block.release.set()
         assert await ending == AT_ONCE + 1
     assert [session.is_open for session in idle] == [False] * (AT_ONCE + 1) + [True]
 
 
 @pytest.mark.spec("SES-3", "HOOK-9")
 async def test_an_idle_session_ends_after_those_that_inherit_from_it() -> None:
-    journal, clock, told = Journal(), Clock(), list[str]()
+    journal, clock, received = Journal(), Clock(), list[str]()
     tools = desk(journal, idle_timeout=10, clock=clock)
-    tools.observe(lambda event: told.append(event.session) if isinstance(event, SessionEnded) else None)
+    tools.observe(lambda event: received.append(event.session) if isinstance(event, SessionEnded) else None)
     owner = await tools.open_session(active=["c"], identity="owner").start()
     heir = tools.open_session(identity="heir")
     heir.begin(owner.snapshot, owner)
     await heir.activate("a")
     tools.pool.add(heir)
     clock.now = 10
-    park = journal.park("-a")
+    block = journal.block("-a")
     ending = asyncio.ensure_future(tools.end_idle_sessions())
     with anyio.fail_after(WAIT):
-        await park.arrived.wait()
+        await block.arrived.wait()
         await settle(30)
         assert owner.is_open
-        park.release.set()
+        block.release.set()
         assert await ending == 2
-    assert told == ["heir", "owner"]
+    assert received == ["heir", "owner"]
 
 
 @pytest.mark.spec("SES-3", "HOOK-7")
@@ -434,14 +434,14 @@ async def test_a_session_whose_hooks_take_long_to_make_room_holds_up_one_new_ses
     tools = desk(journal, max_sessions=2, when_full="end_idlest")
     await tools.open_session(active=["c"]).start()
     quick = await tools.open_session().start()
-    park = journal.park("-c")
+    block = journal.block("-c")
     waiting, other = [tools.open_session() for _ in range(2)]
     starting = asyncio.ensure_future(waiting.start())
     with anyio.fail_after(WAIT):
-        await park.arrived.wait()
+        await block.arrived.wait()
         assert (await other.start()).is_open
         assert (waiting.is_open, quick.is_open) == (False, False)
-        park.release.set()
+        block.release.set()
         assert (await starting).is_open
     assert set(tools.sessions) == {waiting, other}
 
@@ -456,13 +456,13 @@ async def test_the_bound_holds_while_the_idlest_takes_its_time_to_end() -> None:
     journal = Journal()
     tools = desk(journal, max_sessions=1, when_full="end_idlest")
     await tools.open_session(active=["c"]).start()
-    park = journal.park("-c")
+    block = journal.block("-c")
     late = [tools.open_session(active=["a"]) for _ in range(2)]
     starting = [asyncio.ensure_future(session.start()) for session in late]
-    await park.arrived.wait()
+    await block.arrived.wait()
     await settle()
     assert len(tools.sessions) == 1
-    park.release.set()
+    block.release.set()
     with anyio.fail_after(WAIT):
         await asyncio.gather(*starting, return_exceptions=True)
     assert len(tools.sessions) == 1

@@ -113,15 +113,15 @@ async def test_one_group_to_begin_with_is_given_as_a_text() -> None:
 
 @pytest.mark.spec("NTF-3", "ERR-2")
 async def test_one_kind_of_list_is_announced_by_its_name_and_an_unknown_one_is_refused() -> None:
-    heard: list[frozenset[str]] = []
+    notified: list[frozenset[str]] = []
     tools: Any = desk()
     async with tools.open_session() as session:
-        session.on_list_changed(heard.append)
+        session.on_list_changed(notified.append)
         tools.notify_list_changed("prompt")
         session.notify("resource")
         tools.notify_list_changed(["tool", "prompt"])
-        assert heard == [{"prompt"}, {"resource"}, {"tool", "prompt"}]
+        assert notified == [{"prompt"}, {"resource"}, {"tool", "prompt"}]
         for announce in (tools.notify_list_changed, session.notify):
             with pytest.raises(ConfigError, match=r"There is no kind 'tools'; the kinds are tool, prompt, "):
                 announce("tools")
-        assert len(heard) == 3
+        assert len(notified) == 3

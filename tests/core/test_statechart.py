@@ -154,13 +154,13 @@ def test_the_regions_are_the_forest_in_canonical_order_and_each_is_either_inacti
 
 @pytest.mark.spec("DIA-1", "ACT-4", "ACT-7")
 def test_the_reactions_to_an_event_are_what_it_does_in_all_regions_each_with_its_guard() -> None:
-    told = {
+    received = {
         event: {(each.group, each.effect, each.guard) for each in transitions}
         for event, transitions in Statechart.of(desk()).reactions.items()
     }
-    assert told["activate:repo"] == {("repo", Effect.SET_UP, None), ("chat", Effect.TEAR_DOWN, None)}
-    assert told["deactivate:repo"] == {("repo", Effect.TEAR_DOWN, None)}
-    assert told["activate:files:write"] == {
+    assert received["activate:repo"] == {("repo", Effect.SET_UP, None), ("chat", Effect.TEAR_DOWN, None)}
+    assert received["deactivate:repo"] == {("repo", Effect.TEAR_DOWN, None)}
+    assert received["activate:files:write"] == {
         ("files.write", Effect.SET_UP, None),
         ("repo.prod", Effect.TEAR_DOWN, "files"),
         ("repo.test", Effect.TEAR_DOWN, "files"),
@@ -228,8 +228,8 @@ def changes(catalog: Catalog) -> Iterator[tuple[bool, str]]:
 @pytest.mark.spec("DIA-1")
 def test_an_event_that_no_group_has_is_an_error_and_others_tell_whether_they_changed_something() -> None:
     machine: Any = to_transitions(desk())
-    told = [(machine.trigger(event_name(*move)), event_name(*move)) for move in tour(desk())]
-    assert told == list(changes(desk()))
+    received = [(machine.trigger(event_name(*move)), event_name(*move)) for move in tour(desk())]
+    assert received == list(changes(desk()))
     machine.trigger("activate:repo")
     assert machine.is_state("groups.repo.active", machine, allow_substates=True)
     with pytest.raises(AttributeError, match="activate:rep"):

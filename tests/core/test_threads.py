@@ -267,7 +267,7 @@ async def test_handlers_that_hold_all_threads_may_open_groups_whose_hooks_need_o
 async def test_a_handler_reads_and_changes_its_session_and_everybody_is_told_on_the_event_loop(
     settings: dict[str, Any],
 ) -> None:
-    tools, told = ToolSet("t", control="none", **settings), list[tuple[str, int]]()
+    tools, received = ToolSet("t", control="none", **settings), list[tuple[str, int]]()
     tools.register_group("a")
     tools.register("guarded", lambda: "done", visibility=Visibility.when(lambda view: view.facts.get("n") == 1))
     tools.register("broken", lambda: "done", visibility=Visibility.when(lambda view: bool(1 / 0)))
@@ -275,7 +275,7 @@ async def test_a_handler_reads_and_changes_its_session_and_everybody_is_told_on_
     def work(context: Context) -> list[Any]:
         session = context.session
         before = [list(session.list_tools().names), context.is_group_active("a")]
-        remove = session.on_list_changed(lambda kinds: told.append(("own listener", get_ident())))
+        remove = session.on_list_changed(lambda kinds: received.append(("own listener", get_ident())))
         context.set_fact("n", 1)
         remove()
         tools.register("new", lambda: "new")
@@ -283,14 +283,14 @@ async def test_a_handler_reads_and_changes_its_session_and_everybody_is_told_on_
         return [*before, list(session.list_tools().names), dict(context.facts), tools.default_session.id]
 
     tools.register("work", work)
-    tools.observe(lambda event: told.append((type(event).__name__, get_ident())))
+    tools.observe(lambda event: received.append((type(event).__name__, get_ident())))
     async with tools.open_session() as session:
-        session.on_list_changed(lambda kinds: told.append(("listener", get_ident())))
+        session.on_list_changed(lambda kinds: received.append(("listener", get_ident())))
         result = await session.call("work")
         assert result.text == ('[["work"], false, ["guarded", "new", "work"], {"n": 1}, "t-default"]')
         assert (await session.call("new")).text == "new"
-    assert {thread for _, thread in told} == {get_ident()}
-    names = [name for name, _ in told]
+    assert {thread for _, thread in received} == {get_ident()}
+    names = [name for name, _ in received]
     assert names == [
         "SessionOpened",
         PredicateFailed.__name__,
@@ -471,11 +471,11 @@ async def test_a_step_cancelled_while_a_hook_blocks_is_undone_once_the_hook_has_
 @pytest.mark.spec("HOOK-8", "HOOK-6")
 @ways
 async def test_a_forced_step_cancelled_while_a_hook_blocks_goes_on(cancelled: Way, anyio_backend: str) -> None:
-    hooks, told = Blocking("-a.x"), list[Any]()
+    hooks, received = Blocking("-a.x"), list[Any]()
     tools = hooks.tools("a", "a.x")
     async with tools.open_session(active=["a", "a.x"]) as session:
         hooks.lines.clear()
-        tools.observe(told.append)
+        tools.observe(received.append)
 
         async def steer(cancel: Callable[[], object]) -> None:
             await anyio.to_thread.run_sync(hooks.blocked.wait, WAIT)
@@ -487,8 +487,8 @@ async def test_a_forced_step_cancelled_while_a_hook_blocks_goes_on(cancelled: Wa
             await cancelled(lambda: session.deactivate("a", force=True), steer)
         assert hooks.lines == ["-a.x", "-a"]
         assert session.active == ()
-        assert [type(event) for event in told] == [Committed]
-        assert not any(isinstance(event, HooksFailed) for event in told)
+        assert [type(event) for event in received] == [Committed]
+        assert not any(isinstance(event, HooksFailed) for event in received)
 
 
 @pytest.mark.spec("HOOK-9", "HOOK-6")

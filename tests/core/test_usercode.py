@@ -159,8 +159,8 @@ async def test_whatever_a_predicate_a_count_or_the_reader_of_the_state_raises_co
     def read() -> None:
         fail()
 
-    tools, told = ToolSet("t", state=read), list[Any]()
-    tools.observe(told.append)
+    tools, received = ToolSet("t", state=read), list[Any]()
+    tools.observe(received.append)
     modes = Modes("what", {"one": Mode(available=predicate), "two": Mode(count=count)})
     schema = {"type": "object", "properties": {"what": {"type": "string"}}}
     tools.register("composite", lambda: "done", input_schema=schema, modes=modes)
@@ -172,23 +172,23 @@ async def test_whatever_a_predicate_a_count_or_the_reader_of_the_state_raises_co
     for name in ("guarded", "reading"):
         with pytest.raises(ToolNotFound):
             await tools.call_tool(name)
-    failed = [(event.name, event.mode) for event in told if isinstance(event, PredicateFailed)]
+    failed = [(event.name, event.mode) for event in received if isinstance(event, PredicateFailed)]
     assert sorted(failed, key=str) == [("composite", "one"), ("composite", "two"), ("guarded", None), ("reading", None)]
 
 
 @pytest.mark.spec("SAF-2", "NTF-2")
 @raising
 async def test_whatever_an_observer_or_a_listener_raises_goes_no_further(fail: Callable[[], None]) -> None:
-    tools, told = ToolSet("t"), list[Any]()
+    tools, received = ToolSet("t"), list[Any]()
     tools.register_group("a")
     tools.observe(lambda event: fail())
     tools.trace(lambda event: fail())
-    tools.observe(told.append)
+    tools.observe(received.append)
     async with tools.open_session() as session:
         session.on_list_changed(lambda kinds: fail())
         tools.register("t", lambda: "done", group="a")
         assert await session.activate("a")
-        assert [type(event) for event in told if isinstance(event, NotificationFailed)] == [NotificationFailed]
+        assert [type(event) for event in received if isinstance(event, NotificationFailed)] == [NotificationFailed]
 
 
 @pytest.mark.spec("SAF-2")

@@ -48,11 +48,11 @@ def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snaps
         readings.append(object())
         return readings[-1]
 
-    told: list[tuple[Component, BaseException]] = []
+    received: list[tuple[Component, BaseException]] = []
     tools = desk()
 
     def report(spec: Component, error: BaseException, *_: object) -> None:
-        told.append((spec, error))
+        received.append((spec, error))
 
     before = RequestView(Snapshot.of(tools.catalog), read, report)
     after = before.of(Snapshot.of(tools.catalog).after(TransitionRequest("a")))
@@ -61,7 +61,7 @@ def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snaps
     assert len(readings) == 1
     failure = (tools.catalog.tools["t"], RuntimeError("broken"))
     after.predicate_failed(*failure)
-    assert told == [failure]
+    assert received == [failure]
 
 
 @pytest.mark.spec("MOD-1", "MOD-3")

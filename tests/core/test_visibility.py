@@ -228,9 +228,9 @@ async def test_a_predicate_that_raises_costs_its_own_tool_only_and_is_reported_o
     def fail(view: View) -> bool:
         raise RuntimeError("broken")
 
-    told: list[Event] = []
+    received: list[Event] = []
     tools = desk()
-    tools.observe(told.append)
+    tools.observe(received.append)
     tools.register("bad", answer, visibility=Visibility.when(fail))
     tools.register("worse", answer, visibility=~Visibility.when(fail))  # unavailable, whatever surrounds the failure
     tools.register("good", answer, visibility=Visibility.when(lambda view: True))
@@ -238,7 +238,7 @@ async def test_a_predicate_that_raises_costs_its_own_tool_only_and_is_reported_o
         for _ in range(3):
             assert tools.list_tools().names == ("good",)
             assert not await is_callable(tools, "bad")
-    failures = [event for event in told if isinstance(event, PredicateFailed)]
+    failures = [event for event in received if isinstance(event, PredicateFailed)]
     assert [(event.kind, event.name, str(event.error)) for event in failures] == [
         ("tool", "bad", "broken"),
         ("tool", "worse", "broken"),
@@ -251,17 +251,17 @@ async def test_a_tool_that_was_registered_anew_is_reported_anew() -> None:
     def fail(view: View) -> bool:
         raise RuntimeError("broken")
 
-    told: list[Event] = []
+    received: list[Event] = []
     tools = desk()
     tools.default_session.is_active("a")
-    tools.observe(told.append)
+    tools.observe(received.append)
     for round_ in (1, 2):
         if round_ == 2:
             await tools.unregister_group("a")
             tools.register_group("a")
         tools.register("bad", answer, group="a", visibility=Visibility.when(fail))
         tools.list_tools()
-        assert len(told) == round_
+        assert len(received) == round_
 
 
 @pytest.mark.spec("VIS-4")
@@ -303,15 +303,15 @@ async def test_a_predicate_that_turns_out_to_be_async_makes_its_tool_unavailable
         given.append(never(view))
         return given[-1]
 
-    told: list[Event] = []
-    tools.observe(told.append)
+    received: list[Event] = []
+    tools.observe(received.append)
     tools.register("t", answer, visibility=Visibility.when(predicate))
     assert not await is_available(tools, "t")
     states = [inspect.getcoroutinestate(one) for one in given]
     for one in given:
         one.close()
     assert states == [inspect.CORO_CLOSED] * 2
-    assert [str(event.error) for event in told if isinstance(event, PredicateFailed)] == [
+    assert [str(event.error) for event in received if isinstance(event, PredicateFailed)] == [
         "the predicate answered with an awaitable; predicates must answer at once"
     ]
 

@@ -89,8 +89,8 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.spec("DIA-1")
 def test_texts_are_readable_on_every_ground_that_they_are_on() -> None:
     grounds = {palette.GROUND, HERE, *(look.fill for look in palette.LOOKS.values())}
-    told = {(text, ground): contrast(text, ground) for text in (palette.INK, palette.FAINT) for ground in grounds}
-    assert not {pair: ratio for pair, ratio in told.items() if ratio < 4.5}
+    received = {(text, ground): contrast(text, ground) for text in (palette.INK, palette.FAINT) for ground in grounds}
+    assert not {pair: ratio for pair, ratio in received.items() if ratio < 4.5}
 
 
 @pytest.mark.spec("DIA-1")
@@ -105,8 +105,8 @@ async def test_no_text_stands_on_the_bare_ground_in_the_tone_of_lines() -> None:
 @pytest.mark.spec("DIA-1")
 def test_lines_and_borders_are_visible_on_white_and_on_dark() -> None:
     lines = {palette.LINE, palette.EXCLUSION, palette.REFUSED, *(look.border for look in palette.LOOKS.values())}
-    told = {(line, ground): contrast(line, ground) for line in lines for ground in (WHITE, DARK, palette.GROUND)}
-    assert not {pair: ratio for pair, ratio in told.items() if ratio < 3}
+    received = {(line, ground): contrast(line, ground) for line in lines for ground in (WHITE, DARK, palette.GROUND)}
+    assert not {pair: ratio for pair, ratio in received.items() if ratio < 3}
 
 
 # Machado, Oliveira and Fernandes 2009, severity 1: how protanopes, deuteranopes and tritanopes see light.

@@ -55,13 +55,13 @@ def test_the_policy_allows_this_very_script_and_style_and_nothing_else() -> None
 def test_a_page_is_made_from_the_table_of_the_core() -> None:
     table = data_of(scattered(1))["table"]
     assert isinstance(table, dict)
-    told = {
+    received = {
         (state, event, row["guard"], row["target"], row["effect"])
         for state, events in table.items()
         for event, rows in events.items()
         for row in rows
     }
-    assert told == {
+    assert received == {
         (state.value, event.value, row.guard.value, row.target.value, row.effect.value)
         for (state, event), rows in TABLE.items()
         for row in rows
@@ -165,10 +165,10 @@ def test_a_tool_that_is_hidden_under_a_rule_is_listed_while_the_rule_does_not_ho
     tools.register("early", answer, hidden=Visibility.group("a"))
     tools.register("unlocked", answer, hidden=~Visibility.group("a"))
     tools.register("late", answer, group="a", hidden=Visibility.when(lambda view: True))
-    told = {
+    received = {
         tool["name"]: (tool["hidden"], tool["rule"], tool["changing"]) for tool in Parsed(page(tools)).data["tools"]
     }
-    assert told == {
+    assert received == {
         "never": (True, ["always"], False),
         "early": (False, ["not", ["group", 0]], False),
         "unlocked": (False, ["group", 0], False),

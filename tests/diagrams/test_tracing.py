@@ -47,8 +47,8 @@ def lines_of(trace: Trace) -> list[str]:
 @pytest.mark.spec("DIA-1")
 async def test_a_story_tells_what_happened_in_order() -> None:
     trace = await switching()
-    told = [entry for entry in trace.entries if getattr(entry, "request", 0) in (2, 3, 4, 5)]
-    assert told == [
+    received = [entry for entry in trace.entries if getattr(entry, "request", 0) in (2, 3, 4, 5)]
+    assert received == [
         Asked(request=2, session="s", what="tool", name="b.activate"),
         Asked(request=3, session="s", what="transition", by=2, activate=("b",)),
         Planned(request=3, entering=("b",), leaving=("a",)),
@@ -59,7 +59,7 @@ async def test_a_story_tells_what_happened_in_order() -> None:
         HookBegan(request=3, group="a", phase="on_activate", undoes="on_deactivate"),
         HookEnded(request=3, error="RuntimeError", problem="undo +a"),
         RolledBack(request=3),
-        Ended(request=3, error="HookFailed", problem=told[10].problem if isinstance(told[10], Ended) else ""),
+        Ended(request=3, error="HookFailed", problem=received[10].problem if isinstance(received[10], Ended) else ""),
         Answered(request=2, is_error=True),
         Ended(request=2),
         Asked(request=4, session="s", what="tool", name="b.activate"),
@@ -125,15 +125,17 @@ def undone_steps(trace: Trace, opted_out: set[str]) -> list[list[str]]:
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_recording_does_not_change_what_happens(seed: int) -> None:
     alone, watched = Theatre(seed), Theatre(seed)
-    heard, told = list[Any](), list[Any]()
+    notified, received = list[Any](), list[Any]()
     tools, others = alone.tools(), watched.tools()
-    tools.observe(lambda event: heard.append(event.change if isinstance(event, Committed) else type(event)))
-    others.observe(lambda event: told.append(event.change if isinstance(event, Committed) else type(event)))
+    tools.observe(lambda event: notified.append(event.change if isinstance(event, Committed) else type(event)))
+    others.observe(lambda event: received.append(event.change if isinstance(event, Committed) else type(event)))
     await alone.play(tools)
     await recorded(others, watched.play)
     assert watched.outcomes == alone.outcomes
     assert watched.journal.lines == alone.journal.lines
-    assert [getattr(one, "deactivated", one) for one in told] == [getattr(one, "deactivated", one) for one in heard]
+    assert [getattr(one, "deactivated", one) for one in received] == [
+        getattr(one, "deactivated", one) for one in notified
+    ]
 
 
 async def test_the_recorder_lets_go_at_the_end_whatever_happens() -> None:
@@ -173,13 +175,13 @@ async def test_steps_at_once_in_sessions_of_one_name_are_told_apart() -> None:
     tools = desk(journal)
     one, two = [await tools.open_session(identity="same").start() for _ in range(2)]
     with tracing(tools) as recorder:
-        parks = journal.park("+a"), journal.park("+b")
+        parks = journal.block("+a"), journal.block("+b")
         journal.fail("+a")
         tasks = asyncio.ensure_future(one.activate("a")), asyncio.ensure_future(two.transition(["b", "c"]))
-        for park in parks:
-            await park.arrived.wait()
-        for park, task in zip(parks[::-1], tasks[::-1], strict=True):
-            park.release.set()
+        for block in parks:
+            await block.arrived.wait()
+        for block, task in zip(parks[::-1], tasks[::-1], strict=True):
+            block.release.set()
             await asyncio.wait([task])
     ends = [entry for entry in recorder.trace.entries if isinstance(entry, Done | RolledBack | Ended)]
     assert [(type(entry), entry.request) for entry in ends] == [(Done, 2), (Ended, 2), (RolledBack, 1), (Ended, 1)]
@@ -193,11 +195,11 @@ async def test_what_was_under_way_when_the_recording_began_is_left_out() -> None
     session = await opened(journal)
     tools = session.tools
     stop = tools.trace(lambda event: None)
-    park = journal.park("+a")
+    block = journal.block("+a")
     task = asyncio.ensure_future(session.activate("a"))
-    await park.arrived.wait()
+    await block.arrived.wait()
     with tracing(tools) as recorder:
-        park.release.set()
+        block.release.set()
         await task
         await session.activate("c")
     stop()
@@ -267,9 +269,9 @@ async def test_an_error_whose_text_can_not_be_had_is_told_by_its_type() -> None:
 
 
 @pytest.mark.spec("DIA-1")
-@pytest.mark.parametrize("tell", [switching, crossing, gates])
-async def test_a_story_can_be_stored_as_json_and_read_back(tell: Any) -> None:
-    trace = await tell()
+@pytest.mark.parametrize("report", [switching, crossing, gates])
+async def test_a_story_can_be_stored_as_json_and_read_back(report: Any) -> None:
+    trace = await report()
     assert Trace.load(json.loads(json.dumps(trace.dump()))) == trace
 
 

@@ -99,12 +99,12 @@ async def crossing() -> Trace:
 
     async def play(tools: ToolSet) -> None:
         async with tools.open_session(identity="one") as one, tools.open_session(identity="two") as two:
-            park = journal.park("+a")
+            block = journal.block("+a")
             asked = [one.activate("a"), two.activate("a"), one.activate("c")]
             tasks = list(map(asyncio.ensure_future, asked))
-            await park.arrived.wait()
+            await block.arrived.wait()
             await settle()
-            park.release.set()
+            block.release.set()
             await asyncio.gather(*tasks)
             journal.fail("-a")
             await two.deactivate("a", force=True)

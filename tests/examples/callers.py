@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 class Caller:
     """How a client sees the server: what it is listed, and what it is answered."""
 
-    heard: list[str]
+    notified: list[str]
 
     async def listed(self) -> dict[str, dict[str, Any]]:
         """Return the definitions in the list, by name."""
@@ -50,8 +50,8 @@ class Caller:
 class InProcess(Caller):
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.heard = []
-        session.on_list_changed(lambda kinds: self.heard.append(CHANGED))
+        self.notified = []
+        session.on_list_changed(lambda kinds: self.notified.append(CHANGED))
 
     async def listed(self) -> dict[str, dict[str, Any]]:
         return {spec.name: dict(spec.definition) for spec in self.session.list_tools().tools}
@@ -67,9 +67,9 @@ class InProcess(Caller):
 class OverMcp(Caller):
     """A client of either era; one of the modern era gives back the handle that it was given last."""
 
-    def __init__(self, client: Client, heard: list[str]) -> None:
+    def __init__(self, client: Client, notified: list[str]) -> None:
         self.client = client
-        self.heard = heard
+        self.notified = notified
         self.handle: str | None = None
 
     @property
@@ -89,8 +89,8 @@ class OverMcp(Caller):
             return Answer(True, UNKNOWN)
         self.handle = (result.meta or {}).get(HANDLE_META, self.handle)
         text = "\n".join(getattr(block, "text", "") for block in result.content)
-        told = (result.meta or {}).get(ERROR_META if result.is_error else CHANGE_META)
-        return Answer(bool(result.is_error), text, told if told is not None else result.structured_content)
+        received = (result.meta or {}).get(ERROR_META if result.is_error else CHANGE_META)
+        return Answer(bool(result.is_error), text, received if received is not None else result.structured_content)
 
 
 Connect = Callable[..., AbstractAsyncContextManager[Caller]]
@@ -114,13 +114,13 @@ def over_mcp(era: Literal["legacy", "auto"]) -> Connect:
 
 @asynccontextmanager
 async def connected(target: Any, era: Literal["legacy", "auto"]) -> AsyncGenerator[OverMcp]:
-    heard: list[str] = []
+    notified: list[str] = []
 
     async def hear(message: IncomingMessage) -> None:
-        heard.append(getattr(message, "method", ""))
+        notified.append(getattr(message, "method", ""))
 
     async with Client(target, mode=era, message_handler=hear) as client:
-        yield OverMcp(client, heard)
+        yield OverMcp(client, notified)
 
 
 WAYS: dict[str, Connect] = {"in process": in_process, "legacy": over_mcp("legacy"), "modern": over_mcp("auto")}

@@ -74,5 +74,5 @@ async def opened(client: Caller, path: str, *more: str) -> Answer:
 
 async def open_groups(client: Caller) -> list[str]:
     """Return the groups that the client is told to be open."""
-    told = (await done(client, "list_capabilities")).structured
-    return [info["name"] for info in told["groups"] if info["active"]]
+    received = (await done(client, "list_capabilities")).structured
+    return [info["name"] for info in received["groups"] if info["active"]]

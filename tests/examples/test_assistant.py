@@ -229,8 +229,8 @@ async def test_the_core_tools_stay_in_the_process() -> None:
 
 async def test_what_is_kept_has_limits_and_reaching_them_loses_nothing() -> None:
     tools = build()
-    (told,) = await texts(("docs_append_text", {"id": 1, "text": "x" * 200_000}), tools=tools)
-    assert told == "Error: That is too long; at most 100,000 characters are kept."
+    (received,) = await texts(("docs_append_text", {"id": 1, "text": "x" * 200_000}), tools=tools)
+    assert received == "Error: That is too long; at most 100,000 characters are kept."
     made = await texts(*[("tasks_create_task", {"title": "more"})] * 1000, tools=tools)
     assert made[-2:] == ['{"id": 1000}', "Error: There are 1,000 tasks already; remove some first."]
     assert (await answers(("docs_get_text", {"id": 1}), tools=tools))[0]["text"] == "We agreed to move the review."

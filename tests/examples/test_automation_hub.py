@@ -64,7 +64,7 @@ async def test_the_activation_flow_where_clients_have_sessions(hub: Hub, way: st
     async with WAYS[way](hub.tools) as client:
         first = await client.names()  # 1
         answer = await done(client, "file_ops.activate")  # 2
-        assert client.heard == [CHANGED]  # 3
+        assert client.notified == [CHANGED]  # 3
         assert answer.structured["active"] == ["file_ops"]
         assert answer.structured["tools"] == FILE_TOOLS
         second = await client.names()  # 4
@@ -72,9 +72,9 @@ async def test_the_activation_flow_where_clients_have_sessions(hub: Hub, way: st
         await done(client, "file_ops.list_files")  # 5
         await done(client, "file_ops.activate")
         await opened(client, "database")  # it has no tools of its own
-        assert client.heard == [CHANGED]
+        assert client.notified == [CHANGED]
         await done(client, "file_ops.deactivate")
-        assert client.heard == [CHANGED] * 2
+        assert client.notified == [CHANGED] * 2
 
 
 @pytest.mark.spec("DEL-2", "DEL-7", "DEL-11")
@@ -86,7 +86,7 @@ async def test_the_activation_flow_where_clients_have_none(hub: Hub) -> None:
         answer = await done(client, "file_ops.activate")  # 2 and 3
         assert client.handle == answer.structured["handle"]
         assert json.dumps(await other.listed()) == json.dumps(first)
-        assert client.heard == []
+        assert client.notified == []
         second = await client.listed()  # 4
         assert answer.structured["tools"] == FILE_TOOLS
         assert list(schemas_in(answer.text).values()) == [second[name]["inputSchema"] for name in FILE_TOOLS]
@@ -114,7 +114,7 @@ async def test_a_server_without_groups_is_a_plain_one(connect: Connect) -> None:
     async with connect(tools) as client:
         assert list(await client.listed()) == ["a_tool", "b_tool"]
         assert (await done(client, "b_tool")).text == "b"
-        assert client.heard == []
+        assert client.notified == []
 
 
 # Groups
@@ -153,8 +153,8 @@ async def test_mutual_exclusion_is_seen_in_the_answer_and_in_the_groups(hub: Hub
 async def test_hierarchical_groups(hub: Hub, connect: Connect) -> None:
     """Document A, test_hierarchical_groups; error handling, parent inactive: says which to activate first."""
     async with connect(hub.tools) as client:
-        told = await refused(client, "database.write.activate")
-        assert told == "Group 'database.write' can't be activated yet: call database.activate first."
+        received = await refused(client, "database.write.activate")
+        assert received == "Group 'database.write' can't be activated yet: call database.activate first."
         assert await open_groups(client) == []
         await opened(client, "database", "database.write")
         assert await open_groups(client) == ["database", "database.write"]
@@ -203,9 +203,9 @@ async def test_list_groups_and_root_is_not_one(hub: Hub, connect: Connect) -> No
     """Document A, test_list_groups and test_root_not_listed, by the hub's own `list_capabilities`."""
     async with connect(hub.tools) as client:
         await opened(client, "file_ops")
-        told: list[Mapping[str, Any]] = (await done(client, "list_capabilities")).structured["groups"]
-        assert [one["name"] for one in told] == list(GROUPS)
-        groups = {one["name"]: (one["description"], one["active"], one["tools"]) for one in told}
+        received: list[Mapping[str, Any]] = (await done(client, "list_capabilities")).structured["groups"]
+        assert [one["name"] for one in received] == list(GROUPS)
+        groups = {one["name"]: (one["description"], one["active"], one["tools"]) for one in received}
         assert groups["file_ops"] == ("Read and write the files of the workspace", True, 4)
         assert groups["network"] == ("Look at the files as web pages", False, 2)
 
@@ -229,12 +229,12 @@ async def test_a_hook_failure_is_told_and_leaves_the_groups_as_they_were(hub: Hu
     async with connect(hub.tools) as client, connect(hub.tools) as writer:
         await opened(writer, "database", "database.write")
         await opened(client, "database", "database.maintenance")
-        client.heard.clear()
-        told = await refused(client, "database.write.activate")
-        assert "Nothing was changed: opening group database.write failed." in told
-        assert "Another client is writing; it has to close database.write first." in told
+        client.notified.clear()
+        received = await refused(client, "database.write.activate")
+        assert "Nothing was changed: opening group database.write failed." in received
+        assert "Another client is writing; it has to close database.write first." in received
         assert await open_groups(client) == ["database", "database.maintenance"]
-        assert client.heard == []
+        assert client.notified == []
         assert "database.write.insert" not in await client.names()
         await done(writer, "database.write.deactivate")
         await opened(client, "database.write")
@@ -248,9 +248,9 @@ async def test_an_unknown_group_is_never_made(hub: Hub, connect: Connect, tmp_pa
         assert await client.call("file_op.activate", {}) == (True, UNKNOWN)
         assert await open_groups(client) == []
     async with connect(Hub.at(tmp_path / "other", control="expand_tools").tools) as client:
-        told = await refused(client, "expand_tools", group="file_op")
-        assert "There is no group 'file_op'. Did you mean 'file_ops'?" in told
-        assert "already" not in told
+        received = await refused(client, "expand_tools", group="file_op")
+        assert "There is no group 'file_op'. Did you mean 'file_ops'?" in received
+        assert "already" not in received
         assert await open_groups(client) == []
         await done(client, "expand_tools", group="file_ops")
         assert await open_groups(client) == ["file_ops"]

@@ -38,13 +38,13 @@ async def test_clients_are_told_of_plugins_that_come_and_go_and_of_nothing_else(
     """Document A, dynamic registration: the server emits list_changed itself."""
     async with WAYS[way](hub.tools) as client:
         await opened(client, "plugins")
-        client.heard.clear()
+        client.notified.clear()
         await done(client, "plugins.rescan")
-        assert client.heard == []
+        assert client.notified == []
         hub.drop("greet.py", plugin("greet", "Good morning."))
-        assert client.heard == []
+        assert client.notified == []
         await done(client, "plugins.rescan")
-        assert client.heard == [CHANGED]
+        assert client.notified == [CHANGED]
 
 
 @pytest.mark.spec("NTF-3", "DEL-7")
@@ -94,16 +94,16 @@ async def test_a_broken_plugin_is_named_with_its_fault_and_nothing_else_is_lost(
         hub.drop("good.py", plugin("good", "Fine."))
         await done(client, "plugins.rescan")
         before = hub.tools.catalog
-        client.heard.clear()
+        client.notified.clear()
 
         broken = hub.plugins / "broken.py"
         broken.write_bytes(source if isinstance(source, bytes) else source.encode())
-        told = (await done(client, "plugins.rescan")).structured
-        assert (told["loaded"], told["unloaded"], list(told["problems"])) == ([], [], ["broken.py"])
-        assert fault in told["problems"]["broken.py"]
-        assert "a secret" not in told["problems"]["broken.py"]
+        received = (await done(client, "plugins.rescan")).structured
+        assert (received["loaded"], received["unloaded"], list(received["problems"])) == ([], [], ["broken.py"])
+        assert fault in received["problems"]["broken.py"]
+        assert "a secret" not in received["problems"]["broken.py"]
         assert hub.tools.catalog is before
-        assert client.heard == []
+        assert client.notified == []
         assert (await done(client, "plugins.good")).text == "Fine."
 
         broken.write_text(plugin("mended", "Again."))
@@ -118,8 +118,8 @@ async def test_a_plugin_that_becomes_broken_goes_on_as_it_was(hub: Hub, connect:
         await opened(client, "plugins")
         await done(client, "plugins.rescan")
         hub.drop("greet.py", "1 / 0")
-        told = (await done(client, "plugins.rescan")).structured
-        assert told == {
+        received = (await done(client, "plugins.rescan")).structured
+        assert received == {
             "loaded": [],
             "unloaded": [],
             "problems": {"greet.py": "ZeroDivisionError; the log says more"},
@@ -133,8 +133,8 @@ async def test_what_is_no_file_is_told_and_a_control_tool_that_a_plugin_replaced
     (hub.plugins / "nowhere.py").symlink_to(hub.plugins / "missing.py")
     hub.drop("own.py", plugin("deactivate", "It stays open."))
     async with hub.tools.open_session(active=["plugins"]) as session:
-        told = (await session.call("plugins.rescan")).structured
-        assert (told["loaded"], sorted(told["problems"])) == (["own.py"], ["folder.py", "nowhere.py"])
+        received = (await session.call("plugins.rescan")).structured
+        assert (received["loaded"], sorted(received["problems"])) == (["own.py"], ["folder.py", "nowhere.py"])
         assert (await session.call("plugins.deactivate")).text == "It stays open."
         (hub.plugins / "own.py").unlink()
         await session.call("plugins.rescan")

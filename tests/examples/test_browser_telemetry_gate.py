@@ -154,15 +154,15 @@ async def test_a_holder_is_told_when_the_gate_opens_and_when_a_buffer_is_no_long
     tools = page_tools(page, visit(seed=7))
     async with WAYS[way](tools) as client:
         await observe(client)
-        assert client.heard == [CHANGED]
+        assert client.notified == [CHANGED]
         await observe(client)
-        assert client.heard == [CHANGED]
+        assert client.notified == [CHANGED]
         await client.call("configure", {"action": "visit", "amount": 200})
-        assert client.heard == [CHANGED] * 2
+        assert client.notified == [CHANGED] * 2
         await client.call("configure", {"action": "visit", "amount": 10})
-        assert client.heard == [CHANGED] * 2
+        assert client.notified == [CHANGED] * 2
         await client.call("configure", {"action": "clear"})
-        assert client.heard == [CHANGED] * 3
+        assert client.notified == [CHANGED] * 3
 
 
 @pytest.mark.spec("DEL-2", "MOD-1", "MOD-2")

@@ -18,15 +18,15 @@ def test_the_example_stands_in_the_readme() -> None:
 
 
 async def test_the_example_does_what_the_readme_says() -> None:
-    heard: list[str] = []
+    notified: list[str] = []
 
     async def hear(message: object) -> None:
-        heard.append(getattr(message, "method", ""))
+        notified.append(getattr(message, "method", ""))
 
     async with Client(build_server(tools), mode="legacy", message_handler=hear) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["call_tool", "database.activate", "ping"]
         await client.call_tool("database.activate", {})
-        assert heard == ["notifications/tools/list_changed"]
+        assert notified == ["notifications/tools/list_changed"]
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert "database.query" in names
         assert "database.write.insert" not in names

@@ -77,13 +77,13 @@ def test_a_tool_whose_program_is_missing_is_not_offered_and_its_group_says_so() 
     tools = build(which=lambda name: f"/bin/{name}" if name in here else None)
     assert [spec.name for spec in tools.group_tools("search")] == ["references", "rg", "symbols"]
     assert [spec.name for spec in tools.group_tools("filesystem")] == ["bat", "permissions"]
-    told = {group.path: group.description for group in tools.groups()}
-    assert told["search"].endswith(". Not installed here: fzf (fzf_filter), ddgr (web_search), ast-grep (ast_grep)")
-    assert "eza or exa (eza)" in told["filesystem"]
-    assert "bat" not in told["filesystem"].replace("batcat", "bat").partition("Not installed")[2]
-    assert told["diff"].endswith(". Empty, since no program of it is installed here: delta, difft")
-    assert told["file_ops"].endswith(". Not installed here: patch (file_patch)")
-    assert "installed" not in told["mcp"]
+    received = {group.path: group.description for group in tools.groups()}
+    assert received["search"].endswith(". Not installed here: fzf (fzf_filter), ddgr (web_search), ast-grep (ast_grep)")
+    assert "eza or exa (eza)" in received["filesystem"]
+    assert "bat" not in received["filesystem"].replace("batcat", "bat").partition("Not installed")[2]
+    assert received["diff"].endswith(". Empty, since no program of it is installed here: delta, difft")
+    assert received["file_ops"].endswith(". Not installed here: patch (file_patch)")
+    assert "installed" not in received["mcp"]
 
 
 @pytest.mark.spec("PRO-4")
@@ -231,8 +231,8 @@ async def test_a_sub_agent_is_given_the_tools_of_its_profile_alone(everything: T
         names = [definition["name"] for definition in conversation.tools()]
         assert sorted(names) == sorted(["expand_tools", *tools_under("review", "git", "search", "diff")])
         section = conversation.system_prompt("You review code.").splitlines()
-        told = [re.split("[ :]", line)[1] for line in section if line.startswith("- ")]
-        assert told == ["diff", "file_ops", "git", "github", "search"]
+        received = [re.split("[ :]", line)[1] for line in section if line.startswith("- ")]
+        assert received == ["diff", "file_ops", "git", "github", "search"]
         refused, loaded = await conversation.execute(
             [("expand_tools", {"group": "kubernetes"}), ("expand_tools", {"group": "github"})]
         )

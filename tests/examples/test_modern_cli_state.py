@@ -80,8 +80,8 @@ async def test_an_edit_that_is_not_clear_changes_nothing(folder: Path) -> None:
     (folder / "twice").write_text("a a")
     async with tools_in(folder).open_session(active=["file_ops"]) as session:
         for old, times in (("a", 2), ("b", 0)):
-            told = await refused(session, "file_edit", path="twice", old_text=old, new_text="c")
-            assert told == f"The text to replace occurs {times} times in 'twice'; nothing was changed."
+            received = await refused(session, "file_edit", path="twice", old_text=old, new_text="c")
+            assert received == f"The text to replace occurs {times} times in 'twice'; nothing was changed."
         assert (folder / "twice").read_text() == "a a"
         assert await done(session, "file_edit", path="twice", old_text="a", new_text="c", replace_all=True) == (
             "Replaced 2 passages."
@@ -102,8 +102,8 @@ async def test_no_file_outside_of_the_working_folder_can_be_reached(name: str, p
     if name == "file_patch" and shutil.which("patch") is None:
         pytest.skip("this machine has no program patch")
     async with tools_in(folder).open_session(active=["file_ops"]) as session:
-        told = await refused(session, name, path=path.replace("{folder}", str(folder)), **more.get(name, {}))
-        assert "is not in the working folder" in told
+        received = await refused(session, name, path=path.replace("{folder}", str(folder)), **more.get(name, {}))
+        assert "is not in the working folder" in received
     assert (folder.parent / "secret").read_text() == "secret"
     assert sorted(one.name for one in folder.parent.iterdir()) == ["secret", "work"]
 
@@ -120,15 +120,15 @@ async def test_what_is_no_text_file_is_refused(folder: Path) -> None:
         assert await refused(session, "file_read", path="bytes") == "'bytes' is not a text in UTF-8."
         assert "can't be used: " in await refused(session, "file_read", path="loop")
         assert "can't be used: " in await refused(session, "file_read", path="a\0b")
-        told = await refused(session, "file_write", path="copy", content="y", safe_overwrite=True)
-        assert "is not in the working folder" in told
+        received = await refused(session, "file_write", path="copy", content="y", safe_overwrite=True)
+        assert "is not in the working folder" in received
         assert (folder / "copy").read_text() == "x"
     assert (folder.parent / "secret").read_text() == "secret"
 
 
 @pytest.mark.spec("PRO-4")
 @pytest.mark.parametrize(
-    ("mode", "told"),
+    ("mode", "received"),
     [
         ("640", "rw-r-----: the owner may read, write; the group may read; others may do nothing."),
         (
@@ -137,9 +137,9 @@ async def test_what_is_no_text_file_is_refused(folder: Path) -> None:
         ),
     ],
 )
-async def test_a_mode_is_put_into_words(mode: str, told: str, folder: Path) -> None:
+async def test_a_mode_is_put_into_words(mode: str, received: str, folder: Path) -> None:
     async with tools_in(folder).open_session(active=["filesystem"]) as session:
-        assert await done(session, "permissions", mode=mode) == told
+        assert await done(session, "permissions", mode=mode) == received
         await refused(session, "permissions", mode="648")
 
 

@@ -87,7 +87,7 @@ async def test_a_group_of_a_real_server_opens_and_closes_with_one_notification_e
         closed = await names_of(client)
         assert len(closed) < report["tools"]
         for path, members in groups.items():
-            listener.heard.clear()
+            listener.notified.clear()
             assert not members & set(closed)
             await client.call_tool(f"{path}__activate")
             assert listener.changes == 1

@@ -69,7 +69,7 @@ def answered(calls: Iterable[tuple[str, Any]], results: Iterable[ToolResult]) ->
     ]
 
 
-async def lived(conversation: Conversation, *turns: Sequence[tuple[str, Any]]) -> list[list[Answered]]:
+async def executed(conversation: Conversation, *turns: Sequence[tuple[str, Any]]) -> list[list[Answered]]:
     """Return the turns with their results, as an agent's loop carries them out: before each, it asks for the tools."""
     carried_out: list[list[Answered]] = []
     for turn in turns:

@@ -15,7 +15,7 @@ from tests.adapters.inprocess.support import (
     Answered,
     anthropic,
     as_objects,
-    lived,
+    executed,
     load,
     names,
     openai,
@@ -43,10 +43,10 @@ def fail() -> None:
     raise RuntimeError("no connection")
 
 
-async def relived(tools: ToolSet, write: Write, *turns: list[tuple[str, Any]]) -> tuple[Conversation, Conversation]:
+async def replayed(tools: ToolSet, write: Write, *turns: list[tuple[str, Any]]) -> tuple[Conversation, Conversation]:
     """Return a conversation that has lived through some turns, and one that is told of them."""
     async with Conversation(tools) as conversation:
-        messages = write(await lived(conversation, *turns))
+        messages = write(await executed(conversation, *turns))
         again = Conversation.from_history(tools, messages)
         assert again.loaded == conversation.loaded
         assert again.tools() == conversation.tools()
@@ -62,7 +62,7 @@ CLOSE: tuple[str, Any] = ("a__deactivate", {})
 @in_each_shape
 async def test_the_groups_that_were_loaded_are_loaded_again_in_the_same_order(write: Write) -> None:
     turns = [load("pdf"), [("pdf_info", {})], load("gmail"), load("gmail.labels", "unknown", "pdf")]
-    _, again = await relived(phone(), write, *turns)
+    _, again = await replayed(phone(), write, *turns)
     assert again.loaded == ("pdf", "gmail", "gmail.labels")
     assert names(again) == [*CORE, *FILES, "gmail__search", "gmail__labels__add"]
     async with again:
@@ -76,7 +76,7 @@ async def test_a_load_whose_hook_failed_is_not_repeated(write: Write) -> None:
         (flaky("b", control="load_tool_group"), load),
         (flaky("b"), lambda *paths: [(f"{path}__activate", {}) for path in paths]),
     ):
-        _, again = await relived(tools, write, call("c"), call("b", "a"))
+        _, again = await replayed(tools, write, call("c"), call("b", "a"))
         assert again.loaded == ("c", "a")
 
 
@@ -94,9 +94,9 @@ async def test_a_call_that_failed_opens_nothing_although_a_group_opens_with_its_
     for name in ("fails", "exact", "misfit", "closed.hidden"):
         tools.register_group(name.replace(".", "_") + "_opens", opens_on=name)
     failing = [("exact", {}), ("exact", "{"), ("fails", {}), ("misfit", {}), ("closed__hidden", {})]
-    _, again = await relived(tools, write, *([call] for call in failing))
+    _, again = await replayed(tools, write, *([call] for call in failing))
     assert again.loaded == ()
-    _, again = await relived(tools, write, [("exact", {"at": 1})])
+    _, again = await replayed(tools, write, [("exact", {"at": 1})])
     assert again.loaded == ("exact_opens",)
 
 
@@ -104,7 +104,7 @@ async def test_a_call_that_failed_opens_nothing_although_a_group_opens_with_its_
 @in_each_shape
 async def test_the_loader_reads_its_own_argument_wherever_it_stands_and_refuses_any_other(write: Write) -> None:
     tools = flaky(control=Loader(name="enter", argument="which"))
-    _, again = await relived(
+    _, again = await replayed(
         tools,
         write,
         [("enter", {"note": "a", "which": "b"}), ("enter", {"group": "a"}), ("enter", ["a"])],
@@ -116,9 +116,9 @@ async def test_the_loader_reads_its_own_argument_wherever_it_stands_and_refuses_
 @pytest.mark.spec("GRP-6", "AGT-2")
 @in_each_shape
 async def test_a_group_that_was_closed_and_opened_in_one_turn_is_open(write: Write) -> None:
-    _, again = await relived(flaky(), write, [OPEN], [CLOSE, OPEN])
+    _, again = await replayed(flaky(), write, [OPEN], [CLOSE, OPEN])
     assert again.loaded == ("a",)
-    _, again = await relived(flaky(), write, [OPEN, CLOSE])
+    _, again = await replayed(flaky(), write, [OPEN, CLOSE])
     assert again.loaded == ()
 
 
@@ -127,7 +127,7 @@ async def test_a_group_that_was_closed_and_opened_in_one_turn_is_open(write: Wri
 async def test_a_call_that_waited_for_its_group_is_replayed_after_the_load(write: Write) -> None:
     tools = flaky(control="load_tool_group")
     tools.register_group("before", opens_on="a.tool")
-    _, again = await relived(tools, write, [("a__tool", {}), *load("b", "a")])
+    _, again = await replayed(tools, write, [("a__tool", {}), *load("b", "a")])
     assert again.loaded == ("b", "a", "before")
 
 
@@ -138,10 +138,10 @@ async def test_a_load_that_failed_is_not_repeated_in_a_catalog_where_it_would_su
         poorer = ToolSet("phone", control=control)
         poorer.register_group("pdf", title="Papers", on_activate=fail)
         async with Conversation(poorer) as conversation:
-            messages = write(await lived(conversation, load("gmail", "pdf")))
+            messages = write(await executed(conversation, load("gmail", "pdf")))
         assert Conversation.from_history(phone(control=control), messages).loaded == ()
     async with Conversation(phone(max_active=1)) as conversation:
-        messages = write(await lived(conversation, load("gmail.labels", "pdf", "gmail")))
+        messages = write(await executed(conversation, load("gmail.labels", "pdf", "gmail")))
     assert Conversation.from_history(phone(), messages).loaded == ("pdf",)
     assert Conversation.from_history(phone(), messages, active="gmail").loaded == ("gmail", "pdf")
 
@@ -151,7 +151,7 @@ async def test_a_load_that_failed_is_not_repeated_in_a_catalog_where_it_would_su
 async def test_whatever_a_loader_says_of_success_it_is_read_as_such(write: Write) -> None:
     bare = LoaderTexts(loaded="{title}\n{tools}", nothing="{title}", again="{title}", not_found="{groups}", empty=None)
     tools = flaky("b", control=Loader(name="load_tool_group", argument="group_name", texts=bare))
-    _, again = await relived(tools, write, load("a", "b", "d", "a"))
+    _, again = await replayed(tools, write, load("a", "b", "d", "a"))
     assert again.loaded == ("a",)
 
 
@@ -203,10 +203,10 @@ async def test_a_history_is_replayed_with_what_displaced_and_closed_groups(write
         return tools
 
     steps = ["a__activate", "d__activate", "b__activate", "b__c__activate", "d__deactivate"]
-    _, again = await relived(build(), write, *([(name, {})] for name in steps))
+    _, again = await replayed(build(), write, *([(name, {})] for name in steps))
     assert again.loaded == ("b", "b.c")
     async with Conversation(build(), separator=".") as dotted:
-        turns = await lived(dotted, *([(name.replace("__", "."), {})] for name in steps[:2]))
+        turns = await executed(dotted, *([(name.replace("__", "."), {})] for name in steps[:2]))
     assert Conversation.from_history(build(), write(turns), separator=".").loaded == ("a", "d")
 
 
@@ -226,7 +226,7 @@ def test_a_gate_that_a_call_opened_is_open_again_unless_it_is_transient(write: W
 async def test_a_conversation_that_began_with_groups_is_told_so_again(write: Write) -> None:
     tools = phone()
     async with Conversation(tools, active="gmail") as conversation:
-        turns = await lived(conversation, load("pdf", "gmail.labels"))
+        turns = await executed(conversation, load("pdf", "gmail.labels"))
         again = Conversation.from_history(tools, write(turns), active="gmail")
         assert again.loaded == conversation.loaded == ("gmail", "pdf", "gmail.labels")
         assert again.tools("anthropic", deferred=True) == conversation.tools("anthropic", deferred=True)
@@ -255,10 +255,10 @@ async def test_loads_by_a_tool_search_are_repeated_if_they_found_tools() -> None
 @pytest.mark.spec("GRP-6", "AGT-1")
 async def test_a_list_that_a_provider_has_cached_stays_the_beginning_of_the_list_after_a_restart() -> None:
     tools = flaky(control_visibility="relevant")
-    conversation, again = await relived(tools, openai, [OPEN], [CLOSE])
+    conversation, again = await replayed(tools, openai, [OPEN], [CLOSE])
     assert names(again)[-1] == "a__activate" == names(conversation)[-1]
     async with Conversation(tools, active="a") as conversation:
-        messages = openai(await lived(conversation, [CLOSE]))
+        messages = openai(await executed(conversation, [CLOSE]))
         assert names(Conversation.from_history(tools, messages, active="a")) == names(conversation)
 
 
@@ -267,5 +267,5 @@ async def test_a_list_that_a_provider_has_cached_stays_the_beginning_of_the_list
 async def test_a_history_with_arguments_that_nobody_can_read_is_read_all_the_same(arguments: str) -> None:
     for write in (openai, openai_responses):
         turn = [("load_tool_group", arguments), ("\ud800", {}), *load("pdf")]
-        _, again = await relived(phone(), write, turn)
+        _, again = await replayed(phone(), write, turn)
         assert again.loaded == ("pdf",)

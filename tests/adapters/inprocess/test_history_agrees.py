@@ -19,7 +19,7 @@ from attrs import evolve, frozen
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.adapters.inprocess.support import SHAPES, as_objects, lived
+from tests.adapters.inprocess.support import SHAPES, as_objects, executed
 from toolfold import Loader, LoaderTexts, ToolError, ToolSet
 from toolfold._view.control import ControlVisibility
 from toolfold_adapters.inprocess import Conversation
@@ -168,11 +168,11 @@ def calls(world: World) -> st.SearchStrategy[tuple[str, Any]]:
     return st.one_of(switched, switched, switched, seen, seen, used, wrong)
 
 
-def stories_in(world: World) -> st.SearchStrategy[tuple[World, list[list[tuple[str, Any]]]]]:
+def traces_in(world: World) -> st.SearchStrategy[tuple[World, list[list[tuple[str, Any]]]]]:
     return st.tuples(st.just(world), st.lists(st.lists(calls(world), min_size=1, max_size=6), min_size=1, max_size=5))
 
 
-stories = worlds.flatmap(stories_in)
+traces = worlds.flatmap(traces_in)
 plain = Kind(opens_on=None, controls=True, failures=(), transient=False, pinned=False, tools=1)
 everything = (
     World(
@@ -198,10 +198,10 @@ def test_a_conversation_that_is_told_its_messages_has_the_groups_of_the_one_that
     met = Counter[str]()
 
     @settings(max_examples=150, deadline=None)
-    @given(story=stories)
-    @example(story=everything)
-    def agrees(story: tuple[World, list[list[tuple[str, Any]]]]) -> None:
-        met.update(runner.run(agree(*story)))
+    @given(trace=traces)
+    @example(trace=everything)
+    def agrees(trace: tuple[World, list[list[tuple[str, Any]]]]) -> None:
+        met.update(runner.run(agree(*trace)))
 
     logging.disable()  # calls that fail are logged, with where they did
     try:
@@ -216,13 +216,13 @@ async def agree(world: World, turns: list[list[tuple[str, Any]]]) -> set[str]:
     """Raise unless the two agree; return what was met, so that the agreement is known not to be about nothing."""
     tools = build(world)
     conversation = Conversation(tools)
-    past = await lived(conversation, *turns)
+    past = await executed(conversation, *turns)
     stored = Conversation.restore(tools, conversation.dump())  # without what is transient
     whole = stored.loaded == conversation.loaded
     for shape, write in SHAPES.items():
         messages = write(past)
-        for told in (messages, as_objects(messages)):
-            again = Conversation.from_history(tools, told)
+        for received in (messages, as_objects(messages)):
+            again = Conversation.from_history(tools, received)
             assert again.loaded == stored.loaded, shape
             if whole:
                 assert again.tools() == conversation.tools(), shape

@@ -36,9 +36,9 @@ async def client_from(host: str, url: str, era: str) -> AsyncGenerator[Client]:
         yield client
 
 
-def refused_at_once(told: str) -> Any:
+def refused_at_once(received: str) -> Any:
     """What a client raises that can't connect: an error of the protocol, in the groups of its task groups."""
-    error = pytest.RaisesExc(MCPError, match=told)
+    error = pytest.RaisesExc(MCPError, match=received)
     return pytest.RaisesGroup(error, allow_unwrapped=True, flatten_subgroups=True)
 
 

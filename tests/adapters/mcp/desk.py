@@ -14,10 +14,10 @@ from toolfold_adapters.mcp import serve
 
 def make_desk(events: list[str] | None = None, log: Path | None = None, **settings: object) -> ToolSet:
     """Return a desk with a database below which one can write, two modes that exclude one another, and a shy group."""
-    told: list[str] = [] if events is None else events
+    received: list[str] = [] if events is None else events
 
     def note(event: str) -> None:
-        told.append(event)
+        received.append(event)
         if log is not None:
             with log.open("a") as file:
                 file.write(f"{event}\n")

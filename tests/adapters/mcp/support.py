@@ -38,13 +38,13 @@ class Listener:
     """What a client was told, as it came in."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.notified: list[str] = []
         self._send, self._receive = anyio.create_memory_object_stream[str](1000)
 
     async def __call__(self, message: IncomingMessage) -> None:
         method = getattr(message, "method", None)
         if isinstance(method, str):
-            self.heard.append(method)
+            self.notified.append(method)
             self._send.send_nowait(method)
 
     async def next(self) -> str:
@@ -55,7 +55,7 @@ class Listener:
     @property
     def changes(self) -> int:
         """How often the list of tools was said to have changed."""
-        return self.heard.count(CHANGED)
+        return self.notified.count(CHANGED)
 
     def close(self) -> None:
         """Give the stream back."""

@@ -70,11 +70,11 @@ class Made:
 
     def judge(self, text: str) -> None:
         """Check that each tool is named or counted once, and no definition is told twice."""
-        told = {name for name in self.names if re.search(rf"^- {name}(:|$)", text, re.MULTILINE)}
+        received = {name for name in self.names if re.search(rf"^- {name}(:|$)", text, re.MULTILINE)}
         counted = [int(number) for number in re.findall(r"^- (?:and )?(\d+) (?:more|tools)$", text, re.MULTILINE)]
-        assert len(told) + sum(counted) == len(self.names)
+        assert len(received) + sum(counted) == len(self.names)
         for number, name in enumerate(self.names):
-            assert text.count(f"- {name}") == (name in told)
+            assert text.count(f"- {name}") == (name in received)
             whole = json.dumps(self.schema(number), ensure_ascii=False, separators=(",", ":"))
             assert text.count(f'"argument-{number:04}"') == text.count(whole) <= 1
 
@@ -125,9 +125,9 @@ async def test_beyond_the_budget_every_tool_keeps_its_line_and_the_first_ones_th
     made = Made([("words " * 10, "words " * 20)] * 40)
     first, _ = await answers(made, era)
     text = text_of(first)
-    told = [f'"argument-{number:04}"' in text for number in range(40)]
-    assert told == sorted(told, reverse=True)
-    assert 5 < sum(told) < 35
+    received = [f'"argument-{number:04}"' in text for number in range(40)]
+    assert received == sorted(received, reverse=True)
+    assert 5 < sum(received) < 35
     assert text.count(": " + " ".join(["words"] * 10)) == 40
     assert SHORTENED in text
     assert approximate_tokens(text) > 0.9 * BUDGET
@@ -140,11 +140,11 @@ def test_a_description_uses_the_room_that_there_is_and_tells_of_every_tool(made:
         for number, name in enumerate(made.names)
     ]
     shortest = f"- {len(tools)} tools"
-    for tell in (describe, names):
-        text = tell(tools, room)
+    for report in (describe, names):
+        text = report(tools, room)
         assert len(text) <= max(room, len(shortest))
         made.judge(text)
-        assert tell(tools, room) == text
+        assert report(tools, room) == text
     if len(whole := "\n".join(tool.full for tool in tools)) <= room:
         assert describe(tools, room) == whole
     elif len("\n".join(f"- {name}" for name in [*made.names, SHORTENED])) <= room:

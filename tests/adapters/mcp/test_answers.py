@@ -57,8 +57,8 @@ async def test_what_programs_are_told_stands_in_meta_alone(era: str) -> None:
             change = change_of(await client.call_tool(f"{group}.activate", handle))
             handle = {name: change[name] for name in ("handle",) if name in change}
             tools = ["credit.card"] if group == "credit" else ["cash.coins"]
-            told = {"group": group, "changed": changed, "active": [group], "displaced": displaced, "tools": tools}
-            assert {key: change[key] for key in told} == told
+            received = {"group": group, "changed": changed, "active": [group], "displaced": displaced, "tools": tools}
+            assert {key: change[key] for key in received} == received
             assert ("handle" in change) == (era == MODERN)
 
 
@@ -85,7 +85,7 @@ async def test_where_an_author_s_words_leave_the_tools_out_they_stand_at_the_end
         handle: dict[str, Any] = {}
         for words in ("Here you are.", "Again."):
             result = await client.call_tool("open", {"group": "stock", **handle})
-            handle = {name: told for name, told in change_of(result).items() if name == "handle"}
+            handle = {name: received for name, received in change_of(result).items() if name == "handle"}
             lines = without_schemas(text_of(result))
             assert lines[:2] == [words, "- stock.count: Count an item."]
             assert len(schemas_in(text_of(result))) == 3
@@ -283,9 +283,9 @@ async def test_a_schema_that_is_longer_than_an_answer_may_be_is_left_out(era: st
         tools.register(name, lambda arguments: "", input_schema=schema, group="g")
     async with client_of(build_server(tools, separator=".", answer_tokens=1_200), era) as (client, _):
         handle = change_of(await client.call_tool("g.activate", {})).get("handle")
-        for name, told in (("short", True), ("long", False)):
+        for name, received in (("short", True), ("long", False)):
             result = await through(client, f"g.{name}", {}, handle)
-            assert (refused_with(result) is not None) == told
+            assert (refused_with(result) is not None) == received
             assert approximate_tokens(text_of(result)) <= 1_200
 
 

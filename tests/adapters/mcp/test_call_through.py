@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import build_server, client_of, names_of
-from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, received, text_of, through
 from toolfold import ConfigError, ToolSet
 
 ERAS = ("legacy", MODERN)
@@ -27,8 +27,8 @@ async def test_in_a_legacy_session_it_obeys_what_a_direct_call_obeys() -> None:
             assert refused.is_error
             assert text_of(refused) == direct.value.message == f"Unknown tool: {name}"
         by_itself = await through(client, "stock.activate")
-        assert told(by_itself)["tools"] == ["stock.count", "stock.fail", "stock.reject"]
-        assert "handle" not in told(by_itself)
+        assert received(by_itself)["tools"] == ["stock.count", "stock.fail", "stock.reject"]
+        assert "handle" not in received(by_itself)
         for name, arguments in (("stock.count", {"item": "x"}), ("stock.fail", {}), ("hello", {})):
             assert await through(client, name, arguments) == await client.call_tool(name, arguments)
         with pytest.raises(MCPError, match="not today"):

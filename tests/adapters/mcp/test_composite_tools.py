@@ -137,8 +137,8 @@ async def test_a_group_that_is_fetched_by_the_draft_extension_has_narrowed_defin
         target_of("memory", page_tools(buffers)) as target,
         client_of(target, "auto", extensions=extensions) as (client, _),
     ):
-        (told,) = (await contents_of(client, "inner"))["tools"]
-        assert told["inputSchema"]["properties"]["what"]["enum"] == ["network"]
+        (received,) = (await contents_of(client, "inner"))["tools"]
+        assert received["inputSchema"]["properties"]["what"]["enum"] == ["network"]
 
 
 @pytest.mark.spec("DEL-7", "MOD-1")

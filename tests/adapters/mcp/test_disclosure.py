@@ -18,7 +18,7 @@ from tests.adapters.mcp.support import (
     client_of,
     names_of,
 )
-from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ProtocolError, ToolError, ToolSet, Visibility
 
@@ -141,7 +141,7 @@ async def test_what_is_hidden_or_a_control_tool_is_not_shown_and_names_are_those
         names = [tool["name"] for tool in (await contents_of(client, "stock"))["tools"]]
         assert names == ["stock__count", "stock__fail", "stock__reject"]
         assert "discount" not in await names_of(client)
-        assert told(await client.call_tool("stock__count", {"item": "x"})) == {"item": "x", "shelf": 1}
+        assert received(await client.call_tool("stock__count", {"item": "x"})) == {"item": "x", "shelf": 1}
         assert text_of(await client.call_tool("stock__count", {})).startswith("Invalid arguments for stock__count:")
 
 
@@ -161,10 +161,10 @@ async def test_grouped_tools_leave_the_lists_of_requests_that_declare_it_and_of_
 
 
 async def test_the_tools_of_a_group_are_called_without_fetching_it_and_nothing_changes() -> None:
-    heard: list[float] = []
+    notified: list[float] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
-        heard.append(progress)
+        notified.append(progress)
 
     async with (
         shop_over("memory") as target,
@@ -176,8 +176,8 @@ async def test_the_tools_of_a_group_are_called_without_fetching_it_and_nothing_c
         before = [await one.list_tools(cache_mode="bypass") for one in clients]
         groups = await asked(client, "groups/list")
         called = await client.call_tool("stock.count", {"item": "x"}, progress_callback=note)
-        assert told(called) == {"item": "x", "shelf": 1}
-        assert heard == [1]
+        assert received(called) == {"item": "x", "shelf": 1}
+        assert notified == [1]
         assert text_of(await client.call_tool("stock.orders.place", {"items": {"nails": 2}})) == "2"
         assert text_of(await client.call_tool("stock.fail", {})) == "the shelf is empty"
         for name in ("cash.coins", "credit.card", "cash.coins", "open_stock", "join"):
@@ -220,7 +220,7 @@ async def test_errors_are_those_of_the_protocol() -> None:
                 assert (await refusal_of(client, method, **params)).code == types.METHOD_NOT_FOUND
 
 
-def make_lab(journal: Journal, parked: anyio.Event | None = None) -> ToolSet:
+def make_lab(journal: Journal, blocked: anyio.Event | None = None) -> ToolSet:
     """Return groups with hooks that are noted: one at the start, one below another, one that excludes the first."""
 
     def noting(name: str) -> dict[str, Any]:
@@ -251,8 +251,8 @@ def make_lab(journal: Journal, parked: anyio.Event | None = None) -> ToolSet:
         if how == "reject":
             raise ProtocolError(-32050, "not today")
         if how == "park":
-            assert parked is not None
-            parked.set()
+            assert blocked is not None
+            blocked.set()
             await anyio.sleep_forever()
         return ",".join(context.session.active)
 

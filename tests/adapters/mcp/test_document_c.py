@@ -64,9 +64,9 @@ async def test_document_c_chat_2_a_load_adds_the_tools_of_the_group_to_the_next_
 async def test_document_c_chat_3_what_a_server_tells_of_itself_names_every_group_and_how_to_load_it(era: Era) -> None:
     """Document C, system prompt: a server has no prompt to write into, so its instructions say the same."""
     async with connected(build_server(assistant()), era) as client:
-        told = client.client.instructions or ""
-        assert "load_tool_group" in told
-        lines = [line for line in told.splitlines() if line.startswith("- ")]
+        received = client.client.instructions or ""
+        assert "load_tool_group" in received
+        lines = [line for line in received.splitlines() if line.startswith("- ")]
         assert lines == [f"- {name}: {description}" for name, (_, description) in GROUPS.items()]
 
 
@@ -104,9 +104,9 @@ async def test_document_c_loader_a_valid_group_is_answered_in_the_format_of_the_
         assert not answer.is_error
         expected = LOADED.splitlines()
         assert without_schemas(answer.text)[: len(expected)] == expected
-        told = answer.structured
-        assert (told["group"], told["changed"], told["active"]) == ("pdf", True, ["pdf"])
-        assert told["tools"] == sorted(GROUPED["pdf"])
+        received = answer.structured
+        assert (received["group"], received["changed"], received["active"]) == ("pdf", True, ["pdf"])
+        assert received["tools"] == sorted(GROUPED["pdf"])
 
 
 @pytest.mark.spec("GRP-3", "CTL-5")
@@ -132,11 +132,11 @@ async def test_document_c_loader_errors_have_their_words_and_types_and_lose_noth
     tools.register_group("hollow")
     async with connect(tools) as client:
         await load(client, "pdf")
-        heard, handle = len(client.heard), getattr(client, "handle", None)
+        notified, handle = len(client.notified), getattr(client, "handle", None)
         answer = await client.answer("load_tool_group", arguments)
         assert (answer.is_error, answer.text, answer.structured["error_type"]) == (True, text, error_type)
         assert await client.names() == listed_with("pdf")
-        assert (len(client.heard), getattr(client, "handle", None)) == (heard, handle)
+        assert (len(client.notified), getattr(client, "handle", None)) == (notified, handle)
 
 
 @pytest.mark.spec("GRP-3", "NTF-1")
@@ -144,12 +144,12 @@ async def test_document_c_loader_loading_twice_changes_nothing_and_says_so(conne
     """Document C, step 4b: a group that is loaded is not added again."""
     async with connect(assistant()) as client:
         await load(client, "pdf")
-        heard, shown = len(client.heard), await client.listed()
+        notified, shown = len(client.notified), await client.listed()
         answer = await client.answer("load_tool_group", {"group_name": "pdf"})
         assert not answer.is_error
         assert answer.text.startswith("Tool group 'PDF Tools' was loaded already, so nothing changed.\n")
         assert (answer.structured["changed"], answer.structured["active"]) == (False, ["pdf"])
-        assert (len(client.heard), await client.listed()) == (heard, shown)
+        assert (len(client.notified), await client.listed()) == (notified, shown)
 
 
 @pytest.mark.spec("GRP-3", "PRO-1")
@@ -286,5 +286,5 @@ async def test_document_c_loads_of_one_turn_are_all_there_and_each_is_announced(
         async with anyio.create_task_group() as turn:
             for group in GROUPS:
                 turn.start_soon(load, client, group)
-        assert client.heard == [CHANGED] * len(GROUPS)
+        assert client.notified == [CHANGED] * len(GROUPS)
         assert await client.names() == listed_with(*GROUPS)

@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import build_server, names_of
-from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of, through
 from toolfold_adapters.mcp import FollowingClient
 from toolfold_adapters.mcp.meta import HANDLE_META
 
@@ -25,7 +25,7 @@ async def test_what_a_call_says_itself_goes_before_what_its_request_carries() ->
         cash = await opened(client, "cash")
         assert client.handle == cash
         assert (await client.call_tool("stock.orders.activate", {})).is_error
-        assert told(await client.call_tool("stock.orders.activate", {"handle": stock}))["active"] == [
+        assert received(await client.call_tool("stock.orders.activate", {"handle": stock}))["active"] == [
             "stock",
             "stock.orders",
         ]

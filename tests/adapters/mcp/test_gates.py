@@ -48,8 +48,8 @@ async def test_disclosure_neither_tells_of_gates_nor_opens_them() -> None:
     async with client_of(build_server(tools), MODERN, extensions=DECLARED) as (client, _):
         assert [group["name"] for group in (await asked(client, "groups/list")).groups or []] == ["open"]
         for group in ("event", "event-inner", "code", "code-inner"):
-            told = await refusal_of(client, "groups/get", name=group)
-            assert (told.code, told.message) == (-32602, f"Unknown group: {group}")
+            received = await refusal_of(client, "groups/get", name=group)
+            assert (received.code, received.message) == (-32602, f"Unknown group: {group}")
         for name in gated(tools):
             with pytest.raises(MCPError, match=f"Unknown tool: {name}"):
                 await client.call_tool(name, {})

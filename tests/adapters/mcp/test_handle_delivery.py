@@ -28,7 +28,7 @@ def text_of(result: types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
-def told(result: types.CallToolResult) -> Any:
+def received(result: types.CallToolResult) -> Any:
     assert not result.is_error, text_of(result)
     return change_of(result) if CHANGE_META in (result.meta or {}) else result.structured_content
 
@@ -41,7 +41,7 @@ async def through(client: Client, name: str, arguments: Any = None, handle: str 
 
 async def opened(client: Client, group: str, handle: str | None = None) -> str:
     """Open a group and return the handle."""
-    answer = told(await client.call_tool(f"{group}.activate", {"handle": handle} if handle else {}))
+    answer = received(await client.call_tool(f"{group}.activate", {"handle": handle} if handle else {}))
     return str(answer["handle"])
 
 
@@ -56,7 +56,7 @@ async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_s
     async with shop_over("memory") as target, client_of(target, MODERN) as (client, listener):
         before = await client.list_tools(cache_mode="bypass")
         result = await client.call_tool("stock.activate", {})
-        answer = told(result)
+        answer = received(result)
         assert {key: answer[key] for key in ("group", "changed", "active", "displaced")} == {
             "group": "stock",
             "changed": True,
@@ -81,10 +81,10 @@ async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_s
 
 @pytest.mark.spec("CALL-2", "CALL-3", "DEL-11")
 async def test_a_call_through_answers_exactly_what_the_tool_answers() -> None:
-    heard: list[tuple[float, float | None, str | None]] = []
+    notified: list[tuple[float, float | None, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, total, message))
+        notified.append((progress, total, message))
 
     async with shop_over("memory") as target, client_of(target, MODERN) as (client, _):
         handle = await opened(client, "stock")
@@ -95,8 +95,8 @@ async def test_a_call_through_answers_exactly_what_the_tool_answers() -> None:
             assert await through(client, name, arguments, handle) == direct
         given = {"handle": handle, "name": "stock.count", "arguments": {"item": "nails", "shelf": 2}}
         counted = await client.call_tool("call_tool", given, progress_callback=note)
-        assert told(counted) == {"item": "nails", "shelf": 2}
-        assert heard == [(1, 2, "half")]
+        assert received(counted) == {"item": "nails", "shelf": 2}
+        assert notified == [(1, 2, "half")]
         for call in (
             through(client, "stock.reject", {}, handle),
             client.call_tool("stock.reject", {}, meta=meta),
@@ -131,7 +131,7 @@ async def test_an_inner_group_opens_under_the_handle_of_its_parent() -> None:
         assert refused.is_error
         assert "call stock.activate first" in text_of(refused)
         outer = await opened(client, "stock")
-        answer = told(await client.call_tool("stock.orders.activate", {"handle": outer}))
+        answer = received(await client.call_tool("stock.orders.activate", {"handle": outer}))
         assert answer["active"] == ["stock", "stock.orders"]
         assert answer["tools"] == ["stock.orders.place"]
         placed = await through(client, "stock.orders.place", {"items": {"nails": 3}}, answer["handle"])
@@ -142,10 +142,10 @@ async def test_an_inner_group_opens_under_the_handle_of_its_parent() -> None:
 @pytest.mark.spec("DEL-3")
 async def test_groups_can_be_opened_by_call_tool_itself() -> None:
     async with client_of(build_server(make_shop()), MODERN) as (client, _):
-        outer = told(await through(client, "stock.activate"))["handle"]
-        inner = told(await through(client, "stock.orders.activate", {}, outer))
+        outer = received(await through(client, "stock.activate"))["handle"]
+        inner = received(await through(client, "stock.orders.activate", {}, outer))
         assert inner["active"] == ["stock", "stock.orders"]
-        again = told(await through(client, "cash.activate", {"handle": outer}, inner["handle"]))
+        again = received(await through(client, "cash.activate", {"handle": outer}, inner["handle"]))
         assert again["active"] == ["cash", "stock"]
 
 
@@ -156,7 +156,7 @@ async def test_a_step_is_taken_whole_or_not_at_all() -> None:
         refused = await through(client, "open_everything", {}, handle)
         assert refused.is_error
         assert HANDLE_META not in (refused.meta or {})
-        same = told(await client.call_tool("stock.activate", {"handle": handle}))
+        same = received(await client.call_tool("stock.activate", {"handle": handle}))
         assert (same["changed"], same["active"]) == (False, ["stock"])
         assert same["tools"] == ["stock.count", "stock.fail", "stock.reject"]
 
@@ -165,7 +165,7 @@ async def test_a_step_is_taken_whole_or_not_at_all() -> None:
 async def test_of_groups_that_exclude_one_another_the_newer_handle_has_the_later_one() -> None:
     async with client_of(build_server(make_shop()), MODERN) as (client, _):
         first = await opened(client, "cash")
-        answer = told(await client.call_tool("credit.activate", {"handle": first}))
+        answer = received(await client.call_tool("credit.activate", {"handle": first}))
         assert (answer["active"], answer["displaced"]) == (["credit"], ["cash"])
         assert text_of(await through(client, "credit.card", {}, answer["handle"])) == "card"
         assert (await through(client, "cash.coins", {}, answer["handle"])).is_error
@@ -177,7 +177,7 @@ async def test_closing_a_group_answers_with_a_handle_without_it_and_what_is_in_i
     async with client_of(build_server(make_shop()), MODERN) as (client, _):
         handle = await opened(client, "stock.orders", await opened(client, "stock"))
         closed = await client.call_tool("stock.deactivate", {"handle": handle})
-        answer = told(closed)
+        answer = received(closed)
         assert (answer["active"], answer["tools"]) == ([], [])
         assert "stock.orders" in text_of(closed)
         for name in ("stock.count", "stock.orders.place"):
@@ -190,7 +190,7 @@ async def test_two_continuations_of_one_handle_know_nothing_of_each_other() -> N
     async with client_of(build_server(make_shop()), MODERN) as (client, _):
         trunk = await opened(client, "stock")
         left, right = await opened(client, "cash", trunk), await opened(client, "credit", trunk)
-        closed = told(await client.call_tool("stock.deactivate", {"handle": left}))["handle"]
+        closed = received(await client.call_tool("stock.deactivate", {"handle": left}))["handle"]
         for handle, has in ((trunk, ""), (left, "cash.coins"), (right, "credit.card"), (closed, "cash.coins")):
             under = await listed_under(client, handle)
             assert [name for name in ("cash.coins", "credit.card") if name in under] == ([has] if has else [])
@@ -254,7 +254,7 @@ async def test_a_handle_that_is_of_no_use_runs_nothing_and_says_to_activate_agai
                 await client.list_tools(meta=meta)
             assert unlisted.value.code == -32602
         assert ran == []
-        assert told(await through(client, "stock.count", {"item": "x"}, good)) == {"item": "x", "shelf": 1}
+        assert received(await through(client, "stock.count", {"item": "x"}, good)) == {"item": "x", "shelf": 1}
 
 
 @pytest.mark.spec("CALL-5", "SES-5")
@@ -270,7 +270,7 @@ async def test_a_handler_that_opens_a_group_or_sets_a_fact_answers_with_a_handle
         assert joined.structured_content is None
         both = (joined.meta or {})[HANDLE_META]
         assert text_of(await through(client, "discount", {}, both)) == "ten percent"
-        assert told(await through(client, "stock.count", {"item": "x"}, both))["item"] == "x"
+        assert received(await through(client, "stock.count", {"item": "x"}, both))["item"] == "x"
         assert (await through(client, "discount", {}, handle)).is_error
 
 
@@ -292,12 +292,12 @@ async def test_prompts_and_resources_follow_a_handle_too() -> None:
 
 @pytest.mark.spec("CALL-4")
 async def test_a_call_under_way_is_not_disturbed_by_what_becomes_of_other_handles() -> None:
-    tools, parked, proceed = ToolSet("slow"), anyio.Event(), anyio.Event()
+    tools, blocked, proceed = ToolSet("slow"), anyio.Event(), anyio.Event()
     tools.register_group("slow")
 
     @tools.tool(group="slow")
     async def wait(context: Context) -> list[str]:
-        parked.set()
+        blocked.set()
         await proceed.wait()
         return list(context.session.active)
 
@@ -311,7 +311,7 @@ async def test_a_call_under_way_is_not_disturbed_by_what_becomes_of_other_handle
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
             with anyio.fail_after(PATIENCE):
-                await parked.wait()
+                await blocked.wait()
             await client.call_tool("slow.deactivate", {"handle": handle})
             proceed.set()
     assert answers == ['["slow"]']

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of
-from tests.adapters.mcp.test_handle_delivery import KEY, MODERN, listed_under, opened, text_of, through, told
+from tests.adapters.mcp.test_handle_delivery import KEY, MODERN, listed_under, opened, received, text_of, through
 from toolfold import ConfigError, Context, ToolSet
 from toolfold._session.persistence import NAMELESS
 from toolfold_adapters.mcp.meta import DISCARDED_META, HANDLE_META
@@ -54,7 +54,7 @@ async def test_an_author_can_have_short_handles_without_hooks_too() -> None:
     async with client_of(build_server(tools, handles="stored"), MODERN) as (client, _):
         handle = await opened(client, "stock")
         assert is_short(handle)
-        assert told(await through(client, "stock.count", {"item": "x"}, handle)) == {"item": "x", "shelf": 1}
+        assert received(await through(client, "stock.count", {"item": "x"}, handle)) == {"item": "x", "shelf": 1}
         assert await opened(client, "cash", handle) == handle
         assert "cash.coins" in await listed_under(client, handle)
         assert (await through(client, "hello", {}, handle[:-1] + ("a" if handle[-1] != "a" else "b"))).is_error

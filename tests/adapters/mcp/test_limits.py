@@ -142,7 +142,7 @@ def test_all_limits_are_finite_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "received"),
     [
         (lambda: Limit(0, 1), "at least 1, not 0"),
         (lambda: Limit(5, -1), "at least 1, not -1"),
@@ -158,6 +158,6 @@ def test_all_limits_are_finite_by_default() -> None:
         ),
     ],
 )
-def test_a_limit_that_cannot_be_is_named(make: Any, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_a_limit_that_cannot_be_is_named(make: Any, received: str) -> None:
+    with pytest.raises(ConfigError, match=received):
         make()

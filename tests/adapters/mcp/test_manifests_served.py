@@ -58,7 +58,7 @@ async def test_document_c_a_client_loads_a_group_and_calls_its_tools(tmp_path: P
 
         result = await client.call_tool("load_tool_group", {"group_name": "google_gmail"})
         assert text_of(result).startswith(LOADED)
-        told = change_of(result)
+        received = change_of(result)
         arguments = {"query": "is:unread"}
         if era == "legacy":
             assert await listener.next() == "notifications/tools/list_changed"
@@ -67,10 +67,12 @@ async def test_document_c_a_client_loads_a_group_and_calls_its_tools(tmp_path: P
             again = await client.call_tool("load_tool_group", {"group_name": "google_gmail"})
         else:
             assert await names_of(client) == start
-            assert told["tools"] == ["gmail_search"]
-            through = {"name": "gmail_search", "arguments": arguments, "handle": told["handle"]}
+            assert received["tools"] == ["gmail_search"]
+            through = {"name": "gmail_search", "arguments": arguments, "handle": received["handle"]}
             found = await client.call_tool("call_tool", through)
-            again = await client.call_tool("load_tool_group", {"group_name": "google_gmail", "handle": told["handle"]})
+            again = await client.call_tool(
+                "load_tool_group", {"group_name": "google_gmail", "handle": received["handle"]}
+            )
         assert text_of(found) == f"gmail_search: {arguments}"
         assert text_of(again).startswith("Tool group 'Google Gmail' was loaded already, so nothing changed.")
         assert change_of(again)["changed"] is False

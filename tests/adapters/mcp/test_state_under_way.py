@@ -13,7 +13,7 @@ from mcp import Client
 
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_disclosure import DECLARED
-from tests.adapters.mcp.test_handle_delivery import MODERN, opened, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ExclusionConflict, QuotaExceeded, Snapshot, ToolSet, TransitionRequest
 from toolfold_adapters.mcp import Limit
@@ -122,7 +122,7 @@ async def test_an_inherited_group_that_a_handle_closes_is_its_own_when_it_opens_
     tools, journal = inheriting()
     async with client_of(build_server(tools, active=["shared"]), MODERN) as (client, _):
         handle = await opened(client, "own")
-        assert told(await client.call_tool("shared.deactivate", {"handle": handle}))["active"] == ["own"]
+        assert received(await client.call_tool("shared.deactivate", {"handle": handle}))["active"] == ["own"]
         assert journal == ["shared on", "own on"]
         await opened(client, "shared", handle)
         assert journal == ["shared on", "own on", "shared on"]

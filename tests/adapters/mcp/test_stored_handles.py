@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
-from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from toolfold import Context, HookContext, ProtocolError, Session, ToolSet
 from toolfold_adapters.mcp import Limit, Limits
 from toolfold_adapters.mcp import server as server_module
@@ -88,7 +88,7 @@ async def test_a_session_ends_when_its_handle_has_not_been_used_for_its_lifetime
         handle = await opened(client, "database")
         for _ in range(3):
             now[0] += 0.4
-            assert told(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+            assert received(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
         now[0] += 0.6
         refused = await through(client, "ping", {}, handle)
         assert refused.is_error
@@ -161,20 +161,20 @@ async def test_a_failed_hook_changes_nothing_and_keeps_nothing() -> None:
         assert "handle" not in (refused.structured_content or {})
         handle = await opened(client, "mode_a")
         assert (await client.call_tool("vault.activate", {"handle": handle})).is_error
-        assert told(await client.call_tool("mode_a.activate", {"handle": handle}))["active"] == ["mode_a"]
+        assert received(await client.call_tool("mode_a.activate", {"handle": handle}))["active"] == ["mode_a"]
         assert len(tools.sessions) == 1
 
 
 @pytest.mark.spec("HOOK-9", "HOOK-6")
 @pytest.mark.parametrize("ending", ["cancelled", "an error of the protocol"])
 async def test_what_a_call_opened_is_closed_again_if_no_answer_can_tell_the_handle(ending: str) -> None:
-    journal, parked = Journal(), anyio.Event()
+    journal, blocked = Journal(), anyio.Event()
     tools = make_desk(journal)
 
     @tools.tool()
     async def open_and_leave(context: Context) -> None:
         await context.activate("database")
-        parked.set()
+        blocked.set()
         if ending != "cancelled":
             raise ProtocolError(-32050, "not today")
         await anyio.sleep_forever()
@@ -184,7 +184,7 @@ async def test_what_a_call_opened_is_closed_again_if_no_answer_can_tell_the_hand
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.call_tool, "open_and_leave", {})
                 with anyio.fail_after(PATIENCE):
-                    await parked.wait()
+                    await blocked.wait()
                 tasks.cancel_scope.cancel()
         else:
             with pytest.raises(MCPError, match="not today"):
@@ -201,12 +201,12 @@ async def test_groups_that_requests_begin_with_are_set_up_once_for_all_and_torn_
     async with client_of(build_server(tools, active=["database"]), MODERN) as (client, _):
         await client.list_tools()
         assert journal == []
-        assert told(await client.call_tool("database.query", {"sql": "x"})) == {"ran": "x"}
-        assert told(await client.call_tool("database.query", {"sql": "y"})) == {"ran": "y"}
+        assert received(await client.call_tool("database.query", {"sql": "x"})) == {"ran": "x"}
+        assert received(await client.call_tool("database.query", {"sql": "y"})) == {"ran": "y"}
         handle = await opened(client, "mode_a")
-        assert told(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
-        assert told(await client.call_tool("database.deactivate", {"handle": handle}))["active"] == ["mode_a"]
-        assert told(await client.call_tool("database.query", {"sql": "z"})) == {"ran": "z"}
+        assert received(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+        assert received(await client.call_tool("database.deactivate", {"handle": handle}))["active"] == ["mode_a"]
+        assert received(await client.call_tool("database.query", {"sql": "z"})) == {"ran": "z"}
         assert journal == ["database on"]
     assert journal == ["database on", "database off"]
     async with client_of(build_server(make_desk(), active=["vault"]), MODERN) as (client, _):
@@ -269,4 +269,4 @@ async def test_a_group_that_is_removed_is_closed_under_every_handle_first() -> N
         handle = await opened(client, "database.write", await opened(client, "database"))
         await tools.unregister_group("database")
         assert journal == ["database on", "database off"]
-        assert told(await client.call_tool("mode_a.activate", {"handle": handle}))["active"] == ["mode_a"]
+        assert received(await client.call_tool("mode_a.activate", {"handle": handle}))["active"] == ["mode_a"]

@@ -179,7 +179,7 @@ async def test_opening_a_group_tells_which_lists_changed() -> None:
     tools.register_prompt("ask", lambda: "ask", group="shelf")
     async with client_of(build_server(tools), "legacy") as (client, listener):
         await client.call_tool("shelf.activate", {})
-        assert sorted(listener.heard) == [
+        assert sorted(listener.notified) == [
             "notifications/prompts/list_changed",
             "notifications/resources/list_changed",
         ]

@@ -52,7 +52,7 @@ def mermaid_moves(text: str) -> set[tuple[str, str, str]]:
     return found
 
 
-def told(graph: Graph) -> set[tuple[str, str, str]]:
+def received(graph: Graph) -> set[tuple[str, str, str]]:
     """What the arrows should say."""
 
     def named(number: int) -> str:
@@ -89,8 +89,8 @@ def test_both_pictures_hold_the_states_and_moves_and_nothing_else(tools: ToolSet
     assert {*drawn.nodes} == {"initial", *(f"state_{number}" for number in range(len(graph.states)))}
     assert [(tail, head) for tail, head, _ in drawn.edges if tail == "initial"] == [("initial", "state_0")]
     assert lines_of(drawn.nodes["state_0"]) == f"{mark}nothingactive"
-    assert drawn_moves(drawn) == told(graph)
-    assert mermaid_moves(picture.mermaid or "") == told(graph)
+    assert drawn_moves(drawn) == received(graph)
+    assert mermaid_moves(picture.mermaid or "") == received(graph)
 
 
 @pytest.mark.spec("DIA-3")
@@ -128,5 +128,5 @@ def test_names_that_are_words_of_dot_or_mermaid_do_no_harm() -> None:
     picture = reachable(tools)
     graph = explore(tools.catalog, 64)
     assert {state.active for state in graph.states} == {(), *((name,) for name in roots), ("end", "end.end")}
-    assert drawn_moves(Drawn.of(picture.dot.replace("● ", ""))) == told(graph)
-    assert mermaid_moves((picture.mermaid or "").replace("● ", "")) == told(graph)
+    assert drawn_moves(Drawn.of(picture.dot.replace("● ", ""))) == received(graph)
+    assert mermaid_moves((picture.mermaid or "").replace("● ", "")) == received(graph)

@@ -40,10 +40,10 @@ STORIES: Mapping[str, Tell] = {
     "hostile": hostile,
     **{f"random {seed}": partial(random_trace, seed) for seed in range(3)},
 }
-every_story = pytest.mark.parametrize("tell", STORIES.values(), ids=STORIES.keys())
+every_story = pytest.mark.parametrize("report", STORIES.values(), ids=STORIES.keys())
 
 
-def told(interaction: Interaction) -> list[str]:
+def received(interaction: Interaction) -> list[str]:
     """The rows in short: from whom, to whom, and what."""
 
     def short(line: Lifeline) -> str:
@@ -69,7 +69,7 @@ def told(interaction: Interaction) -> list[str]:
 
 @pytest.mark.spec("DIA-1")
 async def test_a_switch_is_drawn_from_the_call_to_its_answer() -> None:
-    rows = told(Interaction.of(await switching()))
+    rows = received(Interaction.of(await switching()))
     assert rows[rows.index("caller s -> session s: call b.activate") :][:32] == [
         "caller s -> session s: call b.activate",
         "session s -> session s: activate b",
@@ -109,7 +109,7 @@ async def test_a_switch_is_drawn_from_the_call_to_its_answer() -> None:
 @pytest.mark.spec("DIA-1", "SES-2", "HOOK-8", "HOOK-7")
 async def test_sessions_at_once_are_drawn_side_by_side_and_what_a_hook_asks_comes_from_the_hook() -> None:
     interaction = Interaction.of(await crossing())
-    rows = told(interaction)
+    rows = received(interaction)
     assert interaction.lifelines[:4] == tuple(
         Lifeline(role, name) for name in ("one", "two") for role in (Role.CALLER, Role.SESSION)
     )
@@ -128,7 +128,7 @@ async def test_sessions_at_once_are_drawn_side_by_side_and_what_a_hook_asks_come
 
 @pytest.mark.spec("DIA-1", "SES-6")
 async def test_a_group_that_an_event_opens_is_drawn_below_the_event() -> None:
-    rows = told(Interaction.of(await gates("no way")))
+    rows = received(Interaction.of(await gates("no way")))
     observed = rows.index("caller no way -> session no way: call observe")
     assert rows[observed + 1 : observed + 7] == [
         "session no way -> session no way: on success of observe",
@@ -205,8 +205,8 @@ def boxes(drawn: Drawn, interaction: Interaction) -> tuple[dict[int, tuple[float
 
 @pytest.mark.spec("DIA-1")
 @every_story
-async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_to(tell: Tell) -> None:
-    trace = await tell()
+async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_to(report: Tell) -> None:
+    trace = await report()
     interaction = Interaction.of(trace)
     drawn = Drawn.of(sequence(trace).dot)
     found, columns = boxes(drawn, interaction)
@@ -226,8 +226,8 @@ async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_
 
 @pytest.mark.spec("DIA-1")
 @every_story
-async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(tell: Tell) -> None:
-    trace = await tell()
+async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(report: Tell) -> None:
+    trace = await report()
     interaction = Interaction.of(trace)
     drawn = Drawn.of(sequence(trace).dot)
     _, columns = boxes(drawn, interaction)
@@ -248,8 +248,8 @@ async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(tell: Tell) -> 
 
 @pytest.mark.spec("DIA-1")
 @every_story
-async def test_every_text_is_in_the_svg_as_it_is_and_nothing_else_gets_in(tell: Tell) -> None:
-    trace = await tell()
+async def test_every_text_is_in_the_svg_as_it_is_and_nothing_else_gets_in(report: Tell) -> None:
+    trace = await report()
     svg = dot(sequence(trace).dot, "svg")
     shown = squeezed("".join(texts_of(svg)))
     for row in Interaction.of(trace).rows:
@@ -261,8 +261,8 @@ async def test_every_text_is_in_the_svg_as_it_is_and_nothing_else_gets_in(tell: 
 
 @pytest.mark.spec("DIA-1")
 @every_story
-async def test_the_mermaid_text_has_the_same_rows_and_bars_that_open_and_close(tell: Tell) -> None:
-    trace = await tell()
+async def test_the_mermaid_text_has_the_same_rows_and_bars_that_open_and_close(report: Tell) -> None:
+    trace = await report()
     interaction = Interaction.of(trace)
     text = sequence(trace).mermaid
     assert text is not None

@@ -57,14 +57,14 @@ def test_the_arrows_are_the_transitions_with_event_guard_and_action(catalog: Cat
 
 @pytest.mark.spec("DIA-1", "HOOK-1")
 def test_a_guard_and_the_hooks_that_run_are_in_the_label() -> None:
-    told = arrows(Drawn.of(statechart(hooked()).dot))
-    assert told["active_chat", "inactive_chat"] == [
+    received = arrows(Drawn.of(statechart(hooked()).dot))
+    assert received["active_chat", "inactive_chat"] == [
         "deactivate:chat / tear down, on_deactivate()",
         "activate:repo:prod [repo active] / tear down,",
         "on_deactivate()",
     ]
-    assert told["inactive_repo_dprod", "active_repo_dprod"] == ["activate:repo:prod / set up, on_activate()"]
-    assert told["inactive_repo", "active_repo"] == ["activate:repo / set up"]
+    assert received["inactive_repo_dprod", "active_repo_dprod"] == ["activate:repo:prod / set up, on_activate()"]
+    assert received["inactive_repo", "active_repo"] == ["activate:repo / set up"]
 
 
 @pytest.mark.spec("DIA-1", "DIA-2")
@@ -98,16 +98,16 @@ def test_the_current_state_of_every_region_is_highlighted_and_a_locked_one_has_n
     drawn = Drawn.of(statechart(snapshot).dot)
     boxes = {**drawn.nodes, **{name.removeprefix("cluster_"): each for name, each in drawn.clusters.items()}}
     current = {each["id"] for each in boxes.values() if each.get("class") == "state current"}
-    told = states(snapshot)
-    assert current == {identifier(state, path) for path, state in told.items() if state != "locked"}
-    assert {path: boxes[identifier("region", path)]["class"] for path in told} == {
-        path: f"region {state}" for path, state in told.items()
+    received = states(snapshot)
+    assert current == {identifier(state, path) for path, state in received.items() if state != "locked"}
+    assert {path: boxes[identifier("region", path)]["class"] for path in received} == {
+        path: f"region {state}" for path, state in received.items()
     }
     marked = {key for key in current if any(each.get("text", " ")[0] in "●○" for each in boxes[key]["_ldraw_"])}
     assert marked == current
     text = statechart(snapshot).mermaid or ""
     classes = [line.removeprefix("  class ").split() for line in text.splitlines() if line.startswith("  class ")]
-    assert dict(classes) == {identifier(state, path): state for path, state in told.items() if state != "locked"}
+    assert dict(classes) == {identifier(state, path): state for path, state in received.items() if state != "locked"}
 
 
 @pytest.mark.spec("DIA-3")

@@ -66,11 +66,13 @@ def test_the_boxes_are_the_groups_and_the_lines_are_their_parents_and_exclusions
 def test_every_group_has_the_state_that_the_machine_says_by_class_and_by_mark(seed: int) -> None:
     snapshot = somewhere(forest(30, seed=seed).catalog, seed)
     drawn = Drawn.of(structure(snapshot).dot)
-    told = {path: each["class"].split()[1] for path, each in drawn.of_class("group").items()}
-    assert told == states(snapshot)
+    received = {path: each["class"].split()[1] for path, each in drawn.of_class("group").items()}
+    assert received == states(snapshot)
     marks = {state.value: look.mark for state, look in LOOKS.items()}
-    assert {path: shown(drawn, path)[0] for path in told} == {path: marks[state] for path, state in told.items()}
-    styles = {told[path]: (each["style"], each["fillcolor"]) for path, each in drawn.of_class("group").items()}
+    assert {path: shown(drawn, path)[0] for path in received} == {
+        path: marks[state] for path, state in received.items()
+    }
+    styles = {received[path]: (each["style"], each["fillcolor"]) for path, each in drawn.of_class("group").items()}
     assert len(set(styles.values())) == len(styles)
 
 
@@ -203,8 +205,8 @@ def test_the_mermaid_form_has_the_same_groups_lines_and_states() -> None:
     text = structure(snapshot).mermaid
     assert text is not None
     ids = {group.path: identifier("group", group.path) for group in snapshot.catalog.groups}
-    told = {line.split("[")[0].strip(): line.rpartition(":::")[2] for line in text.splitlines() if '["' in line}
-    assert {path: told[key] for path, key in ids.items()} == states(snapshot)
+    received = {line.split("[")[0].strip(): line.rpartition(":::")[2] for line in text.splitlines() if '["' in line}
+    assert {path: received[key] for path, key in ids.items()} == states(snapshot)
     joined = [line.split(" --- ") for line in text.splitlines() if " --- " in line]
     pairs = [(above.strip(), key) for above, below in joined for key in below.split(" & ")]
     assert sorted(pairs) == sorted((ids[g.parent], ids[g.path]) for g in snapshot.catalog.groups if g.parent)

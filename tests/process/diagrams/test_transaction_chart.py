@@ -109,8 +109,8 @@ def test_every_row_of_the_table_is_an_arrow_or_stands_in_its_state() -> None:
         title, *lines = re.sub(r"<BR[^>]*>", "\n", str(drawn.nodes[key(state.value)]["label"])).split("\n")
         assert state.value in title
         assert [re.sub(r"<[^>]*>", "", line) for line in lines if re.sub(r"<[^>]*>", "", line)] == inside
-        (told,) = re.findall(rf'state "(.*)" as {key(state.value)}$', picture.mermaid or "", re.MULTILINE)
-        assert decoded(told).split("<br/>")[1:] == inside
+        (received,) = re.findall(rf'state "(.*)" as {key(state.value)}$', picture.mermaid or "", re.MULTILINE)
+        assert decoded(received).split("<br/>")[1:] == inside
 
 
 @pytest.mark.spec("DIA-2")

@@ -65,7 +65,7 @@ async def test_concurrent_activation(hub: Hub, connect: Connect) -> None:
     """Document A, test_concurrent_activation: ten at once, of which two change something."""
     async with connect(hub.tools) as client:
         await opened(client, "plugins")  # a client without a session has a handle to work under from here
-        client.heard.clear()
+        client.notified.clear()
         answers: list[Answer] = []
 
         async def activate(path: str) -> None:
@@ -78,7 +78,7 @@ async def test_concurrent_activation(hub: Hub, connect: Connect) -> None:
         assert changed == ["file_ops", "network"]
         assert await open_groups(client) == ["file_ops", "network", "plugins"]
         has_session = getattr(client, "handle", None) is None
-        assert client.heard == [CHANGED] * (2 if has_session else 0)
+        assert client.notified == [CHANGED] * (2 if has_session else 0)
 
 
 @pytest.mark.spec("SES-1", "SES-2", "HOOK-1")
@@ -89,7 +89,7 @@ async def test_clients_at_once_never_see_or_harm_each_other(hub: Hub, connect: C
         assert (await done(one, "database.read.query")).structured == {"colour": "blue"}
         assert await open_groups(other) == []
         assert await other.names() == AT_FIRST
-        assert other.heard == []
+        assert other.notified == []
 
         await opened(other, "network", "database", "database.read")
         assert (await done(other, "database.read.query")).structured == {}  # not saved, so not seen
@@ -118,7 +118,7 @@ async def test_programmatic_activation_runs_hooks_and_notifies_too(hub: Hub) -> 
         await session.activate("network")
         url = (await done(client, "network.address")).text
         assert await answers(url)
-        assert client.heard == [CHANGED]
+        assert client.notified == [CHANGED]
         await session.deactivate("network")
         assert "network.address" not in await client.names()
         assert not await answers(url)

@@ -103,8 +103,8 @@ async def test_only_the_hubs_own_server_is_asked_and_only_by_its_own_name(hub: H
             f"http://{host}@example.org/",
             "",
         ):
-            told = await refused(client, "network.fetch_url", url=other)
-            assert told == f"Only addresses that begin with {url} can be fetched."
+            received = await refused(client, "network.fetch_url", url=other)
+            assert received == f"Only addresses that begin with {url} can be fetched."
         assert "404 Not Found" in await refused(client, "network.fetch_url", url=f"{url}missing.txt")
         status, _ = await anyio.to_thread.run_sync(_answer_for, host, "rebound.example")
         assert status == 403
@@ -170,12 +170,12 @@ async def test_a_transaction_that_can_not_be_saved_stays_open_and_so_does_its_gr
         await done(client, "database.write.insert", name="colour", value="blue")
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM records").fetchall()
-        client.heard.clear()
+        client.notified.clear()
         for path in ("database.write", "database"):
-            told = await refused(client, f"{path}.deactivate")
-            assert "Nothing was changed: closing group database.write failed." in told
+            received = await refused(client, f"{path}.deactivate")
+            assert "Nothing was changed: closing group database.write failed." in received
             assert await open_groups(client) == ["database", "database.write"]
-        assert client.heard == []
+        assert client.notified == []
         reader.execute("COMMIT")
         await done(client, "database.deactivate")
     assert reader.execute("SELECT * FROM records").fetchall() == [("colour", "blue")]
@@ -248,8 +248,8 @@ async def test_what_a_server_begins_with_is_there_for_all_but_a_transaction_is_n
         url = (await done(client, "network.address")).text
         assert (await done(client, "network.fetch_url", url=f"{url}page.txt")).text == "a page"
         assert (await done(client, "database.read.query")).structured == {}
-        told = await refused(client, "database.write.insert", name="a", value="b")
-        assert "serve without database.write" in told
+        received = await refused(client, "database.write.insert", name="a", value="b")
+        assert "serve without database.write" in received
     assert hub.tools.sessions == ()
 
 
@@ -277,7 +277,7 @@ def test_the_demonstration_shows_what_document_a_is_about() -> None:
         env={**os.environ, "PYTHONPATH": ":".join(path for path in sys.path if path)},
         timeout=6 * PATIENCE,
     )
-    lines = {name: told.strip() for name, _, told in (line.partition(":") for line in done.stdout.splitlines())}
+    lines = {name: received.strip() for name, _, received in (line.partition(":") for line in done.stdout.splitlines())}
     assert lines["A closed group"] == "Unknown tool: file_ops.write_file"
     assert lines["Open"] == "hello.txt has 6 characters."
     assert lines["What they serve"] == "Hello."
@@ -295,8 +295,8 @@ def test_inspecting_it_shows_groups_in_groups_their_tools_and_the_exclusion() ->
     assert shown.exit_code == 0
     assert "Only one at a time: database.maintenance, database.write" in shown.stdout
     assert "- plugins.count_words" in shown.stdout
-    told = json.loads(invoke("inspect", "examples.automation_hub:tools", "--json").stdout)
-    groups = {one["path"]: [tool["name"] for tool in one["tools"]] for one in told["groups"]}
+    received = json.loads(invoke("inspect", "examples.automation_hub:tools", "--json").stdout)
+    groups = {one["path"]: [tool["name"] for tool in one["tools"]] for one in received["groups"]}
     assert groups[None] == ["export_records", "list_capabilities"]
     assert groups["file_ops"] == FILE_TOOLS
     assert groups["database.write"] == ["database.write.insert", "database.write.roll_back"]

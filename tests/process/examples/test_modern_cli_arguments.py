@@ -55,8 +55,8 @@ async def test_a_program_is_given_these_arguments_and_this_input(name: str, tool
         for row in TABLE[name]:
             result = await session.call(name, row["given"])
             assert not result.is_error, result.text
-            told = json.loads(result.text)
-            assert told["program"] == PROGRAMS[name].program[0]
-            assert told["argv"] == row["argv"]
-            assert told["stdin"] == row.get("stdin", "")
-            assert told["cwd"] == str(folder)
+            received = json.loads(result.text)
+            assert received["program"] == PROGRAMS[name].program[0]
+            assert received["argv"] == row["argv"]
+            assert received["stdin"] == row.get("stdin", "")
+            assert received["cwd"] == str(folder)

@@ -91,10 +91,10 @@ async def test_a_server_that_a_client_starts_with_a_profile_lists_its_groups(
 def test_inspect_says_which_tools_are_missing_and_which_program_each_needs(programs: Path) -> None:
     done = run("inspect", TARGET, cwd=ROOT, PATH=str(programs))
     assert done.returncode == 0, done.stderr
-    told = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
-    assert "Not installed here: fzf (fzf_filter), ddgr (web_search), ast-grep (ast_grep)" in told["search"]
-    assert "Empty, since no program of it is installed here: ouch (ouch_compress, ouch_de" in told["archive"]
-    assert "installed" not in told["git"]
+    received = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    assert "Not installed here: fzf (fzf_filter), ddgr (web_search), ast-grep (ast_grep)" in received["search"]
+    assert "Empty, since no program of it is installed here: ouch (ouch_compress, ouch_de" in received["archive"]
+    assert "installed" not in received["git"]
     report = json.loads(run("inspect", TARGET, "--json", cwd=ROOT, PATH=str(programs)).stdout)
     for name, group in groups().items():
         entry = next(one for one in report["groups"] if one["path"] == name)

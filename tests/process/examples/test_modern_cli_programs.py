@@ -195,9 +195,9 @@ async def test_a_program_that_misbehaves_is_a_clear_error_and_nothing_else_is_lo
     }
     async with WAYS[way](tools, active=["filesystem"]) as caller:
         before = await caller.listed()
-        for path, told in expected.items():
+        for path, received in expected.items():
             with anyio.fail_after(PATIENCE):
-                assert await caller.call("fs_stat", {"path": path}) == (True, told)
+                assert await caller.call("fs_stat", {"path": path}) == (True, received)
             assert await caller.listed() == before
             assert await caller.call("fs_stat", {"path": "x"}) == (False, "well")
         assert await caller.call("fs_stat", {"path": "bytes"}) == (False, "a\\xff\\xfeb é")

@@ -409,8 +409,8 @@ def test_git_is_not_run_where_a_configuration_may_make_it_run_programs(
 ) -> None:
     """A repository that was unpacked, or that somebody else has set up."""
     fake(made.parent / "bin" / "program", f"open({str(made)!r}, 'w')")
-    told = {"made": made, "program": made.parent / "bin" / "program", "elsewhere": made.parent}
-    git(repository, "config", name, value.format(**told))
+    received = {"made": made, "program": made.parent / "bin" / "program", "elsewhere": made.parent}
+    git(repository, "config", name, value.format(**received))
     (repository / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
     for failed, text in called(tools_in(repository), *CALLS_OF_GIT):
         assert failed

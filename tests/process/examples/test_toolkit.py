@@ -56,7 +56,10 @@ def test_its_demonstration_shows_what_document_d_is_about() -> None:
         check=True,
         timeout=6 * PATIENCE,
     )
-    lines = {name.strip(): told.strip() for name, _, told in (line.partition(":") for line in done.stdout.splitlines())}
+    lines = {
+        name.strip(): received.strip()
+        for name, _, received in (line.partition(":") for line in done.stdout.splitlines())
+    }
     assert lines["Housekeeping"] == "tools: (forget_notes) [Housekeeping]"
     assert lines["Defaults"] == "hello hello"
     assert "maximum of 10" in lines["Out of bounds"]

@@ -65,15 +65,15 @@ async def test_each_request_says_for_itself_whether_it_declares_the_extension() 
 @pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9")
 @pytest.mark.parametrize("transport", ["memory", "http"])
 async def test_hooks_of_the_group_are_undone_when_a_call_is_cancelled(transport: str) -> None:
-    journal, parked = Journal(), anyio.Event()
-    tools = make_lab(journal, parked)
+    journal, blocked = Journal(), anyio.Event()
+    tools = make_lab(journal, blocked)
 
     async def check(target: str | Server[Any]) -> None:
         async with client_of(target, MODERN, extensions=DECLARED) as (client, _):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.call_tool, "outer.inner.work", {"how": "park"})
                 with anyio.fail_after(PATIENCE):
-                    await parked.wait()
+                    await blocked.wait()
                 tasks.cancel_scope.cancel()
             await journal.reaches(len(AROUND))
             assert journal == AROUND

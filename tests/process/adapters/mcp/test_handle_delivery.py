@@ -15,12 +15,12 @@ pytestmark = pytest.mark.spec("DEL-2")
 @pytest.mark.spec("DEL-9")
 @pytest.mark.parametrize("transport", ["memory", "http"])
 async def test_a_cancelled_call_through_is_cancelled_in_the_handler(transport: str) -> None:
-    tools, parked, ended = ToolSet("slow"), anyio.Event(), anyio.Event()
+    tools, blocked, ended = ToolSet("slow"), anyio.Event(), anyio.Event()
     tools.register_group("slow")
 
     @tools.tool(group="slow")
     async def wait() -> None:
-        parked.set()
+        blocked.set()
         try:
             await anyio.sleep_forever()
         finally:
@@ -31,7 +31,7 @@ async def test_a_cancelled_call_through_is_cancelled_in_the_handler(transport: s
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(through, client, "slow.wait", {}, handle)
             with anyio.fail_after(PATIENCE):
-                await parked.wait()
+                await blocked.wait()
             tasks.cancel_scope.cancel()
         with anyio.fail_after(PATIENCE):
             await ended.wait()

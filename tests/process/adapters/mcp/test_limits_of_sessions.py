@@ -32,7 +32,7 @@ async def test_a_caller_cannot_open_the_sessions_of_others() -> None:
         of_ada, of_bob = [RawLegacy(ada, url) for _ in range(3)], [RawLegacy(bob, url) for _ in range(2)]
         for client in (*of_ada, *of_bob):
             await client.initialize()
-        for http, status, told in (
+        for http, status, received in (
             (ada, 429, "The limit of 3 sessions of one caller is reached: end one of them, or try again in "),
             (eve, 503, "The limit of 5 sessions in all is reached: try again in "),
         ):
@@ -40,7 +40,7 @@ async def test_a_caller_cannot_open_the_sessions_of_others() -> None:
             assert refused.status_code == status
             seconds = int(refused.headers["retry-after"])
             assert 1790 <= seconds <= 1800
-            assert refused.json()["error"]["message"] == f"{told}{seconds} seconds."
+            assert refused.json()["error"]["message"] == f"{received}{seconds} seconds."
         for client in (*of_ada, *of_bob):
             assert "result" in (await client.request("tools/list"))[-1]
         await of_ada[0].end()
@@ -149,10 +149,10 @@ async def test_a_caller_without_a_handle_is_refused_when_all_are_taken() -> None
         url = await stack.enter_async_context(over_http(tools, limits=Limits(handles=Limit(2, 1)), handle_lifetime=60))
         ada, bob, eve = [await stack.enter_async_context(client_from(host, url, MODERN)) for host in (ADA, BOB, EVE)]
         kept = [(client, await opened(client, "database")) for client in (ada, bob)]
-        for client, told in ((ada, "1 kept sessions of one caller"), (eve, "2 kept sessions in all")):
+        for client, received in ((ada, "1 kept sessions of one caller"), (eve, "2 kept sessions in all")):
             refused = await client.call_tool("database.activate", {})
             assert refused.is_error
-            assert f"The limit of {told} is reached: " in text_of(refused)
+            assert f"The limit of {received} is reached: " in text_of(refused)
             assert "try again in 60 seconds." in text_of(refused)
             assert not (await client.call_tool("ping", {})).is_error
         for client, handle in kept:

@@ -50,7 +50,7 @@ _MOVES = st.sampled_from(
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(moves=st.lists(_MOVES, max_size=8))
 def test_lists_are_the_same_bytes_whatever_other_requests_come_between(moves: list[tuple[str, str]]) -> None:
-    async def story() -> None:
+    async def trace() -> None:
         async with (
             over_http(make_desk(page_size=4)) as url,
             httpx2.AsyncClient() as one,
@@ -64,14 +64,14 @@ def test_lists_are_the_same_bytes_whatever_other_requests_come_between(moves: li
                 assert await _raw_list(one, url) == first
                 assert await _raw_list(other, url) == first
 
-    anyio.run(story)
+    anyio.run(trace)
 
 
 @pytest.mark.spec("DEL-7")
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(names=st.lists(_MOVES.map(lambda move: move[1]), max_size=8))
 def test_lists_are_the_same_over_stdio_whatever_was_called_on_any_connection(names: list[str]) -> None:
-    async def story() -> None:
+    async def trace() -> None:
         async with client_of(stdio_desk(), MODERN) as (one, _), client_of(stdio_desk(), MODERN) as (other, _):
             first = (await one.list_tools(cache_mode="bypass")).model_dump_json()
             for name in names:
@@ -79,7 +79,7 @@ def test_lists_are_the_same_over_stdio_whatever_was_called_on_any_connection(nam
                 for client in (one, other):
                     assert (await client.list_tools(cache_mode="bypass")).model_dump_json() == first
 
-    anyio.run(story)
+    anyio.run(trace)
 
 
 @pytest.mark.spec("DEL-7")

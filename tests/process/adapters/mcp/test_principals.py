@@ -32,7 +32,7 @@ from tests.adapters.mcp.support import (
     modern_headers,
     names_of,
 )
-from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, text_of, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, received, text_of
 from tests.adapters.mcp.test_stored_handles import Journal, left
 from toolfold import ToolSet
 from toolfold_adapters.mcp import Limit, Limits
@@ -110,8 +110,8 @@ async def test_a_caller_has_the_same_lists_on_every_connection_and_others_have_t
             await stack.enter_async_context(Client(target(name), mode=MODERN)) for name in ("ada", "ada", "bob")
         ]
         before = await bob.list_tools(cache_mode="bypass")
-        assert told(await ada.call_tool("stock.activate", {}))["active"] == ["stock"]
-        assert told(await again.call_tool("stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
+        assert received(await ada.call_tool("stock.activate", {}))["active"] == ["stock"]
+        assert received(await again.call_tool("stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
         assert await names_of(again) == await names_of(ada)
         assert "stock.count" in await names_of(again)
         assert [prompt.name for prompt in (await again.list_prompts()).prompts] == ["stock.advise"]
@@ -318,12 +318,12 @@ async def test_sessions_end_with_the_server() -> None:
 @pytest.mark.spec("SES-2", "HOOK-1", "DEL-4")
 async def test_first_requests_at_once_share_one_session_and_no_caller_waits_for_anothers_hooks() -> None:
     tools = ToolSet("slow", run_in_thread=False)
-    journal, parked, go_on = Journal(), anyio.Event(), anyio.Event()
+    journal, blocked, go_on = Journal(), anyio.Event(), anyio.Event()
 
     async def wait() -> None:
         journal.append("on")
         if len(journal) == 1:
-            parked.set()
+            blocked.set()
             await go_on.wait()
 
     tools.register_group("start", on_activate=wait)
@@ -334,7 +334,7 @@ async def test_first_requests_at_once_share_one_session_and_no_caller_waits_for_
             for _ in range(5):
                 tasks.start_soon(names_of, ada)
             with anyio.fail_after(PATIENCE):
-                await parked.wait()
+                await blocked.wait()
                 assert text_of(await bob.call_tool("ping", {})) == "pong"
             go_on.set()
         assert journal == ["on", "on"]

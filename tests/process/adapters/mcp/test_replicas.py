@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import PYTHONPATH, SHOP
 from tests.adapters.mcp.support import CHANGED, PATIENCE, RawLegacy, client_of, names_of, over_http, target_of
-from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, text_of, through, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp.handles import KEY_VARIABLE
@@ -60,12 +60,12 @@ async def test_servers_that_share_a_key_serve_one_conversation_by_turns_and_othe
         clients = [await stack.enter_async_context(Client(url, mode=MODERN)) for url in urls]
         one, other, *strangers = clients
         handle = await opened(one, "stock")
-        assert told(await through(other, "stock.count", {"item": "x"}, handle)) == {"item": "x", "shelf": 1}
+        assert received(await through(other, "stock.count", {"item": "x"}, handle)) == {"item": "x", "shelf": 1}
         handle = await opened(other, "stock.orders", handle)
         assert text_of(await through(one, "stock.orders.place", {"items": {"nails": 1}}, handle)) == "1"
         handle = await opened(one, "cash", handle)
         assert await listed_under(one, handle) == await listed_under(other, handle)
-        swapped = told(await other.call_tool("credit.activate", {"handle": handle}))
+        swapped = received(await other.call_tool("credit.activate", {"handle": handle}))
         assert (swapped["displaced"], swapped["active"]) == (["cash"], ["credit", "stock", "stock.orders"])
         assert text_of(await through(one, "credit.card", {}, swapped["handle"])) == "card"
         for stranger in strangers:
@@ -139,11 +139,11 @@ async def test_many_clients_at_once_are_each_told_exactly_of_their_own_changes()
     assert journal.count("database on") == journal.count("database off") > 0
 
 
-def _parking(journal: Journal, parked: anyio.Event) -> ToolSet:
+def _parking(journal: Journal, blocked: anyio.Event) -> ToolSet:
     """Return a tool set with a step of two groups, of which the second never gets ready."""
 
-    async def park() -> None:
-        parked.set()
+    async def block() -> None:
+        blocked.set()
         await anyio.sleep_forever()
 
     def noting(name: str) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _parking(journal: Journal, parked: anyio.Event) -> ToolSet:
     tools = ToolSet("parking", run_in_thread=False)
     tools.register_group("kept", **noting("kept"))
     tools.register_group("outer", **noting("outer"))
-    tools.register_group("inner", parent="outer", on_activate=park)
+    tools.register_group("inner", parent="outer", on_activate=block)
 
     @tools.tool()
     async def open_both(context: Context) -> str:
@@ -168,8 +168,8 @@ def _parking(journal: Journal, parked: anyio.Event) -> ToolSet:
 @pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9", "SES-3")
 @pytest.mark.parametrize("transport", ["memory", "http"])
 async def test_when_a_client_leaves_within_an_activation_it_is_undone_and_the_session_torn_down(transport: str) -> None:
-    journal, parked = Journal(), anyio.Event()
-    tools = _parking(journal, parked)
+    journal, blocked = Journal(), anyio.Event()
+    tools = _parking(journal, blocked)
 
     async def call(client: Client) -> None:
         with suppress(MCPError, anyio.ClosedResourceError):  # the connection is closed before an answer
@@ -180,7 +180,7 @@ async def test_when_a_client_leaves_within_an_activation_it_is_undone_and_the_se
             await client.call_tool("kept.activate", {})
             tasks.start_soon(call, client)
             with anyio.fail_after(PATIENCE):
-                await parked.wait()
+                await blocked.wait()
         await journal.reaches(4)
         assert journal == ["kept on", "outer on", "outer off", "kept off"]
     assert not tools.sessions
@@ -188,8 +188,8 @@ async def test_when_a_client_leaves_within_an_activation_it_is_undone_and_the_se
 
 @pytest.mark.spec("HOOK-5", "HOOK-9", "SES-3")
 async def test_when_a_connection_breaks_and_the_session_is_deleted_all_of_it_is_undone() -> None:
-    journal, parked = Journal(), anyio.Event()
-    tools = _parking(journal, parked)
+    journal, blocked = Journal(), anyio.Event()
+    tools = _parking(journal, blocked)
     async with over_http(tools) as url, httpx2.AsyncClient() as http:
         client = RawLegacy(http, url)
         await client.initialize()
@@ -197,7 +197,7 @@ async def test_when_a_connection_breaks_and_the_session_is_deleted_all_of_it_is_
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.request, "tools/call", {"name": "open_both", "arguments": {}})
             with anyio.fail_after(PATIENCE):
-                await parked.wait()
+                await blocked.wait()
             tasks.cancel_scope.cancel()
         assert journal == ["kept on", "outer on"]
         await client.end()
@@ -208,13 +208,13 @@ async def test_when_a_connection_breaks_and_the_session_is_deleted_all_of_it_is_
 
 @pytest.mark.spec("HOOK-5", "HOOK-6", "DEL-3")
 async def test_when_a_modern_connection_breaks_within_an_activation_it_is_undone_and_nothing_is_kept() -> None:
-    journal, parked = Journal(), anyio.Event()
-    tools = _parking(journal, parked)
+    journal, blocked = Journal(), anyio.Event()
+    tools = _parking(journal, blocked)
     async with over_http(tools) as url, client_of(url, MODERN) as (client, _):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "open_both", {})
             with anyio.fail_after(PATIENCE):
-                await parked.wait()
+                await blocked.wait()
             tasks.cancel_scope.cancel()
         await journal.reaches(2)
         assert journal == ["outer on", "outer off"]

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, client_of, modern_body, modern_headers, names_of, over_http
-from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of, through
 from toolfold import ConfigError, ExclusionConflict, Profile, ToolSet
 
 ERAS = ("legacy", MODERN)
@@ -102,9 +102,9 @@ async def test_what_headers_select_is_not_for_the_caches_of_others() -> None:
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_is_selected_can_be_called_and_goes_on_from_there(era: str) -> None:
     async with over_http(make_shop()) as url, client_of(f"{url}?groups=stock,cash", era) as (client, _):
-        assert told(await client.call_tool("stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
-        assert told(await through(client, "stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
-        answer = told(await client.call_tool("credit.activate", {}))
+        assert received(await client.call_tool("stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
+        assert received(await through(client, "stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
+        answer = received(await client.call_tool("credit.activate", {}))
         assert (answer["active"], answer["displaced"]) == (["credit", "stock"], ["cash"])
         if era == MODERN:
             assert text_of(await through(client, "credit.card", {}, answer["handle"])) == "card"
@@ -196,7 +196,7 @@ async def test_a_handle_of_a_wider_server_opens_nothing_on_one_that_is_bound_to_
     ):
         handle = await opened(wide, "cash", await opened(wide, "stock"))
         assert (await through(narrow, "cash.coins", {}, handle)).is_error
-        assert told(await through(narrow, "stock.count", {"item": "x"}, handle)) == {"item": "x", "shelf": 1}
+        assert received(await through(narrow, "stock.count", {"item": "x"}, handle)) == {"item": "x", "shelf": 1}
 
 
 @pytest.mark.parametrize("era", ERAS)

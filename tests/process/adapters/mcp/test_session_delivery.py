@@ -141,11 +141,11 @@ async def test_hooks_run_when_a_session_is_deleted_over_http() -> None:
 @pytest.mark.spec("HOOK-6", "HOOK-5", "DEL-1")
 @pytest.mark.parametrize("transport", ["memory", "http"])
 async def test_a_cancelled_activation_is_undone_and_nothing_is_said(transport: str) -> None:
-    tools, events, parked = ToolSet("slow"), list[str](), anyio.Event()
+    tools, events, blocked = ToolSet("slow"), list[str](), anyio.Event()
     undone = anyio.Event()
 
     async def wait() -> None:
-        parked.set()
+        blocked.set()
         await anyio.sleep_forever()
 
     async def off() -> None:
@@ -160,7 +160,7 @@ async def test_a_cancelled_activation_is_undone_and_nothing_is_said(transport: s
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "both", {})
             with anyio.fail_after(PATIENCE):
-                await parked.wait()
+                await blocked.wait()
             tasks.cancel_scope.cancel()
         with anyio.fail_after(PATIENCE):
             await undone.wait()

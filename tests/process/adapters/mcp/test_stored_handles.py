@@ -9,7 +9,7 @@ import pytest
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, client_of, over_http, stdio_desk, target_of
-from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, through, told
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, through
 from tests.adapters.mcp.test_stored_handles import Journal, left
 from toolfold import ToolSet
 
@@ -23,16 +23,16 @@ async def test_hooks_run_once_for_a_handle_and_again_when_the_server_ends(transp
     tools = make_desk(journal)
     async with target_of(transport, tools) as target, client_of(target, MODERN) as (client, _):
         first = await client.call_tool("database.activate", {})
-        handle = told(first)["handle"]
-        assert told(first)["tools"] == ["database.query"]
+        handle = received(first)["handle"]
+        assert received(first)["tools"] == ["database.query"]
         assert await opened(client, "database.write", handle) == handle
-        again = told(await client.call_tool("database.activate", {"handle": handle}))
+        again = received(await client.call_tool("database.activate", {"handle": handle}))
         assert (again["changed"], again["handle"]) == (False, handle)
-        assert told(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
+        assert received(await through(client, "database.query", {"sql": "x"}, handle)) == {"ran": "x"}
         assert "database.write.insert" in await listed_under(client, handle)
         other = await opened(client, "database")
         assert other != handle
-        assert told(await client.call_tool("database.deactivate", {"handle": other}))["active"] == []
+        assert received(await client.call_tool("database.deactivate", {"handle": other}))["active"] == []
         assert journal == ["database on", "database on", "database off"]
         await left(tools, 2)
     await journal.reaches(4)
@@ -44,16 +44,16 @@ async def test_hooks_run_once_for_a_handle_and_again_when_the_server_ends(transp
 async def test_hooks_run_when_a_process_is_left_over_stdio(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with client_of(stdio_desk(str(log)), MODERN) as (client, _):
-        assert told(await through(client, "database.query", {"sql": "x"}, await opened(client, "database")))
+        assert received(await through(client, "database.query", {"sql": "x"}, await opened(client, "database")))
     assert log.read_text().splitlines() == ["database on", "database off"]
 
 
 @pytest.mark.spec("HOOK-5", "HOOK-6")
 async def test_a_cancelled_activation_is_undone_and_its_handle_goes_on() -> None:
-    tools, journal, parked = ToolSet("slow", run_in_thread=False), Journal(), anyio.Event()
+    tools, journal, blocked = ToolSet("slow", run_in_thread=False), Journal(), anyio.Event()
 
     async def wait() -> None:
-        parked.set()
+        blocked.set()
         await anyio.sleep_forever()
 
     tools.register_group("a", on_activate=lambda: journal.append("on"), on_deactivate=lambda: journal.append("off"))
@@ -63,10 +63,10 @@ async def test_a_cancelled_activation_is_undone_and_its_handle_goes_on() -> None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "a.b.activate", {"handle": handle})
             with anyio.fail_after(PATIENCE):
-                await parked.wait()
+                await blocked.wait()
             tasks.cancel_scope.cancel()
         with anyio.fail_after(PATIENCE):  # waits for its turn after the step that is undone
-            answer = told(await client.call_tool("a.activate", {"handle": handle}))
+            answer = received(await client.call_tool("a.activate", {"handle": handle}))
         assert (answer["changed"], answer["active"]) == (False, ["a"])
         assert journal == ["on"]
 
@@ -80,5 +80,5 @@ async def test_requests_of_one_handle_at_once_take_their_turns() -> None:
             for name in ("database.activate",) * 5 + ("mode_b.activate",) * 3:
                 tasks.start_soon(client.call_tool, name, {"handle": handle})
         assert journal == ["database on"]
-        answer = told(await client.call_tool("mode_b.activate", {"handle": handle}))
+        answer = received(await client.call_tool("mode_b.activate", {"handle": handle}))
         assert answer["active"] == ["database", "mode_b"]

@@ -14,10 +14,10 @@ from tests.adapters.mcp.test_wire import ERAS
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
 async def test_progress_reaches_the_caller(transport: str, era: str) -> None:
-    heard: list[tuple[float, float | None, str | None]] = []
+    notified: list[tuple[float, float | None, str | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, total, message))
+        notified.append((progress, total, message))
 
     async with target_of(transport, make_desk()) as target, client_of(target, era) as (client, _):
         opened = await client.call_tool("database.activate", {})
@@ -25,4 +25,4 @@ async def test_progress_reaches_the_caller(transport: str, era: str) -> None:
         if era != "legacy":
             call["handle"] = change_of(opened)["handle"]
         await client.call_tool("call_tool", call, progress_callback=hear)
-    assert heard == [(1, 2, "half")]
+    assert notified == [(1, 2, "half")]
