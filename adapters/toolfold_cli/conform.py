@@ -89,9 +89,10 @@ def conform_command(
     """Check a TARGET against the specification, clause by clause.
 
     TARGET is module:attribute or path/to/file.py:attribute (a Driver of the kit, a function that makes one, or a
-    ToolSet), a .toml file, or the URL of an MCP server; after -- comes the command that starts one, or with --driver
-    a command that speaks the driver protocol over stdio. Without --era and --transport, all are tried, and those that the target does not have are skipped. The status is 0 if every MUST that
-    applies holds, 1 if one is violated, 2 if nothing could be checked.
+    ToolSet), a .toml file, or the URL of an MCP server; after -- comes the command that starts one, or with --driver a
+    command that speaks the driver protocol over stdio. Without --era and --transport, all are tried, and those that the
+    target does not have are skipped. The status is 0 if every MUST that applies holds, 1 if one is violated, 2 if
+    nothing could be checked.
     """
     with _failing():
         chosen = _layers(ctx, layers)

@@ -1,4 +1,4 @@
-"""The messages of the driver protocol, validated by its schema (protocol.schema.json; specs/DRIVER-PROTOCOL.md)."""
+"""The messages of the driver protocol, validated by its schema, protocol.schema.json (specs/DRIVER-PROTOCOL.md)."""
 
 from __future__ import annotations
 

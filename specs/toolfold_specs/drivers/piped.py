@@ -112,7 +112,7 @@ class _Child:
     """The process, in a group of its own so that whatever it starts ends with it."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115: closed by `close`
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._unread = b""
         try:
             self._process = subprocess.Popen(
