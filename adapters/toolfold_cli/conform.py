@@ -143,6 +143,7 @@ def _conform(
     eras: list[Era] = [name for name in ERAS if era in (None, BOTH, name)]
     choices = TRANSPORTS if transport == BOTH else (*TRANSPORTS, IN_PROCESS)
     transports = [name for name in choices if transport in (None, BOTH, name)]
+    arguments = f"--driver {target.arguments}" if speaks_driver else target.arguments
     if speaks_driver:
         made = _piped_driver(target, alone=(era, transport, describe) == (None, None, None))
     else:
@@ -158,15 +159,15 @@ def _conform(
                 deep=deep,
                 seed=seed,
                 expected=expected,
-                target=target.arguments,
+                target=arguments,
                 optional=era is None and transport is None,
                 progress=progress,
             )
-    _show(report, folder, target, as_json)
+    _show(report, folder, arguments, as_json)
     return report.exit_status
 
 
-def _show(report: Report, folder: Path | None, target: Target, as_json: bool) -> None:
+def _show(report: Report, folder: Path | None, arguments: str, as_json: bool) -> None:
     """Print the report, and write it to a folder if there is one."""
     from toolfold_specs.render import jsonl, write_reports
     from toolfold_specs.render.text import show as show_report
@@ -179,7 +180,7 @@ def _show(report: Report, folder: Path | None, target: Target, as_json: bool) ->
         write_reports(report, folder)
         click.echo(f"toolfold: reports in {folder}", err=True)
         if report.violations:
-            command = f"toolfold conform --replay {folder / 'failure.json'} {target.arguments}"
+            command = f"toolfold conform --replay {folder / 'failure.json'} {arguments}"
             click.echo(f"toolfold: to replay the first violation: {command}", err=True)
     if not report.ran:
         reasons = dict.fromkeys(f"{result.setting}: {result.reason}" for result in report.results)
