@@ -61,7 +61,7 @@ def rust(folder: Path, toolchain: Toolchain) -> Command:
 
 
 def java(folder: Path, toolchain: Toolchain) -> Command:
-    build(folder, toolchain("javac"), "-Xlint:all", "-d", str(folder), "Driver.java")
+    build(folder, toolchain("javac"), "-d", str(folder), "Driver.java")
     return (toolchain("java"), "-cp", str(folder), "Driver")
 
 
@@ -70,7 +70,7 @@ def starter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """The command that starts a starter, built in a folder of its own."""
     language = request.param.__name__
     folder = tmp_path_factory.mktemp(language) / "starter"
-    shutil.copytree(STARTERS / language, folder)
+    shutil.copytree(STARTERS / language, folder, ignore=shutil.ignore_patterns("target", "driver", "Cargo.lock"))
     command: Command = request.param(folder, toolchain)
     return command
 

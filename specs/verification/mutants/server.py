@@ -1,4 +1,4 @@
-"""The naive engine as an MCP server with the fixture protocol of `toolfold_specs.drivers.protocol`.
+"""The naive engine as an MCP server with the driver protocol over MCP (`toolfold_specs.drivers.protocol`).
 
 A legacy connection is one session. A modern request carries a handle, which names a state that was reached before; what
 it changes has a handle of its own, and the state without a handle is the empty one, always. Each way in which a server
