@@ -10,8 +10,10 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from attrs import evolve, fields
 
-from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Driver, DriverFault, NotSupported, Operation, Setup
+from toolfold_specs import check
+from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Answer, Driver, DriverFault, NotSupported, Operation, Setup
 from toolfold_specs.drivers.messages import HELLO, greeting, load_schema, validated
 from toolfold_specs.drivers.protocol import CLAIMED
 from toolfold_specs.drivers.toolfold import CoreDriver
@@ -97,6 +99,7 @@ def test_the_schema_has_the_verbs_and_capabilities_of_drivers() -> None:
     assert set(VERBS) - {"hello", "observe"} == methods - {"perform", "close"}
     assert {f"response.{verb}" for verb in VERBS} <= set(SCHEMA["$defs"])
     assert set(SCHEMA["$defs"]["capability"]["enum"]) == {*CAPABILITIES, *AT_RUN_TIME}
+    assert set(SCHEMA["$defs"]["outcome"]["properties"]) == {member.name for member in fields(Answer)}
     assert set(CAPABILITIES) > CLAIMED
     jsonschema_rs.meta.validate(SCHEMA)
 
@@ -151,3 +154,47 @@ def test_a_driver_of_another_version_is_turned_away() -> None:
     with pytest.raises(DriverFault, match="version 2 of the driver protocol, and this kit version 1"):
         greeting({"protocol": 2, "abilities": {}})
     assert greeting({"protocol": 1, "capabilities": ["setups"]}).capabilities == {"setups"}
+
+
+class Odd(CoreDriver):
+    """A driver in process that answers a request with something else."""
+
+    def perform(self, operation: Operation) -> Any:
+        return self.odd(super().perform(operation))
+
+    def odd(self, answer: Answer) -> Any:
+        return None
+
+
+class Mistyped(Odd):
+    def odd(self, answer: Answer) -> Answer:
+        text: Any = " ".join(answer.active or ())
+        return evolve(answer, active=text)
+
+
+class Lists(Odd):
+    def odd(self, answer: Answer) -> Answer:
+        lists: dict[str, Any] = {
+            "active": list(answer.active or ()),
+            "hooks": [list(hook) for hook in answer.hooks or ()],
+        }
+        return evolve(answer, **lists)
+
+
+@pytest.mark.spec("CNF-8")
+@pytest.mark.parametrize(
+    ("driver", "reason"),
+    [
+        (Odd, r"DriverFault: It answered \w+ with what is no Answer: None\."),
+        (Mistyped, r'DriverFault: Its response to \w+ breaks the driver protocol in active: "" is not of types'),
+    ],
+)
+def test_nonsense_in_process_blames_no_clause_either(driver: type[Driver], reason: str) -> None:
+    report = check(driver, layers=["exhaustive"], budget=100)
+    assert (report.exit_status, report.violations) == (2, ())
+    assert any(re.match(reason, result.reason) for result in report.results)
+
+
+def test_lists_in_answers_are_as_good_as_tuples() -> None:
+    report = check(Lists, layers=["exhaustive"], budget=100)
+    assert (report.exit_status, report.violations) == (0, ())

@@ -9,13 +9,15 @@ from importlib.resources import files
 from typing import Any, Final, cast
 
 import jsonschema_rs
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
-from toolfold_specs.driver import DriverFault, NotSupported
+from toolfold_specs.driver import Answer, DriverFault, NotSupported
 
 VERSION: Final = 1
 NOT_SUPPORTED: Final = "NotSupported"
 SHORT: Final = 200  # characters of what a driver sent that are quoted
+
+OBSERVED: Final = tuple(member.name for member in fields(Answer) if member.name != "detail")
 
 HELLO: Final = {"verb": "hello", "arguments": {"protocol": VERSION}}
 
@@ -33,7 +35,10 @@ class Greeting:
 
 def load_schema() -> dict[str, Any]:
     """Return the JSON Schema of the protocol: `$defs` has a `request.VERB` and a `response.VERB` for each verb."""
-    return cast("dict[str, Any]", json.loads(files(__package__).joinpath("protocol.schema.json").read_text("utf-8")))
+    return cast(
+        "dict[str, Any]",
+        json.loads(files("toolfold_specs.drivers").joinpath("protocol.schema.json").read_text("utf-8")),
+    )
 
 
 def validated(verb: str, response: object) -> dict[str, Any]:
@@ -59,16 +64,32 @@ def validated(verb: str, response: object) -> dict[str, Any]:
 
 def greeting(response: object) -> Greeting:
     """Return what a response to `hello` says; raises `DriverFault` if it is for another version, or is none."""
-    version = cast("dict[str, Any]", response).get("protocol", VERSION) if isinstance(response, dict) else VERSION
-    if version != VERSION:
-        raise DriverFault(f"It speaks version {version!r} of the driver protocol, and this kit version {VERSION}.")
-    said = validated("hello", response)
+    match response:
+        case {"protocol": int(version)} if version != VERSION:
+            raise DriverFault(f"It speaks version {version} of the driver protocol, and this kit version {VERSION}.")
+        case _:
+            said = validated("hello", response)
     return Greeting(
         frozenset(said["capabilities"]),
         said.get("left_out", {}),
         said.get("call_tool"),
         said.get("handles") == "arguments",
     )
+
+
+def checked(verb: str, answer: object) -> Answer:
+    """Return what a driver in process answered, its lists as tuples.
+
+    Raises:
+        DriverFault: It is no `Answer`, or the schema does not allow it as a response.
+    """
+    if not isinstance(answer, Answer):
+        raise DriverFault(f"It answered {verb} with what is no Answer: {repr(answer)[:SHORT]}.")
+    seen = {name: value for name in OBSERVED if (value := getattr(answer, name)) is not None}
+    if not _validator(f"response.{verb}").is_valid(seen):
+        validated(verb, seen)
+    listed = any(isinstance(value, list) for value in (*seen.values(), *seen.get("hooks", ())))
+    return Answer.from_json(answer.to_json()) if listed else answer
 
 
 @cache

@@ -166,7 +166,7 @@ class _Child:
         """Return the last line that it wrote to stderr, as a sentence to append."""
         file = self._errors.fileno()  # whose position is the process's too, and stays where it is
         told = os.pread(file, CHUNK, max(0, os.fstat(file).st_size - CHUNK)).decode(errors="replace")
-        said = next(filter(None, map(str.strip, reversed(told.splitlines()))), "")
+        said = next((line.strip() for line in reversed(told.splitlines()) if line.strip()), "")
         return f" Its last words: {said[:SHORT]}" if said else ""
 
     def close(self) -> None:
