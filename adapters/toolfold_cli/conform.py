@@ -6,7 +6,8 @@ import inspect
 import logging
 import sys
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
         "toolfold conform --smoke shop.conformance:ShopDriver   the smallest systems alone",
         "toolfold conform https://example.org/mcp --era modern",
         "toolfold conform --describe groups.toml -- npx -y some-mcp-server",
+        "toolfold conform --driver -- node driver.ts            a command that speaks the driver protocol",
         "toolfold conform shop:tools -o reports",
         "toolfold conform shop:tools --replay reports/failure.json",
     ),
@@ -64,6 +66,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--transport", type=click.Choice([*TRANSPORTS, BOTH, IN_PROCESS]), help="The transport that reaches the target."
 )
+@click.option("--driver", "speaks_driver", is_flag=True, help="The command speaks the driver protocol instead of MCP.")
 @click.option("--layers", metavar="NAMES", help="Run these layers of checks alone, separated by commas.")
 @click.option("--smoke", is_flag=True, help="Check the smallest systems alone; this takes seconds.")
 @click.option("--deep", is_flag=True, help="Search further than usual; this takes minutes.")
@@ -86,9 +89,10 @@ def conform_command(
     """Check a TARGET against the specification, clause by clause.
 
     TARGET is module:attribute or path/to/file.py:attribute (a Driver of the kit, a function that makes one, or a
-    ToolSet), a .toml file, or the URL of an MCP server; after -- comes the command that starts one. Without --era and
-    --transport, all are tried, and those that the target does not have are skipped. The status is 0 if every MUST that
-    applies holds, 1 if one is violated, 2 if nothing could be checked.
+    ToolSet), a .toml file, or the URL of an MCP server; after -- comes the command that starts one, or with --driver a
+    command that speaks the driver protocol over stdio. Without --era and --transport, all are tried, and those that the
+    target does not have are skipped. The status is 0 if every MUST that applies holds, 1 if one is violated, 2 if
+    nothing could be checked.
     """
     with _failing():
         chosen = _layers(ctx, layers)
@@ -121,6 +125,7 @@ def _conform(
     *,
     era: str | None,
     transport: str | None,
+    speaks_driver: bool,
     smoke: bool,
     deep: bool,
     seed: int,
@@ -138,7 +143,12 @@ def _conform(
     eras: list[Era] = [name for name in ERAS if era in (None, BOTH, name)]
     choices = TRANSPORTS if transport == BOTH else (*TRANSPORTS, IN_PROCESS)
     transports = [name for name in choices if transport in (None, BOTH, name)]
-    with driver_factories(target, eras, transports, describe) as factories, _implementation_log_silenced():
+    arguments = f"--driver {target.arguments}" if speaks_driver else target.arguments
+    if speaks_driver:
+        made = _piped_driver(target, alone=(era, transport, describe) == (None, None, None))
+    else:
+        made = driver_factories(target, eras, transports, describe)
+    with made as factories, _implementation_log_silenced():
         if recorded is not None:
             return _replay(recorded, factories)
         with show_progress() as progress:
@@ -149,15 +159,15 @@ def _conform(
                 deep=deep,
                 seed=seed,
                 expected=expected,
-                target=target.arguments,
+                target=arguments,
                 optional=era is None and transport is None,
                 progress=progress,
             )
-    _show(report, folder, target, as_json)
+    _show(report, folder, arguments, as_json)
     return report.exit_status
 
 
-def _show(report: Report, folder: Path | None, target: Target, as_json: bool) -> None:
+def _show(report: Report, folder: Path | None, arguments: str, as_json: bool) -> None:
     """Print the report, and write it to a folder if there is one."""
     from toolfold_specs.render import jsonl, write_reports
     from toolfold_specs.render.text import show as show_report
@@ -170,7 +180,7 @@ def _show(report: Report, folder: Path | None, target: Target, as_json: bool) ->
         write_reports(report, folder)
         click.echo(f"toolfold: reports in {folder}", err=True)
         if report.violations:
-            command = f"toolfold conform --replay {folder / 'failure.json'} {target.arguments}"
+            command = f"toolfold conform --replay {folder / 'failure.json'} {arguments}"
             click.echo(f"toolfold: to replay the first violation: {command}", err=True)
     if not report.ran:
         reasons = dict.fromkeys(f"{result.setting}: {result.reason}" for result in report.results)
@@ -218,6 +228,17 @@ def driver_factories(
             for transport, address in addresses.items()
             for era in eras
         }
+
+
+def _piped_driver(target: Target, alone: bool) -> AbstractContextManager[Mapping[str, Factory]]:
+    """Return the factory of drivers of a command that speaks the driver protocol."""
+    from toolfold_specs.drivers.piped import PipedDriver
+
+    if target.kind != "command":
+        raise ConfigError(f"--driver is for a command after --; {target.text} is none.")
+    if not alone:
+        raise ConfigError("--driver needs no --era, --transport or --describe: leave them out.")
+    return nullcontext({PipedDriver.name: partial(PipedDriver, target.command)})
 
 
 def _available(wanted: Sequence[str], has: Sequence[str], target: Target) -> list[str]:
@@ -358,10 +379,11 @@ def _show_list(entries: Sequence[Mapping[str, Any]], as_json: bool, **headings: 
 def _failing() -> AbstractContextManager[None]:
     """Turn errors into `NothingChecked`."""
     from toolfold_specs import ExpectationError, TargetFailed
+    from toolfold_specs.driver import DriverFault
     from toolfold_specs.drivers.description import DescriptionError
     from toolfold_specs.replay import ReplayError
 
-    return failing(TargetFailed, ExpectationError, DescriptionError, ReplayError, failure=NothingChecked)
+    return failing(TargetFailed, DriverFault, ExpectationError, DescriptionError, ReplayError, failure=NothingChecked)
 
 
 @contextmanager

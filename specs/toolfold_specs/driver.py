@@ -62,7 +62,11 @@ OVER_MCP: Mapping[str, str] = MappingProxyType(
 """The capabilities of drivers over MCP: what checks of the protocol need."""
 
 
-class NotSupported(Exception):
+class DriverFault(Exception):
+    """The driver sent what its protocol does not allow: nothing is said of the implementation, and the status is 2."""
+
+
+class NotSupported(DriverFault):
     """The driver has no such verb: a fault of the harness, since the kit asks for capabilities first."""
 
 

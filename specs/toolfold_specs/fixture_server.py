@@ -1,4 +1,4 @@
-"""This library's own server under the fixture protocol of `drivers.protocol`, over stdio or HTTP.
+"""This library's own server with the driver protocol over MCP, over stdio or HTTP.
 
     python -m toolfold_specs.fixture_server
     python -m toolfold_specs.fixture_server --http 0
@@ -22,7 +22,8 @@ from toolfold.spi import extras_named
 from toolfold_adapters.mcp import build_server
 
 from .driver import Setup, Tool
-from .drivers.protocol import CLAIMED, CONFIGURE, FACT, OBSERVE, PREFIX, RELEASE, SCRIPT
+from .drivers.messages import VERSION
+from .drivers.protocol import CLAIMED, TOOL
 
 with extras_named():
     import uvicorn
@@ -33,8 +34,6 @@ CALL_TOOL = "call_tool"
 HOST = "127.0.0.1"
 NAME = "fixture"
 QUIET_TURNS = 100
-
-Schema = dict[str, Any]
 
 
 class Replaceable:
@@ -134,7 +133,7 @@ class Fixture:
     async def _count(self, ctx: Any, call_next: Any) -> Any:
         """Count the calls under way, but for those of the kit."""
         params: Mapping[str, Any] = ctx.params or {}
-        if ctx.method != "tools/call" or str(params.get("name")).startswith(PREFIX):
+        if ctx.method != "tools/call" or params.get("name") == TOOL:
             return await call_next(ctx)
         self._under_way += 1
         try:
@@ -143,19 +142,36 @@ class Fixture:
             self._under_way -= 1
 
     def _add_own(self, tools: ToolSet) -> None:
-        anything, hook = {"type": "object"}, {"group": _TEXT, "phase": _TEXT}
-        own: dict[str, tuple[Callable[..., Any], Schema]] = {
-            CONFIGURE: (self._configure, _object(setup=anything)),
-            FACT: (self._set_fact, _object(fact=_TEXT, value={"type": "boolean"})),
-            OBSERVE: (self._observe, {"type": "object", "properties": {"settled": {"type": "boolean"}}}),
-            SCRIPT: (self._script, _object(**hook, outcome=_TEXT)),
-            RELEASE: (self._release, _object(**hook, fail={"type": "boolean"})),
-        }
-        for name, (handler, schema) in own.items():
-            hidden = tools.page_size is not None  # the kit foretells which tools are on a page
-            tools.register(name, handler, description="For the conformance kit.", input_schema=schema, hidden=hidden)
+        hidden = tools.page_size is not None  # the kit foretells which tools are on a page
+        tools.register(
+            TOOL, self._respond, description="For the conformance kit.", input_schema=_REQUEST, hidden=hidden
+        )
 
-    async def _configure(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    async def _respond(self, request: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
+        arguments: Mapping[str, Any] = request.get("arguments", {})
+        match request["verb"]:
+            case "hello":
+                return self._greet(context)
+            case "configure":
+                return await self._configure(arguments)
+            case "observe":
+                return await self._observe(arguments, context)
+            case "set_fact":
+                context.set_fact(arguments["fact"], arguments["value"])
+            case "script":
+                self._hooks.scripts[arguments["phase"], arguments["group"]] = arguments["outcome"]
+            case "release":
+                self._hooks.release((arguments["phase"], arguments["group"]), arguments["fail"])
+            case _:
+                return {"error": "NotSupported"}
+        return {}
+
+    def _greet(self, context: Context) -> Mapping[str, Any]:
+        modern = context.request is not None and context.request.protocol_version >= "2026"
+        named = {"call_tool": CALL_TOOL} if modern or self._legacy_call_tool else {}
+        return {"protocol": VERSION, "capabilities": sorted(CLAIMED), **named}
+
+    async def _configure(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         setup = Setup.from_json(arguments["setup"])
         hooks = Hooks()
         try:
@@ -166,15 +182,9 @@ class Fixture:
         self._hooks.release_all()
         await self._tools.replace(tools)
         self._hooks = hooks
-        modern = context.request is not None and context.request.protocol_version >= "2026"
-        named = {"call_tool": CALL_TOOL} if modern or self._legacy_call_tool else {}
-        return {"ok": True, "capabilities": sorted(CLAIMED), **named}
-
-    def _set_fact(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
-        context.set_fact(arguments["fact"], arguments["value"])
         return {}
 
-    async def _observe(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    async def _observe(self, arguments: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
         if arguments.get("settled"):
             await self._settled()
         hooks, self._hooks.began = self._hooks.began, []
@@ -195,20 +205,12 @@ class Fixture:
     def _happening(self) -> tuple[object, ...]:
         return self._under_way, len(self._hooks.began), tuple(self._hooks.blocked)
 
-    def _script(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        self._hooks.scripts[arguments["phase"], arguments["group"]] = arguments["outcome"]
-        return {}
 
-    def _release(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        self._hooks.release((arguments["phase"], arguments["group"]), arguments["fail"])
-        return {}
-
-
-_TEXT = {"type": "string"}
-
-
-def _object(**properties: Any) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(properties)}
+_REQUEST: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"verb": {"type": "string"}, "arguments": {"type": "object"}},
+    "required": ["verb"],
+}
 
 
 def tool_set(setup: Setup, hooks: Hooks) -> ToolSet:

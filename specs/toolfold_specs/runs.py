@@ -14,6 +14,7 @@ from attrs import evolve
 
 from .attribution import RESTS_ON, Mismatch, attributed, evidence
 from .driver import Answer, Driver, Operation, Setup, TargetFailed
+from .drivers.messages import checked
 from .oracle import NEXT, Holder, Oracle, World, refusal
 from .report import Violation
 from .shrinking import reduced, shortened
@@ -85,7 +86,7 @@ class TestRun:
         """Configure a system; return None if it was rightly refused, or answered wrongly, which is reported."""
         expected = refusal(setup)
         self.count()
-        answer = self.driver.configure(setup)
+        answer = checked("configure", self.driver.configure(setup))
         if expected is None:
             if answer.error is None:
                 return Case(self, setup)
@@ -206,7 +207,7 @@ class Case:
 
     def _performed(self, operation: Operation, expected: Answer) -> Answer:
         try:
-            return self.test_run.driver.perform(self._with_cursor(operation))
+            return checked(operation.verb, self.test_run.driver.perform(self._with_cursor(operation)))
         except TargetFailed as error:
             if expected.detail.get("outcome") == "ask":  # a hook that waits for its own session
                 self.test_run.violated("HOOK-7", str(error), setup=self.setup, history=tuple(self.history))

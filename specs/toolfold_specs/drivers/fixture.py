@@ -1,31 +1,20 @@
-"""The driver of a server made for the kit: every capability over MCP (see `protocol`)."""
+"""The driver of a server made for the kit: every capability over MCP (see `protocol`, `messages`)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from attrs import frozen
 
-from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, Operation, Setup, TargetFailed
+from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, DriverFault, Operation, Setup, TargetFailed
 
 from .link import Connection, Link
-from .protocol import (
-    BEYOND,
-    BEYOND_MODERN,
-    CLAIMED,
-    CONFIGURE,
-    OBSERVE,
-    PREFIX,
-    RELEASE,
-    SCRIPT,
-    wire_capabilities,
-)
-from .replies import Pending
+from .messages import HELLO, Greeting, greeting, validated
+from .protocol import BEYOND, BEYOND_MODERN, CLAIMED, TOOL, wire_capabilities
+from .replies import Pending, Reply
 from .sessions import GRACE, McpDriver, Session, canonical
-
-__all__ = ["CONFIGURE", "FixtureDriver"]
 
 
 @frozen
@@ -37,7 +26,7 @@ class _Ticket:
 
 
 class FixtureDriver(McpDriver):
-    """Drives a server that has the fixture protocol.
+    """Drives a server that has the driver protocol over MCP.
 
     Args:
         link: Where the server is, and which era is spoken. It is closed with the driver.
@@ -45,22 +34,26 @@ class FixtureDriver(McpDriver):
 
     Raises:
         TargetNotStarted: The server can't be started.
-        TargetFailed: It has not the fixture protocol.
+        DriverFault: It breaks the driver protocol, or speaks another version of it.
+        TargetFailed: It does not have the tool for it.
     """
 
     def __init__(self, link: Link, grace: float = GRACE) -> None:
         super().__init__(link, grace)
         self._scripts: dict[tuple[str, str], str] = {}
         self._tickets: dict[int, _Ticket] = {}
-        told = self._or_close(lambda: self._configure(self.main, Setup()))
-        self.call_tool = told.get("call_tool")
-        self._by_arguments = told.get("handles") == "arguments"
-        claimed = told.get("capabilities", [])
-        self.capabilities, self.left_out = self._able(frozenset(map(str, cast("Sequence[Any]", claimed))))
+        said = self._or_close(self._greet)
+        self.call_tool = said.call_tool
+        self._by_arguments = said.by_arguments
+        self.capabilities, self.left_out = self._able(said)
 
-    def _able(self, claimed: frozenset[str]) -> tuple[frozenset[str], Mapping[str, str]]:
+    def _greet(self) -> Greeting:
+        return greeting(_structured("hello", self.main.reply(TOOL, HELLO)))
+
+    def _able(self, said: Greeting) -> tuple[frozenset[str], Mapping[str, str]]:
         """Return what can be driven, and why the rest can't."""
-        missing = {**dict.fromkeys(CLAIMED - claimed, "the server does not name it"), **BEYOND}
+        unnamed = {name: said.left_out.get(name, "the server does not name it") for name in CLAIMED - said.capabilities}
+        missing = {**unnamed, **BEYOND}
         if self._modern:
             missing.update(BEYOND_MODERN)
         tools = self.main.capabilities.get("tools")
@@ -79,22 +72,16 @@ class FixtureDriver(McpDriver):
         """Replace the system; connections are kept where every session behind them is new all the same."""
         self._abandon()
         told = self._configure(self.main, setup)
-        if told.get("error"):
-            return Answer(error=str(told["error"]))
+        if "error" in told:
+            return Answer(error=told["error"])
         self._setup = setup
         self._scripts.clear()
         self._renew()
         return Answer()
 
     def _configure(self, connection: Connection, setup: Setup) -> Mapping[str, Any]:
-        reply = connection.reply(CONFIGURE, {"setup": setup.to_json()})
-        told = reply.structured
-        if reply.refused is not None:
-            raise TargetFailed(f"It has no tool {CONFIGURE}, so it is no server made for the kit: {reply.refused}")
-        if told.get("ok") is not True and not isinstance(told.get("error"), str):
-            shown = reply.text[:200] or dict(told)
-            raise TargetFailed(f'{CONFIGURE} answered neither "ok" nor "error" in its structured content: {shown!r}')
-        return told
+        request = {"verb": "configure", "arguments": {"setup": setup.to_json()}}
+        return validated("configure", _structured("configure", connection.reply(TOOL, request)))
 
     def _renew(self) -> None:
         """Have every session be new; the main one keeps its connection."""
@@ -112,7 +99,7 @@ class FixtureDriver(McpDriver):
             self._tell(session, group, phase, outcome)
 
     def _is_shown(self, name: str) -> bool:
-        return super()._is_shown(name) and not name.startswith(PREFIX)
+        return super()._is_shown(name) and name != TOOL
 
     def _active(self, session: Session) -> tuple[str, ...] | None:
         """Return the groups that have a tool in the list, or what the server says if there are groups without any."""
@@ -135,7 +122,7 @@ class FixtureDriver(McpDriver):
         return began
 
     def _observe(self, session: Session, settled: bool = False) -> Mapping[str, Any]:
-        told = self._control(session, OBSERVE, {"settled": settled})
+        told = self._ask_kit(session, "observe", {"settled": settled})
         session.hooks += _pairs(told.get("hooks", ()))
         return told
 
@@ -153,7 +140,7 @@ class FixtureDriver(McpDriver):
         return Answer()
 
     def _tell(self, session: Session, group: str, phase: str, outcome: str) -> None:
-        self._control(session, SCRIPT, {"group": group, "phase": phase, "outcome": outcome})
+        self._ask_kit(session, "script", {"group": group, "phase": phase, "outcome": outcome})
 
     def _processes(self, session: Session) -> Sequence[Session]:
         """Return one session for each process with the present setup."""
@@ -172,7 +159,7 @@ class FixtureDriver(McpDriver):
         """Let a blocked hook end, wherever it is."""
         for session in self._processes(self._session(MAIN)):
             if (phase, group) in _pairs(self._observe(session).get("blocked", ())):
-                self._control(session, RELEASE, {"group": group, "phase": phase, "fail": fail})
+                self._ask_kit(session, "release", {"group": group, "phase": phase, "fail": fail})
         self._settle()
 
     # -- several operations at a time ---------------------------------------------------------------------------------
@@ -214,7 +201,7 @@ class FixtureDriver(McpDriver):
         for session in self._processes(self._session(MAIN)):
             while self._observe(session, settled=True).get("under_way") != self._waiting(session):
                 if time.monotonic() > limit:
-                    raise TargetFailed(f'{OBSERVE} never told of as many calls "under_way" as wait for their answers.')
+                    raise TargetFailed('observe never counted as many calls "under_way" as wait for their responses.')
 
     def _waiting(self, session: Session) -> int:
         """Return how many requests to a session's process have no answer yet."""
@@ -231,17 +218,22 @@ class FixtureDriver(McpDriver):
                 ticket.pending.cancel()
         self._tickets.clear()
 
-    def _control(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Call a tool of the kit, which must not fail."""
-        reply = session.connection.reply(name, arguments, self._meta(session))
-        if reply.refused is not None or reply.is_error:
-            raise TargetFailed(f"{name} failed: {reply.refused or reply.text}")
-        return reply.structured
+    def _ask_kit(self, session: Session, verb: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the response to a request of the driver protocol that can't be refused."""
+        reply = session.connection.reply(TOOL, {"verb": verb, "arguments": arguments}, self._meta(session))
+        said = validated(verb, _structured(verb, reply))
+        if "error" in said:
+            raise DriverFault(f"It refused {verb}, which can't be refused: {said['error']}.")
+        return said
 
 
-def _pairs(told: Any) -> list[tuple[str, str]]:
+def _structured(verb: str, reply: Reply) -> object:
+    """Return the structured content of a call of the tool for the kit, which must not fail."""
+    if reply.refused is not None or reply.is_error:
+        raise TargetFailed(f"{TOOL} failed to {verb}: {reply.refused or reply.text}")
+    return reply.result.get("structuredContent")
+
+
+def _pairs(hooks: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
     """Return pairs of phase and group."""
-    try:
-        return [(str(phase), str(group)) for phase, group in told]
-    except (TypeError, ValueError):
-        raise TargetFailed(f"{OBSERVE} told of hooks as {told!r}, and not as pairs of phase and group.") from None
+    return [(phase, group) for phase, group in hooks]

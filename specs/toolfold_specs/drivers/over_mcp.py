@@ -12,7 +12,7 @@ from .blackbox import BlackBoxDriver
 from .description import Description
 from .fixture import FixtureDriver
 from .link import Command, Era, Link
-from .protocol import CONFIGURE
+from .protocol import TOOL
 from .replies import WireError
 
 
@@ -43,11 +43,11 @@ class DriverFactory:
 
 
 def _is_made_for_the_kit(link: Link) -> bool:
-    """Return whether a server lists the tool that configures it; closes the link if it can't be asked."""
+    """Return whether a server lists the tool for the kit; closes the link if it can't be asked."""
     try:
         connection = link.connect()
         try:
-            return any(tool.get("name") == CONFIGURE for tool in connection.list_all_tools())
+            return any(tool.get("name") == TOOL for tool in connection.list_all_tools())
         except WireError as error:
             raise TargetFailed(f"It does not list tools: {error}") from error
         finally:

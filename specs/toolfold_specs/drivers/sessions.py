@@ -10,7 +10,7 @@ from attrs import define, field
 from toolfold_specs.driver import MAIN, Answer, Driver, Operation, Setup, TargetFailed
 
 from .link import Connection, Link
-from .protocol import ERROR_META, FACT, HANDLE, HANDLE_META, INVALID_PARAMS
+from .protocol import ERROR_META, HANDLE, HANDLE_META, INVALID_PARAMS, TOOL
 from .replies import Reply, WireError
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class McpDriver(Driver):
             case "activate" | "deactivate":
                 return f"{asked['group']}.{operation.verb}", {}
             case "set_fact":
-                return FACT, asked
+                return TOOL, {"verb": "set_fact", "arguments": asked}
             case _:
                 return asked["tool"], asked["arguments"]
 

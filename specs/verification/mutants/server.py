@@ -1,4 +1,4 @@
-"""The naive engine as an MCP server with the fixture protocol of `toolfold_specs.drivers.protocol`.
+"""The naive engine as an MCP server with the driver protocol over MCP (`toolfold_specs.drivers.protocol`).
 
 A legacy connection is one session. A modern request carries a handle, which names a state that was reached before; what
 it changes has a handle of its own, and the state without a handle is the empty one, always. Each way in which a server
@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolfold_specs.driver import Setup
-from toolfold_specs.drivers.protocol import CHANGE_META, CLAIMED, ERROR_META, HANDLE, HANDLE_META, PREFIX
+from toolfold_specs.drivers.protocol import CHANGE_META, CLAIMED, ERROR_META, HANDLE, HANDLE_META, TOOL
 
 from .driver import Tasks, release
 from .engine import Cancelled, Engine, Refused, Session, Work
@@ -99,7 +99,7 @@ class Fixture:
             names, cursor = self.engine.page(self.listed_session(ctx), params.cursor if params else None)
         except Refused as refused:
             raise MCPError(types.INVALID_PARAMS, str(refused)) from None
-        own = [] if self.engine.setup.page_size else [CALL_TOOL, f"{PREFIX}configure"]
+        own = [] if self.engine.setup.page_size else [CALL_TOOL, TOOL]
         shown = [name for name in names if not self.is_disclosed(ctx, name)]
         scope: Literal["private", "public"] = "private" if handle_in(ctx) else "public"
         tools = [self.definition(name) for name in own + shown]
@@ -120,11 +120,11 @@ class Fixture:
         return types.Tool(name=name, description="Opens or closes a group.", input_schema=schema, annotations=HINTS)
 
     async def call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """Answer tools/call: of the kit's own tools, or of any other."""
+        """Answer tools/call: of the tool for the kit, or of any other."""
         arguments = params.arguments or {}
-        if params.name.startswith(PREFIX):
-            own = getattr(self, params.name.removeprefix(PREFIX))
-            told: types.CallToolResult = own(ctx, self.session(ctx), **arguments)
+        if params.name == TOOL:
+            own = getattr(self, arguments["verb"])
+            told: types.CallToolResult = own(ctx, self.session(ctx), **arguments.get("arguments", {}))
             await self.notify(ctx, self.session(ctx))
             return told
         return await self.call(ctx, params.name, arguments)
@@ -214,7 +214,11 @@ class Fixture:
         names = [name for name, tool in self.engine.tools.items() if tool.group == params.name]
         return {"contents": {"tools": [self.definition(name).model_dump(mode="json", by_alias=True) for name in names]}}
 
-    # -- the tools for the kit ----------------------------------------------------------------------------------------
+    # -- the verbs of the driver protocol ------------------------------------------------------------------------------
+
+    def hello(self, ctx: Any, session: Session, protocol: int) -> types.CallToolResult:
+        """Say what it can do."""
+        return result("ok", {"protocol": protocol, "capabilities": sorted(CLAIMED), "call_tool": CALL_TOOL})
 
     def configure(self, ctx: Any, session: Session, setup: Json) -> types.CallToolResult:
         """Replace the system, and let go of whatever waits in the one that was there."""
@@ -227,9 +231,9 @@ class Fixture:
         self.engine.scripts.clear()
         self.tasks.settle()
         self.install(engine)
-        return result("ok", {"ok": True, "capabilities": sorted(CLAIMED), "call_tool": CALL_TOOL})
+        return result("ok", {})
 
-    def fact(self, ctx: Any, session: Session, fact: str, value: bool) -> types.CallToolResult:
+    def set_fact(self, ctx: Any, session: Session, fact: str, value: bool) -> types.CallToolResult:
         """Set a fact."""
         self.engine.set_fact(session, fact, value)
         handle = self.handle_of(session) if is_modern(ctx) else None

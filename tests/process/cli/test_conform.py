@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.support import invoke
 
+PIPED = Path(__file__).parents[1] / "specs" / "targets" / "piped.py"
+
 
 @pytest.mark.spec("CNF-1")
 def test_a_server_made_for_the_kit_is_driven_over_mcp_in_both_eras(shop: Path) -> None:
@@ -44,5 +46,32 @@ def test_a_tool_set_is_served_and_checked_as_clients_see_it(shop: Path, transpor
 )
 def test_a_server_that_cannot_be_started_has_status_2(arguments: tuple[str, ...], message: str) -> None:
     result = invoke("conform", "--layers", "vectors", *arguments, "--", "/no/such/program")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+@pytest.mark.spec("CNF-1", "CNF-2")
+def test_a_command_that_speaks_the_driver_protocol_is_driven_over_stdio() -> None:
+    result = invoke("conform", "--layers", "exhaustive", "--json", "--driver", "--", sys.executable, str(PIPED))
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    verdicts = {line.get("id"): line.get("verdict") for line in lines}
+    assert lines[0]["settings"] == ["driver over stdio"]
+    assert (verdicts["ACT-4"], verdicts["INV-2"], result.exit_code) == ("held", "held", 0)
+
+
+@pytest.mark.spec("CNF-8")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--", "cat"), "Its response to hello breaks the driver protocol"),
+        (("--", "true"), "It ended with status 0 before it answered hello."),
+        (("--era", "legacy", "--", "cat"), "--driver needs no --era, --transport or --describe: leave them out."),
+        (("shop:tools",), "--driver is for a command after --; shop:tools is none."),
+    ],
+)
+def test_what_does_not_speak_the_driver_protocol_has_status_2(
+    shop: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    result = invoke("conform", "--driver", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr

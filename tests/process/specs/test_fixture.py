@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.specs.support import fixture_command, served_fixture
-from toolfold_specs.driver import CAPABILITIES, Answer, Group, Operation, Setup, TargetFailed, Tool
+from toolfold_specs.driver import CAPABILITIES, Answer, DriverFault, Group, Operation, Setup, TargetFailed, Tool
 from toolfold_specs.drivers.fixture import FixtureDriver
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.process import Command
@@ -289,7 +289,7 @@ def test_the_name_of_an_error_is_read_from_the_meta_of_a_refusal() -> None:
 
 
 @pytest.mark.spec("CNF-8")
-@pytest.mark.parametrize("fault", ["none", "crash", "wrong types"])
-def test_a_server_that_was_not_made_for_the_kit_is_said_to_be_none(fault: str) -> None:
-    with pytest.raises(TargetFailed):
+@pytest.mark.parametrize(("fault", "error"), [("none", DriverFault), ("crash", TargetFailed)])
+def test_a_server_that_was_not_made_for_the_kit_is_said_to_be_none(fault: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
         FixtureDriver(Link(Command([sys.executable, str(TARGETS / "raw.py"), fault])))

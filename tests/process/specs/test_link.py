@@ -34,6 +34,11 @@ def connected(target: Command | str, era: Era = "legacy", **options: Any) -> Gen
         yield link.connect()
 
 
+def ask(connection: Connection, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Send a request of the driver protocol, and return the result of the call."""
+    return connection.call_tool("conformance_driver", {"verb": verb, "arguments": arguments})
+
+
 def is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -60,7 +65,7 @@ def test_a_server_is_reached_over_both_transports_in_both_eras(transport: str, e
         assert connection.server.startswith("fixture ")
         assert connection.capabilities["tools"] == {"listChanged": True}
         assert connection.list_all_tools() == connection.list_tools()["tools"]
-        result = connection.call_tool("conformance_observe", {"settled": True})
+        result = ask(connection, "observe", {"settled": True})
         assert result["structuredContent"] == {"hooks": [], "active": [], "blocked": [], "under_way": 0}
         with pytest.raises(WireError, match="Unknown tool: nothing") as refused:
             connection.call_tool("nothing")
@@ -195,22 +200,21 @@ def test_requests_of_several_connections_are_under_way_at_once_and_can_be_cancel
         one, two = link.connect(), link.connect()
         hook = {"group": "a", "phase": "on_activate"}
         for connection in (one, two):
-            connection.call_tool(
-                "conformance_configure", {"setup": {"groups": [{"path": "a", "hooks": ["on_activate"]}]}}
-            )
-            connection.call_tool("conformance_script", {**hook, "outcome": "block"})
+            setup = {"groups": [{"path": "a", "hooks": ["on_activate"]}]}
+            ask(connection, "configure", {"setup": setup})
+            ask(connection, "script", {**hook, "outcome": "block"})
         pending = [connection.start_call("a.activate") for connection in (one, two)]
         for connection in (one, two):
-            seen = connection.call_tool("conformance_observe", {"settled": True})["structuredContent"]
+            seen = ask(connection, "observe", {"settled": True})["structuredContent"]
             assert (seen["blocked"], seen["under_way"]) == ([["on_activate", "a"]], 1)
         assert not any(request.done for request in pending)
         pending[0].cancel()
-        two.call_tool("conformance_release", {**hook, "fail": False})
+        ask(two, "release", {**hook, "fail": False})
         assert pending[0].reply() is None
         opened = pending[1].reply()
         assert opened is not None
         assert opened.change["active"] == ["a"]
-        assert one.call_tool("conformance_observe", {"settled": True})["structuredContent"]["blocked"] == []
+        assert ask(one, "observe", {"settled": True})["structuredContent"]["blocked"] == []
 
 
 # -- over HTTP --------------------------------------------------------------------------------------------------------

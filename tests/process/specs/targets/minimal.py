@@ -1,4 +1,4 @@
-"""The least that a server made for the kit has: one tool for it, no capability, texts for answers. Legacy only.
+"""The least that a server made for the kit has: two verbs for it, no capability, texts for answers. Legacy only.
 
 With an argument it has the capability "errors" too.
 """
@@ -30,18 +30,26 @@ def names() -> list[str]:
         for tool in setup["tools"]
         if tool["group"] is None or tool["group"] in active
     ]
-    return sorted([*controls, *tools, "conformance_configure"])
+    return sorted([*controls, *tools, "conformance_driver"])
 
 
 def text(said: str, is_error: bool = False, **more: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": said}], "isError": is_error, **more}
 
 
+def respond(verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    if verb == "hello":
+        return {"protocol": 1, "capabilities": sys.argv[1:]}
+    if verb != "configure":
+        return {"error": "NotSupported"}
+    active.clear()
+    setup.update(arguments["setup"])
+    return {}
+
+
 def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
-    if name == "conformance_configure":
-        active.clear()
-        setup.update(arguments["setup"])
-        return text("ok", structuredContent={"ok": True, "capabilities": sys.argv[1:]})
+    if name == "conformance_driver":
+        return text("ok", structuredContent=respond(arguments["verb"], arguments["arguments"]))
     if name not in names():
         return None
     path, _, verb = name.rpartition(".")

@@ -1,0 +1,188 @@
+"""A driver in a process of its own, in any language: the driver protocol over stdio (specs/DRIVER-PROTOCOL.md).
+
+A request is a line on its stdin, the response to it a line on its stdout; what it writes to stderr is its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Any
+
+from toolfold_specs.driver import Answer, Driver, DriverFault, Operation, Setup, TargetFailed
+
+from .messages import HELLO, SHORT, greeting, validated
+from .replies import TargetNotStarted
+
+TIMEOUT = 10.0  # seconds for a request
+START_TIMEOUT = 60.0  # what runs in a virtual machine starts slowly
+END_TIMEOUT = 2.0
+CHUNK = 1 << 16
+
+
+class PipedDriver(Driver):
+    """Drives an implementation through a command that speaks the driver protocol over stdio.
+
+    Args:
+        command: The words of the command.
+        timeout: Seconds within which each request is to be answered.
+        start_timeout: Seconds within which the first is.
+
+    Raises:
+        TargetNotStarted: It can't be started, or ended or was silent before it answered the first request.
+        DriverFault: It does not speak the protocol, or another version of it.
+    """
+
+    name = "driver over stdio"
+
+    def __init__(
+        self, command: Sequence[str], *, timeout: float = TIMEOUT, start_timeout: float = START_TIMEOUT
+    ) -> None:
+        self._timeout = timeout
+        self._child = _Child(command)
+        try:
+            said = greeting(self._child.ask(HELLO, start_timeout))
+        except TargetFailed as error:
+            self.close()
+            raise TargetNotStarted(str(error)) from None
+        except BaseException:
+            self.close()
+            raise
+        self.capabilities = said.capabilities
+        self.left_out = said.left_out
+
+    def configure(self, setup: Setup) -> Answer:
+        """Install a system."""
+        return self._outcome("configure", self._ask("configure", {"setup": setup.to_json()}))
+
+    def perform(self, operation: Operation) -> Answer:
+        """Send an operation and return its outcome."""
+        return self._outcome(operation.verb, self._child.ask(operation.to_json(), self._timeout))
+
+    def start(self, operation: Operation) -> int:
+        """Begin an operation and return its ticket."""
+        said = self._done("start", {"operation": operation.to_json()})
+        if "ticket" not in said:
+            raise DriverFault("Its response to start has no ticket.")
+        ticket: int = said["ticket"]
+        return ticket
+
+    def blocked(self) -> tuple[tuple[str, str], ...]:
+        """Return the hooks that are blocked now."""
+        return tuple((phase, group) for phase, group in self._done("blocked", {}).get("blocked", ()))
+
+    def release(self, group: str, phase: str, fail: bool = False) -> None:
+        """Let a blocked hook end."""
+        self._done("release", {"group": group, "phase": phase, "fail": fail})
+
+    def cancel(self, ticket: int) -> None:
+        """Cancel an operation under way."""
+        self._done("cancel", {"ticket": ticket})
+
+    def finish(self, ticket: int) -> Answer:
+        """Return the outcome of an operation."""
+        return self._outcome("finish", self._ask("finish", {"ticket": ticket}))
+
+    def close(self) -> None:
+        """Close its stdin, upon which it is to end, and end it if it does not."""
+        self._child.close()
+
+    def _ask(self, verb: str, arguments: Mapping[str, Any]) -> object:
+        return self._child.ask({"verb": verb, "arguments": arguments}, self._timeout)
+
+    def _outcome(self, verb: str, response: object) -> Answer:
+        return Answer.from_json(validated(verb, response))
+
+    def _done(self, verb: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the response to a request that can't be refused."""
+        said = validated(verb, self._ask(verb, arguments))
+        if "error" in said:
+            raise DriverFault(f"It refused {verb}, which can't be refused: {said['error']}.")
+        return said
+
+
+class _Child:
+    """The process, in a group of its own so that whatever it starts ends with it."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._unread = b""
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise TargetNotStarted(f"It can't be started: {error.strerror}: {error.filename}") from None
+
+    def ask(self, request: Mapping[str, Any], timeout: float) -> object:
+        """Return the response to a request as JSON data; raises `TargetFailed` or `DriverFault`."""
+        verb = request["verb"]
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise TargetFailed(self._ended(verb)) from None
+        line = self._line(verb, timeout)
+        try:
+            return json.loads(line)
+        except ValueError:
+            shown = line.decode(errors="replace").strip()[:SHORT]
+            raise DriverFault(f"It answered {verb} with a line that is not JSON: {shown!r}.") from None
+
+    def _line(self, verb: str, timeout: float) -> bytes:
+        """Return the next line of its stdout."""
+        assert self._process.stdout is not None
+        limit, file = time.monotonic() + timeout, self._process.stdout.fileno()
+        parts = [self._unread]
+        while b"\n" not in parts[-1]:
+            if not select.select([file], [], [], max(0, limit - time.monotonic()))[0]:
+                raise TargetFailed(f"It did not answer {verb} within {timeout:g} seconds.{self._last_words()}")
+            parts.append(os.read(file, CHUNK))
+            if not parts[-1]:
+                raise TargetFailed(self._ended(verb))
+        line, _, self._unread = b"".join(parts).partition(b"\n")
+        return line
+
+    def _ended(self, verb: str) -> str:
+        self._wait()
+        status = self._process.returncode
+        how = "It closed its stdout" if status is None else f"It ended with status {status}"
+        return f"{how} before it answered {verb}.{self._last_words()}"
+
+    def _last_words(self) -> str:
+        """Return the last line that it wrote to stderr, as a sentence to append."""
+        file = self._errors.fileno()  # whose position is the process's too, and stays where it is
+        told = os.pread(file, CHUNK, max(0, os.fstat(file).st_size - CHUNK)).decode(errors="replace")
+        said = next((line.strip() for line in reversed(told.splitlines()) if line.strip()), "")
+        return f" Its last words: {said[:SHORT]}" if said else ""
+
+    def close(self) -> None:
+        """End it, and everything in its group."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._wait()
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, how)  # its id is the group's, as it began a session of its own
+                self._wait()
+        self._process.stdout.close()
+        self._errors.close()
+
+    def _wait(self) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_TIMEOUT)
