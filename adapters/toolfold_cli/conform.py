@@ -200,7 +200,6 @@ def driver_factories(
     """
     from toolfold_specs import Driver
     from toolfold_specs.drivers.description import load as load_description
-    from toolfold_specs.drivers.over_mcp import DriverFactory
 
     known = None if description is None else load_description(description)
     if target.reference is not None:
@@ -210,6 +209,8 @@ def driver_factories(
             yield {Driver.name: found}
             return
         known = known or found
+    from toolfold_specs.drivers.over_mcp import DriverFactory  # needs the extra mcp, which what is above does not
+
     has = {"url": ("http",), "command": ("stdio",)}.get(target.kind, TRANSPORTS)
     with ExitStack() as stack:
         addresses = {transport: _address(target, transport, stack) for transport in _available(transports, has, target)}
