@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import define
 
 from toolfold import ConfigError, ToolSet
 
@@ -20,16 +22,20 @@ from .options import TargetCommand, chosen_target, examples, target_options
 from .printing import console, show, show_json, table
 from .references import Reference, load
 from .targets import Target
+from .watchdog import Ended, watched
 
 if TYPE_CHECKING:
     from toolfold_specs import Report
     from toolfold_specs.drivers.description import Description
     from toolfold_specs.drivers.protocol import Era
-    from toolfold_specs.kit import Factory
+    from toolfold_specs.kit import Factory, Run
+    from toolfold_specs.report import Result
 
 SMOKE_LAYERS = ("exhaustive",)
 SMOKE_BUDGET = 674
 """How many operations the systems of up to three groups take; the layer begins with the smallest."""
+TIMEOUT = 600.0
+DEEP_TIMEOUT = 3600.0
 ERAS: tuple[Era, ...] = ("legacy", "modern")
 TRANSPORTS = ("stdio", "http")
 IN_PROCESS = "in-process"
@@ -70,6 +76,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--layers", metavar="NAMES", help="Run these layers of checks alone, separated by commas.")
 @click.option("--smoke", is_flag=True, help="Check the smallest systems alone; this takes seconds.")
 @click.option("--deep", is_flag=True, help="Search further than usual; this takes minutes.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help=f"End the run after this long, and report what was found until then.  [default: {TIMEOUT:g}, with --deep "
+    f"{DEEP_TIMEOUT:g}]",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of everything random.")
 @click.option(
     "--expected-failures", "expected", type=_FILE, metavar="FILE", help="A .toml file of clauses that do not hold yet."
@@ -128,6 +141,7 @@ def _conform(
     speaks_driver: bool,
     smoke: bool,
     deep: bool,
+    timeout: float | None,
     seed: int,
     expected: Path | None,
     recorded: Path | None,
@@ -136,55 +150,96 @@ def _conform(
     as_json: bool,
 ) -> int:
     """Return the exit status, after running the kit or replaying a violation."""
-    from toolfold_specs import check
+    from toolfold_specs.kit import Run
 
     from .progress import show_progress
 
     eras: list[Era] = [name for name in ERAS if era in (None, BOTH, name)]
     choices = TRANSPORTS if transport == BOTH else (*TRANSPORTS, IN_PROCESS)
     transports = [name for name in choices if transport in (None, BOTH, name)]
+    limit = timeout or (DEEP_TIMEOUT if deep else TIMEOUT)
     arguments = f"--driver {target.arguments}" if speaks_driver else target.arguments
     if speaks_driver:
         made = _piped_driver(target, alone=(era, transport, describe) == (None, None, None))
     else:
         made = driver_factories(target, eras, transports, describe)
-    with made as factories, _implementation_log_silenced():
-        if recorded is not None:
-            return _replay(recorded, factories)
-        with show_progress() as progress:
-            report = check(
-                factories,
-                layers=SMOKE_LAYERS if smoke else layers,
-                budget=SMOKE_BUDGET if smoke else None,
-                deep=deep,
-                seed=seed,
-                expected=expected,
-                target=arguments,
-                optional=era is None and transport is None,
-                progress=progress,
-            )
-    _show(report, folder, arguments, as_json)
-    return report.exit_status
-
-
-def _show(report: Report, folder: Path | None, arguments: str, as_json: bool) -> None:
-    """Print the report, and write it to a folder if there is one."""
-    from toolfold_specs.render import jsonl, write_reports
-    from toolfold_specs.render.text import show as show_report
-
-    if as_json:
-        click.echo(jsonl(report), nl=False)
-    elif report.ran:
-        show_report(report, console(WIDTH))
-    if folder is not None:
-        write_reports(report, folder)
-        click.echo(f"toolfold: reports in {folder}", err=True)
-        if report.violations:
-            command = f"toolfold conform --replay {folder / 'failure.json'} {arguments}"
-            click.echo(f"toolfold: to replay the first violation: {command}", err=True)
+    output = _Output(arguments, folder, as_json)
+    try:
+        with (
+            watched(limit, output.forced),
+            made as factories,
+            _implementation_log_silenced(),
+        ):
+            if recorded is not None:
+                return _replay(recorded, factories)
+            with show_progress(limit) as progress, output.journal() as ended:
+                output.run = Run(
+                    factories,
+                    layers=SMOKE_LAYERS if smoke else layers,
+                    budget=SMOKE_BUDGET if smoke else None,
+                    deep=deep,
+                    seed=seed,
+                    expected=expected,
+                    target=arguments,
+                    optional=era is None and transport is None,
+                    progress=progress,
+                    at_once=os.cpu_count() or 1,
+                    ended=ended,
+                )
+                report = output.run.perform()
+    except Ended as error:
+        output.interrupted(error)
+        return error.status
+    output.show(report)
     if not report.ran:
         reasons = dict.fromkeys(f"{result.setting}: {result.reason}" for result in report.results)
         raise NothingChecked("\n".join(("Nothing could be checked.", *(reasons or ("There are no checks.",)))))
+    return report.exit_status
+
+
+@define(eq=False)
+class _Output:
+    """Where the report goes: it is printed, and written to a folder if there is one."""
+
+    arguments: str
+    folder: Path | None
+    as_json: bool
+    run: Run | None = None
+
+    def journal(self) -> AbstractContextManager[Callable[[Result], None]]:
+        """Return what keeps each result in the folder as it comes."""
+        from toolfold_specs.render import journal
+
+        return nullcontext(lambda _: None) if self.folder is None else journal(self.folder)
+
+    def show(self, report: Report) -> None:
+        """Print the report, and write it to the folder."""
+        from toolfold_specs.render import jsonl, write_reports
+        from toolfold_specs.render.text import show as show_report
+
+        if self.as_json:
+            click.echo(jsonl(report), nl=False)
+        elif report.ran:
+            show_report(report, console(WIDTH))
+        if self.folder is not None:
+            write_reports(report, self.folder)
+            click.echo(f"toolfold: reports in {self.folder}", err=True)
+            if report.violations:
+                command = f"toolfold conform --replay {self.folder / 'failure.json'} {self.arguments}"
+                click.echo(f"toolfold: to replay the first violation: {command}", err=True)
+
+    def interrupted(self, error: Ended) -> None:
+        """Show what was found before the run was ended."""
+        if self.run is not None:
+            self.show(self.run.report(f"the run was ended: {error.reason}"))
+        click.echo(f"toolfold: The run was ended before its time: {error.reason}.", err=True)
+
+    def forced(self, error: Ended) -> None:
+        """Do so although the run is stuck, and end what it has started."""
+        from toolfold_specs.children import kill_all
+
+        kill_all()
+        self.interrupted(error)
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------
@@ -210,7 +265,6 @@ def driver_factories(
     """
     from toolfold_specs import Driver
     from toolfold_specs.drivers.description import load as load_description
-    from toolfold_specs.drivers.over_mcp import DriverFactory
 
     known = None if description is None else load_description(description)
     if target.reference is not None:
@@ -220,6 +274,8 @@ def driver_factories(
             yield {Driver.name: found}
             return
         known = known or found
+    from toolfold_specs.drivers.over_mcp import DriverFactory  # needs the extra mcp, which what is above does not
+
     has = {"url": ("http",), "command": ("stdio",)}.get(target.kind, TRANSPORTS)
     with ExitStack() as stack:
         addresses = {transport: _address(target, transport, stack) for transport in _available(transports, has, target)}

@@ -17,25 +17,33 @@ INTERVAL = 15.0
 """Seconds between lines where there is no terminal."""
 
 
+Timed = Callable[[str, float], str]
+
+
 @contextmanager
-def show_progress(clock: Callable[[], float] = time.monotonic) -> Generator[Callable[[str], None]]:
-    """Yield a function that shows a few words on the progress."""
+def show_progress(limit: float, clock: Callable[[], float] = time.monotonic) -> Generator[Callable[[str], None]]:
+    """Yield a function that shows a few words on the progress, and how much of the time it may take has passed."""
+    begun = clock()
+
+    def timed(text: str, now: float) -> str:
+        return f"{one_line(text)} ({now - begun:.0f} s of at most {limit:g} s)"
+
     if not sys.stderr.isatty():
-        yield _periodic_lines(clock)
+        yield _periodic_lines(begun, clock, timed)
         return
     with Console(stderr=True, highlight=False).status(Text("starting")) as status:
-        yield lambda text: status.update(Text(one_line(text)))
+        yield lambda text: status.update(Text(timed(text, clock())))
 
 
-def _periodic_lines(clock: Callable[[], float]) -> Callable[[str], None]:
+def _periodic_lines(begun: float, clock: Callable[[], float], timed: Timed) -> Callable[[str], None]:
     """Return a function that prints no more than one line in each interval; in a short run it prints nothing."""
-    last = clock()
+    last = begun
 
     def show(text: str) -> None:
         nonlocal last
         now = clock()
         if now - last >= INTERVAL:
             last = now
-            click.echo(f"toolfold: {one_line(text)}", err=True)
+            click.echo(f"toolfold: {timed(text, now)}", err=True)
 
     return show

@@ -8,9 +8,10 @@ that a driver has the capabilities for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from time import monotonic
 
-from attrs import field, frozen
+from attrs import define, evolve, field, frozen
 
 from .driver import Driver, LeftOut, TargetFailed
 from .properties import SOMETIMES
@@ -38,6 +39,32 @@ class Check:
     """The capabilities without which it is left out."""
 
 
+@define(eq=False)
+class Findings:
+    """What checks have come to so far; other threads may look at it while they run."""
+
+    results: list[Result] = field(factory=list[Result])
+    under_way: tuple[Check, TestRun] | None = None
+
+    def interrupted(self, checks: Iterable[Check], setting: str, reason: str) -> Iterator[Result]:
+        """Yield the results, and one for each check that has not ended, with what it has found so far."""
+        under_way, ended = self.under_way, tuple(self.results)
+        yield from ended
+        names = {result.check for result in ended}
+        for check in (check for check in checks if check.name not in names):
+            found, cases = (), 0
+            if under_way is not None and under_way[0] is check:
+                found, cases = under_way[1].violations, under_way[1].cases
+            clauses = dict.fromkeys((*check.clauses, *(violation.clause for violation in found)))
+            yield Result(check.name, check.layer, setting, tuple(clauses), Status.INTERRUPTED, reason, found, cases)
+
+
+def in_order(checks: Iterable[Check], layers: Iterable[str] | None = None) -> tuple[Check, ...]:
+    """Return the checks of some layers, or all, in the order in which they run."""
+    chosen = LAYERS if layers is None else tuple(layers)
+    return tuple(check for layer in LAYERS for check in checks if check.layer == layer and layer in chosen)
+
+
 def run_checks(
     checks: Iterable[Check],
     make_driver: Callable[[], Driver],
@@ -47,6 +74,8 @@ def run_checks(
     seed: int = 0,
     budget: int | None = None,
     progress: Progress = lambda _: None,
+    findings: Findings | None = None,
+    ended: Callable[[Result], None] = lambda _: None,
 ) -> tuple[Result, ...]:
     """Return what each check comes to on one driver.
 
@@ -61,29 +90,47 @@ def run_checks(
         seed: Of whatever is random.
         budget: The greatest number of operations of each check; None for no bound.
         progress: Is told in a few words what is done.
+        findings: Where to keep the results.
+        ended: Is told each result as it comes.
     """
-    chosen = sorted(
-        (check for check in checks if layers is None or check.layer in layers),
-        key=lambda check: LAYERS.index(check.layer),
-    )
-    results: list[Result] = []
+    findings = findings or Findings()
     known: set[str] = set()
     driver: Driver | None = None
     try:
-        for check in chosen:
+        chosen = in_order(tuple(checks), layers)
+        for number, check in enumerate(chosen, 1):
             driver = driver or make_driver()
-            test_run = TestRun(driver, check.name, seed=seed, deep=deep, budget=budget, known=known, progress=progress)
-            ended = tuple(_run(check, test_run))
-            results += ended
-            if ended[0].status is Status.BROKEN:
+            say = partial(_say, progress, f"{driver.name}: {check.name}, check {number} of {len(chosen)}")
+            test_run = TestRun(driver, check.name, seed=seed, deep=deep, budget=budget, known=known, progress=say)
+            findings.under_way = check, test_run
+            came = _completed(check, _run(check, test_run))
+            findings.results += came
+            findings.under_way = None
+            for result in came:
+                ended(result)
+            if came[0].status is Status.BROKEN:
                 break
-            if ended[0].status is Status.DIED:
+            if came[0].status is Status.DIED:
                 driver.close()
                 driver = None
     finally:
         if driver is not None:
             driver.close()
-    return tuple(results)
+    return tuple(findings.results)
+
+
+def _say(progress: Progress, check: str, text: str) -> None:
+    progress(f"{check}: {text}" if text else check)
+
+
+def _completed(check: Check, results: Iterable[Result]) -> list[Result]:
+    """Return the results of a check; one that did not come to its end leaves all of its clauses open."""
+    return [
+        evolve(result, clauses=tuple(dict.fromkeys((*check.clauses, *result.clauses))))
+        if result.status in (Status.DIED, Status.BROKEN)
+        else result
+        for result in results
+    ]
 
 
 def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
@@ -95,7 +142,7 @@ def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
         yield Result(check.name, check.layer, setting, check.clauses, Status.LEFT_OUT, reason)
         return
     begun = monotonic()
-    test_run.progress(f"{setting}: {check.name}")
+    test_run.progress("")
     status, reason = _status_of(check, test_run)
     if status is Status.LEFT_OUT:
         yield Result(check.name, check.layer, setting, check.clauses, status, reason)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from threading import Thread
 from typing import Any, NoReturn, TypeAlias
 
-from attrs import evolve
+from attrs import frozen
 
-from .checks import LAYERS, Check, run_checks
+from .checks import LAYERS, Check, Findings, in_order, run_checks
 from .clauses import load_clauses, load_revision
 from .driver import AT_RUN_TIME, CAPABILITIES, OVER_MCP, Answer, Driver, Setup, TargetFailed
 from .expected import load_expected
@@ -55,38 +58,175 @@ def check(
         ValueError: There is no such layer, or the file of expected failures is wrong (`ExpectationError`).
         MissingPackage: A package is missing that a layer needs.
     """
-    chosen = None if layers is None else tuple(layers)
-    every = all_checks(chosen) if checks is None else tuple(checks)
-    foreseen = _expectations(expected, every)
-    settings: Mapping[str, Factory] = {"": factory} if callable(factory) else factory
-    results: list[Result] = []
-    starters: list[_Starter] = []
-    absent: dict[str, str] = {}
-    for name, make in settings.items():
-        starter = _Starter(make, name)
-        starters.append(starter)
-        if (failed := starter.begin()) is not None:
-            results += _not_started(every, name or Driver.name, failed, optional)
-            absent[f"setting {name or Driver.name}"] = f"it could not be started: {failed}"
-            continue
-        ran = run_checks(
-            every, starter, layers=chosen, deep=deep, seed=seed, budget=budget, progress=progress or _say_nothing
-        )
-        results += _complete(ran, every)
-    return Report(
-        header={
+    run = Run(
+        factory,
+        layers=layers,
+        deep=deep,
+        seed=seed,
+        budget=budget,
+        expected=expected,
+        target=target,
+        checks=checks,
+        optional=optional,
+        progress=progress,
+    )
+    return run.perform()
+
+
+class Run:
+    """A run of the kit; the arguments are those of `check`, which performs one.
+
+    `report` may be asked for at any time and from any thread, so that a run that is interrupted leaves what it found.
+
+    Args:
+        at_once: In how many settings the checks run at the same time, which those of one implementation in process
+            may not bear.
+        ended: Is told each result as it comes.
+    """
+
+    def __init__(
+        self,
+        factory: Factories,
+        *,
+        layers: Iterable[str] | None = None,
+        deep: bool = False,
+        seed: int = 0,
+        budget: int | None = None,
+        expected: Path | str | Iterable[Expectation] | None = None,
+        target: str = "",
+        checks: Iterable[Check] | None = None,
+        optional: bool = False,
+        progress: Progress | None = None,
+        at_once: int = 1,
+        ended: Callable[[Result], None] = lambda _: None,
+    ) -> None:
+        chosen = None if layers is None else tuple(layers)
+        every = all_checks(chosen) if checks is None else tuple(checks)
+        self._expected = _expectations(expected, every)
+        self._checks = in_order(every, chosen)
+        self._optional = optional
+        self._at_once = at_once
+        self._options = _Options(deep, seed, budget, progress or _say_nothing, ended)
+        settings: Mapping[str, Factory] = {"": factory} if callable(factory) else factory
+        self._settings = [_Setting(make, name) for name, make in settings.items()]
+        self._header = {
             "target": target or _named(factory),
             "kit": kit_version(),
             "spec": load_revision(),
             "seed": str(seed),
             "layers": ",".join(name for name in LAYERS if chosen is None or name in chosen),
             "deep": "yes" if deep else "no",
-        },
-        results=tuple(results),
-        clauses=load_clauses(),
-        left_out={**absent, **_left_out(starters)},
-        expected=foreseen,
-    )
+        }
+
+    def perform(self) -> Report:
+        """Run the checks in every setting and return the report."""
+        known = self._checks, self._options, self._optional
+        side_by_side([partial(setting.perform, *known) for setting in self._settings], self._at_once, self._abandon)
+        return self.report()
+
+    def _abandon(self) -> None:
+        """Have checks that run in other threads end soon."""
+        for setting in self._settings:
+            setting.starter.close()
+
+    def report(self, interrupted: str = "") -> Report:
+        """Return the report on what was found so far.
+
+        Args:
+            interrupted: Why checks that have not ended will not, to be said of each.
+        """
+        results: list[Result] = []
+        absent: dict[str, str] = {}
+        for setting in self._settings:
+            over = setting.over or not interrupted
+            found = setting.findings
+            results += found.results if over else found.interrupted(self._checks, setting.title, interrupted)
+            if setting.absent is not None:
+                absent[f"setting {setting.title}"] = setting.absent
+        starters = [setting.starter for setting in self._settings]
+        return Report(
+            header=self._header,
+            results=tuple(results),
+            clauses=load_clauses(),
+            left_out={**absent, **_left_out(starters)},
+            expected=self._expected,
+        )
+
+
+@frozen
+class _Options:
+    deep: bool
+    seed: int
+    budget: int | None
+    progress: Progress
+    ended: Callable[[Result], None]
+
+
+class _Setting:
+    """One way to reach the target, and what the checks come to there."""
+
+    def __init__(self, make: Factory, name: str) -> None:
+        self.title = name or Driver.name
+        self.starter = _Starter(make, name)
+        self.findings = Findings()
+        self.absent: str | None = None
+        """Why the target can't be had in this way."""
+        self.over = False
+
+    def perform(self, checks: tuple[Check, ...], options: _Options, optional: bool) -> None:
+        """Run the checks, if the target can be started."""
+        if (failed := self.starter.begin()) is None:
+            run_checks(
+                checks,
+                self.starter,
+                deep=options.deep,
+                seed=options.seed,
+                budget=options.budget,
+                progress=options.progress,
+                findings=self.findings,
+                ended=options.ended,
+            )
+        else:
+            self.absent = str(failed)
+            status = Status.LEFT_OUT if optional else Status.DIED
+            for check in checks:
+                result = Result(check.name, check.layer, self.title, check.clauses, status, self.absent)
+                self.findings.results.append(result)
+                options.ended(result)
+        self.over = True
+
+
+def side_by_side(jobs: Sequence[Callable[[], None]], at_once: int, abandon: Callable[[], None]) -> None:
+    """Do jobs, so many at a time, and raise the first error that one raised.
+
+    They are done in this thread if one at a time, else in threads; if waiting for those is interrupted, `abandon` is
+    called.
+    """
+    if min(len(jobs), at_once) <= 1:
+        for job in jobs:
+            job()
+        return
+    waiting, errors = deque(jobs), list[BaseException]()
+
+    def work() -> None:
+        while waiting and not errors:
+            try:
+                waiting.popleft()()
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [Thread(target=work, daemon=True) for _ in range(min(len(jobs), at_once))]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        waiting.clear()
+        abandon()
+        raise
+    if errors:
+        raise errors[0]
 
 
 def kit_version() -> str:
@@ -108,6 +248,7 @@ class _Starter:
         self._name = name
         self._ready: Driver | None = None
         self._failed: TargetFailed | None = None
+        self._newest: Driver | None = None
         self.driver: Driver | None = None
 
     def begin(self) -> TargetFailed | None:
@@ -131,10 +272,16 @@ class _Starter:
         return _Dead(self.driver.name, self._failed)
 
     def _made(self) -> Driver:
-        made = self._make()
+        made = self._newest = self._make()
         if self._name:
             made.name = self._name
         return made
+
+    def close(self) -> None:
+        """Let go of the newest driver, and make no other."""
+        self._failed = self._failed or TargetFailed("The run is over.")
+        if self._newest is not None:
+            self._newest.close()
 
     @property
     def left_out(self) -> Mapping[str, str]:
@@ -167,23 +314,7 @@ class _Dead(Driver):
         self._fail()
 
     def _fail(self) -> NoReturn:
-        raise TargetFailed(f"It could not be started again. {self._error}") from self._error
-
-
-def _not_started(checks: Iterable[Check], setting: str, error: TargetFailed, optional: bool) -> Iterator[Result]:
-    status, reason = (Status.LEFT_OUT if optional else Status.DIED), f"It could not be started. {error}"
-    for check in checks:
-        yield Result(check.name, check.layer, setting, check.clauses, status, reason)
-
-
-def _complete(results: Iterable[Result], checks: Iterable[Check]) -> Iterator[Result]:
-    """Yield the results; one that did not come to its end leaves all clauses of its check open."""
-    about = {check.name: check.clauses for check in checks}
-    for result in results:
-        if result.status in (Status.DIED, Status.BROKEN):
-            clauses = dict.fromkeys((*about.get(result.check, ()), *result.clauses))
-            result = evolve(result, clauses=tuple(clauses))
-        yield result
+        raise TargetFailed(f"It failed before, and no new driver can be made: {self._error}") from self._error
 
 
 def _left_out(starters: Iterable[_Starter]) -> dict[str, str]:

@@ -39,6 +39,8 @@ class Status(Enum):
     LEFT_OUT = "left out"
     MASKED = "masked"
     """A case went wrong, and a clause that it takes for granted is broken: that may be why."""
+    INTERRUPTED = "interrupted"
+    """The run ended before the check did."""
     DIED = "the target failed"
     BROKEN = "the harness failed"
 
@@ -170,13 +172,15 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """Return 0 if every MUST that applies holds, 1 if one is violated, an expectation is stale or the target failed
-        on the way, 2 if the kit could not run: it failed itself, no check applied, or the target could not be started.
+        """Return 0 if every MUST that applies holds, 1 if one is violated or an expectation is stale, 2 if
+        nothing can be told: the kit failed or was interrupted, no check applied, or the target failed on the way.
         """
         statuses = {result.status for result in self.results}
-        if Status.BROKEN in statuses or not self.ran:
+        if not statuses.isdisjoint((Status.BROKEN, Status.INTERRUPTED)) or not self.ran:
             return 2
-        return int(any(row.fails for row in self.rows) or bool(self.stale) or Status.DIED in statuses)
+        if any(row.fails for row in self.rows) or self.stale:
+            return 1
+        return 2 if Status.DIED in statuses else 0
 
     def foresaw(self, violation: Violation) -> bool:
         """Return whether a violation was expected."""
@@ -222,7 +226,7 @@ class Report:
         return any(result.status is Status.PASSED and result.layer in DETERMINISTIC for result in about)
 
 
-UNDECIDING = (Status.MASKED, Status.DIED, Status.BROKEN)
+UNDECIDING = (Status.MASKED, Status.INTERRUPTED, Status.DIED, Status.BROKEN)
 NOT_SEEN = "the kit has no check for it: it cannot be seen from outside, or depends on how the server is used"
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self
 
+from . import children
 from .driver import TargetFailed
 
 READY = re.compile(r"serving (https?://\S+)")
@@ -33,6 +34,7 @@ class Served:
         self._patience = patience
         self._process: subprocess.Popen[str] | None = None
         self._url = ""
+        self._lock = threading.Lock()
 
     def url(self) -> str:
         """Return the address of the running server.
@@ -40,10 +42,11 @@ class Served:
         Raises:
             TargetFailed: It ended, or did not say its address in time.
         """
-        if self._process is None or self._process.poll() is not None:
-            self.close()
-            self._url = self._start()
-        return self._url
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self.close()
+                self._url = self._start()
+            return self._url
 
     def close(self) -> None:
         """End the process, and everything in its group."""
@@ -55,6 +58,7 @@ class Served:
                 os.killpg(process.pid, how)  # its id is the group's, as it began a session of its own
             with suppress(subprocess.TimeoutExpired):
                 process.wait(END)
+        children.gone(process.pid)
 
     def _start(self) -> str:
         process = subprocess.Popen(
@@ -67,6 +71,7 @@ class Served:
             start_new_session=True,
         )
         self._process = process
+        children.started(process.pid)
         assert process.stderr is not None
         said: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=_read, args=(process.stderr, said), daemon=True, name="served").start()

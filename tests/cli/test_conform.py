@@ -84,7 +84,7 @@ def vectors(*arguments: str) -> Result:
         ("./systems.py:TinyDriver", 0, "It conforms: "),
         ("systems:driver", 0, "It conforms: "),
         ("systems:BrokenDriver", 1, "VIOLATED  INV-2 (MUST)"),
-        ("systems:DyingDriver", 1, "THE TARGET FAILED  in process\n  It ended with status 3."),
+        ("systems:DyingDriver", 2, "THE TARGET FAILED  in process\n  It ended with status 3."),
         ("systems:FaultyDriver", 2, "THE HARNESS FAILED  in process\n  KeyError: '"),
     ],
 )
@@ -291,10 +291,12 @@ def test_a_description_that_is_wrong_is_refused(folder: Path) -> None:
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     times = iter([0.0, 1.0, progress.INTERVAL, progress.INTERVAL + 1, 2 * progress.INTERVAL])
-    with progress.show_progress(lambda: next(times)) as show:
+    with progress.show_progress(600, lambda: next(times)) as show:
         for text in ("one", "two", "three", "four\x1b"):
             show(text)
-    assert capsys.readouterr().err == "toolfold: two\ntoolfold: four\\x1b\n"
+    assert capsys.readouterr().err == (
+        "toolfold: two (15 s of at most 600 s)\ntoolfold: four\\x1b (30 s of at most 600 s)\n"
+    )
 
 
 def test_on_a_terminal_progress_is_a_status_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +307,7 @@ def test_on_a_terminal_progress_is_a_status_line(monkeypatch: pytest.MonkeyPatch
     file = Terminal()
     monkeypatch.setattr(sys, "stderr", file)
     monkeypatch.setenv("TERM", "xterm-256color")
-    with progress.show_progress() as show:
+    with progress.show_progress(600) as show:
         show("stdio, legacy: lists")
     assert "stdio, legacy: lists" in file.getvalue()
 

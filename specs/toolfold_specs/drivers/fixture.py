@@ -171,6 +171,7 @@ class FixtureDriver(McpDriver):
             self._tickets[ticket] = _Ticket(operation, None, self.perform(operation))
             return ticket
         session = self._session(operation.session)
+        self._expect(session)
         pending = session.connection.start_call(*self._carrying(session, *self._request(operation)))
         self._tickets[ticket] = _Ticket(operation, pending)
         self._settle()
@@ -192,6 +193,7 @@ class FixtureDriver(McpDriver):
         reply = found.pending.reply()
         if reply is not None:
             return self._answer(found.operation, session, reply)
+        session.under_way -= 1
         hooks, notified = self._hooks(session), self._notified(session, False)
         return Answer("Cancelled", active=self._active(session), hooks=hooks, notified=notified)
 

@@ -20,6 +20,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from attrs import field, frozen
 
 from toolfold.spi import extras_named
+from toolfold_specs import children
 
 with extras_named():
     import mcp_types as types
@@ -97,6 +98,7 @@ class Child:
                 start_new_session=True,
             )
             self._process = process
+            children.started(process.pid)
             try:
                 async with self._messages(process) as streams:
                     yield streams
@@ -104,6 +106,7 @@ class Child:
                 self._status, self._told_to_end = process.returncode, True
                 with anyio.CancelScope(shield=True):
                     await _end(process)
+                children.gone(process.pid)
                 _ = self.complaint  # is read while it is there
 
     @asynccontextmanager

@@ -29,6 +29,12 @@ class Session:
     connection: Connection
     handle: str | None = None
     heard: int = 0
+    active: tuple[str, ...] | None = ()
+    """What was active when it was last asked: nothing in a new session."""
+    due: int = 0
+    """How many notices its connection will have had once each change that was answered has been told of."""
+    under_way: int = 0
+    """How many requests have no answer yet."""
     hooks: list[tuple[str, str]] = field(factory=list[tuple[str, str]])
     current: bool = False
     """Whether the process behind the connection has the present setup, where each has its own."""
@@ -185,10 +191,18 @@ class McpDriver(Driver):
 
     def _perform(self, operation: Operation) -> Answer:
         session = self._session(operation.session)
+        self._expect(session)
         name, arguments = self._request(operation)
         return self._answer(operation, session, self._ask(session, name, arguments))
 
+    def _expect(self, session: Session) -> None:
+        """Take note that a request is sent: notices count from the first of those that overlap."""
+        if not session.under_way:
+            session.due = session.connection.changes
+        session.under_way += 1
+
     def _answer(self, operation: Operation, session: Session, reply: Reply) -> Answer:
+        session.under_way -= 1
         self._keep_handle(session, reply)
         if operation.verb == "call":
             if reply.refused is not None:
@@ -201,7 +215,8 @@ class McpDriver(Driver):
         told = reply.change.get("active") if error is None else None
         active = self._active(session) if told is None else canonical(told)
         hooks = self._hooks(session)
-        notified = self._notified(session, changed is True)
+        notified = self._notified(session, changed is True and self._list_follows(session.active, active))
+        session.active = active
         changed = changed if isinstance(changed, bool) else None
         return Answer(error, changed, detail, active=active, hooks=hooks, notified=notified)
 
@@ -242,12 +257,23 @@ class McpDriver(Driver):
         tools = tuple(name for name in names if name not in control)
         return Answer(tools=tools, controls=tuple(control), next_cursor=page.get("nextCursor"))
 
+    def _list_follows(self, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> bool:
+        """Return whether the list may differ before and after a change, so that a notice of it is due."""
+        if before is None or after is None or self._setup.relevant_controls:
+            return True
+        switched = set(before).symmetric_difference(after)
+        return any(tool.group in switched and tool.when == "group" and not tool.hidden for tool in self._setup.tools)
+
     def _notified(self, session: Session, expected: bool) -> int | None:
-        """Return how many notices came since the last answer; one that is due is waited for a little."""
+        """Return how many notices came since the last answer; one that is due is waited for a little.
+
+        Of operations that overlap, the first answer may take the notices of all: the others wait for none again.
+        """
         if "notifications" not in self.capabilities:
             return None
         if expected:
-            session.connection.wait_for_change(session.heard, self._grace)
+            session.due += 1
+            session.connection.wait_for_change(session.due - 1, self._grace)
         came = session.connection.changes - session.heard
         session.heard += came
         return came

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from ..driver import Group, LeftOut, Setup
-from ..drivers.link import Connection
 from ..drivers.protocol import HANDLE, HANDLE_META, INVALID_PARAMS
 from ..drivers.replies import WireError
 from .over_mcp import SETUP, Json, Wire, denied, items, mapping, name_in, on, seen
+
+if TYPE_CHECKING:
+    from ..drivers.link import Connection
 
 # -- delivery in the legacy era ---------------------------------------------------------------------------------------
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from ..driver import Group, LeftOut, Setup, Tool
-from ..drivers.link import Connection, Link
 from ..drivers.protocol import HANDLE, HANDLE_META
 from ..drivers.replies import Reply
 from ..runs import TestRun
+
+if TYPE_CHECKING:
+    from ..drivers.link import Connection, Link
 
 Json: TypeAlias = dict[str, Any]
 

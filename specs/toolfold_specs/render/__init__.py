@@ -10,19 +10,45 @@ The same `Report` gives the same bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
-from ..report import Report, Violation
+from ..report import Report, Result, Violation
 from .badge import badge
-from .jsonl import failure, jsonl
+from .jsonl import failure, jsonl, jsonl_of
 from .junit import junit
 from .markdown import markdown
 from .trace import by_weight
 
-__all__ = ["badge", "failure", "jsonl", "junit", "markdown", "write_reports"]
+__all__ = ["badge", "failure", "journal", "jsonl", "junit", "markdown", "write_reports"]
 
+TEXT, JSONL, MARKDOWN, JUNIT, BADGE = "report.txt", "report.jsonl", "report.md", "junit.xml", "badge.json"
+
+_FORMS = (TEXT, JSONL, MARKDOWN, JUNIT, BADGE)
 _FAILURE = re.compile(r"failure(-[A-Z]+-[0-9]+(-[0-9]+)?)?\.json")
+
+
+@contextmanager
+def journal(folder: Path) -> Generator[Callable[[Result], None]]:
+    """Yield a function that adds a result to `report.jsonl` at once, so that a run that is killed leaves it there.
+
+    Reports of an earlier run are removed at the beginning; `write_reports` replaces the file at the end.
+
+    Args:
+        folder: Where; it is made if it does not exist.
+    """
+    _emptied(folder)
+    lock = Lock()
+    with (folder / JSONL).open("w", encoding="utf-8") as file:
+
+        def add(result: Result) -> None:
+            with lock:
+                file.write(jsonl_of(result))
+                file.flush()
+
+        yield add
 
 
 def write_reports(report: Report, folder: Path) -> tuple[Path, ...]:
@@ -37,21 +63,26 @@ def write_reports(report: Report, folder: Path) -> tuple[Path, ...]:
     """
     from .text import text  # needs rich, the rest does not
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in sorted(folder.iterdir()):
-        if _FAILURE.fullmatch(old.name):
-            old.unlink()
+    _emptied(folder)
     files = {
-        "report.txt": text(report),
-        "report.jsonl": jsonl(report),
-        "report.md": markdown(report),
-        "junit.xml": junit(report),
-        "badge.json": badge(report),
+        TEXT: text(report),
+        JSONL: jsonl(report),
+        MARKDOWN: markdown(report),
+        JUNIT: junit(report),
+        BADGE: badge(report),
         **{name: failure(report, violation) for name, violation in _failures(report)},
     }
     for name, content in files.items():
         (folder / name).write_bytes(content.encode("utf-8", "backslashreplace"))
     return tuple(folder / name for name in files)
+
+
+def _emptied(folder: Path) -> None:
+    """Make a folder, or remove what an earlier run has written to it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in sorted(folder.iterdir()):
+        if old.name in _FORMS or _FAILURE.fullmatch(old.name):
+            old.unlink()
 
 
 def _failures(report: Report) -> Iterator[tuple[str, Violation]]:

@@ -14,7 +14,7 @@ def badge(report: Report) -> str:
     if report.exit_status == 0:
         message, colour = f"{held} clauses hold", "brightgreen"
     elif report.exit_status == 1:
-        message, colour = (f"{failing} clauses fail" if failing else "the target failed"), "red"
+        message, colour = (f"{failing} clauses fail" if failing else "expectations are stale"), "red"
     else:
         message, colour = "not checked", "lightgrey"
     return f"{json.dumps({'schemaVersion': 1, 'label': 'toolfold', 'message': message, 'color': colour})}\n"

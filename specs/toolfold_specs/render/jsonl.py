@@ -20,6 +20,11 @@ def jsonl(report: Report) -> str:
     return "".join(f"{_dumped(line)}\n" for line in _lines(report))
 
 
+def jsonl_of(result: Result) -> str:
+    """Return the line of one result."""
+    return f"{_dumped(_result(result))}\n"
+
+
 def failure(report: Report, violation: Violation) -> str:
     """Return the text of a `failure.json`: a violation, and what it was found in."""
     data = {

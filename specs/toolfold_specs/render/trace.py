@@ -52,7 +52,7 @@ def summary(report: Report) -> str:
     clauses = "; ".join(f"{number} {verdict}" for verdict, number in counts(report.rows).items())
     judged = sum(result.cases for result in report.results)
     seconds = sum(result.seconds for result in report.results)
-    said = {0: "It conforms", 1: "It does not conform", 2: "The kit could not check it"}[report.exit_status]
+    said = {0: "It conforms", 1: "It does not conform", 2: "It could not be checked to the end"}[report.exit_status]
     return f"{said}: {clauses}; {judged:,} answers judged in {seconds:.1f} s."
 
 
@@ -82,7 +82,7 @@ def ended_badly(report: Report) -> tuple[tuple[Status, str, str, tuple[str, ...]
     """Return status, setting and reason of the checks that did not come to an end, with those that share them."""
     checks: dict[tuple[Status, str, str], list[str]] = {}
     for result in report.results:
-        if result.status in (Status.DIED, Status.BROKEN):
+        if result.status in (Status.INTERRUPTED, Status.DIED, Status.BROKEN):
             checks.setdefault((result.status, result.setting, result.reason), []).append(result.check)
     return tuple((*known, tuple(names)) for known, names in checks.items())
 

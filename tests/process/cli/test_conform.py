@@ -41,7 +41,7 @@ def test_a_tool_set_is_served_and_checked_as_clients_see_it(shop: Path, transpor
     ("arguments", "message"),
     [
         (("--era", "both"), "/no/such/program"),
-        ((), "Nothing could be checked.\nstdio, legacy: It could not be"),
+        ((), "Nothing could be checked.\nstdio, legacy: It can't be started: No such file"),
     ],
 )
 def test_a_server_that_cannot_be_started_has_status_2(arguments: tuple[str, ...], message: str) -> None:

@@ -1,0 +1,112 @@
+"""How a long run is ended before its time: by a limit, Ctrl-C or SIGTERM, and even where a thread is blocked for ever.
+
+The end comes in two steps. First the main thread is interrupted, so that whatever it has opened is closed as usual. If
+it does not react in time, since it is blocked where no exception reaches it, another thread does what is left to do and
+ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
+from . import INTERRUPTED
+
+TERMINATED = 128 + signal.SIGTERM
+UNDECIDED = 2
+GRACE = 5.0
+"""Seconds that the main thread has to react, and to close what it has opened."""
+
+
+class Ended(KeyboardInterrupt):
+    """The run is ended: raised in the main thread, where nothing but the command itself catches it."""
+
+    def __init__(self, reason: str, status: int) -> None:
+        self.reason = reason
+        self.status = status
+        super().__init__(reason)
+
+
+class Watchdog:
+    """Ends a run: made by `watched`."""
+
+    def __init__(
+        self, seconds: float, last: Callable[[Ended], None], grace: float, leave: Callable[[int], None]
+    ) -> None:
+        self._seconds = seconds
+        self._last = last
+        self._grace = grace
+        self._leave = leave
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._told = False
+        self.ended: Ended | None = None
+
+    def watch(self) -> None:
+        """Wait for the end of the run; at the limit bring it about."""
+        if self._over.wait(self._seconds):
+            return
+        with self._lock:
+            if self._over.is_set() or self.ended is not None:
+                return
+            self.ended = Ended(f"the limit of {self._seconds:g} seconds was reached", UNDECIDED)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        self._force()
+
+    def interrupt(self, number: int, _: FrameType | None) -> NoReturn:
+        """Raise `Ended` in the main thread: the handler of signals."""
+        if self.ended is None:
+            status = INTERRUPTED if number == signal.SIGINT else TERMINATED
+            self.ended = Ended(f"it was ended by {signal.Signals(number).name}", status)
+            threading.Thread(target=self._force, daemon=True, name="watchdog").start()
+        raise self.ended
+
+    def stop(self) -> None:
+        """Take note that the main thread goes on; of an ended run it only remains that the process ends in time."""
+        with self._lock:
+            self._told = True
+            if self.ended is None:
+                self._over.set()
+
+    def _force(self) -> None:
+        """End the process unless it ends by itself in time."""
+        assert self.ended is not None
+        time.sleep(self._grace)
+        if not self._told:
+            with suppress(BaseException):
+                self._last(self.ended)
+        self._leave(self.ended.status)
+
+
+@contextmanager
+def watched(
+    seconds: float,
+    last: Callable[[Ended], None],
+    *,
+    grace: float = GRACE,
+    leave: Callable[[int], None] = os._exit,
+) -> Generator[None]:
+    """Raise `Ended` in the block, in the main thread, after a time, on Ctrl-C and on SIGTERM.
+
+    Args:
+        seconds: How long the block may take.
+        last: What to do before the process is ended from another thread, if the main thread does not react.
+        grace: Seconds that it has to react.
+        leave: Ends the process with a status.
+    """
+    dog = Watchdog(seconds, last, grace, leave)
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, dog.interrupt) for number in signals]
+    threading.Thread(target=dog.watch, daemon=True, name="watchdog").start()
+    try:
+        yield
+    finally:
+        dog.stop()
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,57 @@
+"""The kit where the MCP SDK is not installed: for drivers in process it is not needed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+BLOCKED = """
+import sys
+
+for name in ("mcp", "mcp_types", "itsdangerous", "starlette", "uvicorn", "z3"):
+    sys.modules[name] = None  # importing it fails as if it were not installed
+from toolfold_cli import main
+
+main()
+"""
+SECONDS = 120
+MISSING = 'is not installed. Install it with: pip install "toolfold[mcp]"'
+
+
+def conform(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", BLOCKED, "conform", *arguments]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=SECONDS)
+
+
+@pytest.mark.spec("CNF-1")
+def test_a_driver_in_process_is_checked_by_every_layer() -> None:
+    layers = "vectors,schedules,wire,stateful"
+    done = conform("--layers", layers, "toolfold_specs.drivers.toolfold:CoreDriver")
+    assert "It conforms: " in done.stdout, done.stderr
+    assert done.returncode == 0
+
+
+def test_checks_are_listed() -> None:
+    done = conform("--list-checks")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "groups are disclosed to those who ask" in done.stdout
+
+
+@pytest.mark.spec("CNF-8")
+@pytest.mark.parametrize("target", [("--", "some-server"), ("http://127.0.0.1:1/mcp",), ("shop:tools",)])
+def test_what_is_reached_over_mcp_needs_the_extra_that_is_named(shop: Path, target: tuple[str, ...]) -> None:
+    done = conform(*target)
+    assert done.returncode == 2
+    assert MISSING in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_extra_of_the_kit_brings_no_sdk() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    brought = {re.split("[<>=]", one)[0] for one in project["optional-dependencies"]["conformance"]}
+    assert brought == {"click", "hypothesis", "rich"}
