@@ -15,7 +15,7 @@ from attrs import define, evolve, field, frozen
 
 from .driver import Driver, LeftOut, TargetFailed
 from .properties import SOMETIMES
-from .report import Result, Status
+from .report import Result, Status, Violation
 from .runs import Progress, Spent, TestRun
 
 LAYERS = ("exhaustive", "vectors", "stateful", "schedules", "histories", "wire")
@@ -52,7 +52,8 @@ class Findings:
         yield from ended
         names = {result.check for result in ended}
         for check in (check for check in checks if check.name not in names):
-            found, cases = (), 0
+            found: tuple[Violation, ...] = ()
+            cases = 0
             if under_way is not None and under_way[0] is check:
                 found, cases = under_way[1].violations, under_way[1].cases
             clauses = dict.fromkeys((*check.clauses, *(violation.clause for violation in found)))
