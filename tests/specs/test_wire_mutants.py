@@ -78,6 +78,6 @@ def test_a_server_that_answers_no_more_is_said_to_have_failed_and_blamed_for_not
 
     report = check(driver(Hangs(), "legacy", timeout=0.5), layers=("exhaustive",), budget=FEW)
     assert blamed(report) == set()
-    assert report.exit_status == 1
+    assert report.exit_status == 2
     (reason,) = [result.reason for result in report.results if result.status is Status.DIED]
     assert "did not answer tools/call within" in reason
