@@ -11,6 +11,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from ._limits import MAX_DEPTH, MAX_VALUES, escaped
 
 _CONTAINERS = frozenset[type]((dict, list))
+_SCALARS = (str, int, float, bool, type(None))
 
 
 class TooLarge(ValueError):
@@ -110,6 +111,22 @@ def walked(value: Any, values: int = MAX_VALUES, depth: int = MAX_DEPTH) -> tupl
     if len(containers) > depth and len(levels(value)) > depth + 1:
         raise TooLarge(f"is more than {depth} levels deep")
     return found, containers
+
+
+def not_json(value: Any) -> str | None:
+    """Return what in a value is none of JSON's, in words, or `None` if all of it is."""
+    if type(value) not in _CONTAINERS:
+        return None if type(value) in _SCALARS else f"a value of type {type(value).__name__}"
+    for container in walked(value)[1]:
+        items: list[Any] = list(container)
+        if container.__class__ is dict:
+            if (key := next((key for key in items if not isinstance(key, str)), None)) is not None:
+                return f"a name of type {type(key).__name__}"
+            items = list(container.values())
+        for item in items:
+            if type(item) not in _CONTAINERS and type(item) not in _SCALARS:
+                return f"a value of type {type(item).__name__}"
+    return None
 
 
 def levels(value: Any) -> list[int]:

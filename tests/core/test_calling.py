@@ -431,3 +431,17 @@ async def test_progress_goes_to_the_caller_that_asked_and_nowhere_otherwise() ->
     assert not (await tools.call_tool("work")).is_error
     await tools.default_session.call("work", progress=report)
     assert reports == [(1, 2, "half")]
+
+
+@pytest.mark.spec("CALL-2")
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [(object(), "value of type object"), ([{1, 2}], "value of type set"), ({1: 2}, "name of type int")],
+    ids=["object", "set", "number as a name"],
+)
+async def test_an_argument_that_has_no_json_form_is_refused_by_its_type(value: Any, named: str) -> None:
+    tools = ToolSet("t")
+    tools.register("raw", lambda _: "ran", input_schema={"type": "object", "properties": {"x": {"type": "integer"}}})
+    result = await tools.call_tool("raw", {"x": value})
+    assert result.is_error
+    assert f"arguments: it has a {named}, which has no JSON form" in result.text

@@ -15,7 +15,7 @@ import jsonschema_rs
 from attrs import frozen
 
 from .._limits import MAX_SCHEMA_VALUES, MAX_VISITS
-from .._plain import TooLarge, table, walked
+from .._plain import TooLarge, not_json, table, walked
 from .cost import Cost, patterns_in
 from .explain import Explainer, Faults
 
@@ -114,6 +114,10 @@ class Validator:
             return self._explainer.explain(value, place, max(_STEPS, self._most // values))
         except UnicodeEncodeError:  # the validator reads UTF-8
             return Faults({place: "it has a name or a text with a lone surrogate, which is no character"})
+        except ValueError:  # the validator reads JSON
+            if (foreign := not_json(value)) is None:
+                raise
+            return Faults({place: f"it has {foreign}, which has no JSON form"})
 
     @cached_property
     def _most(self) -> int:
