@@ -72,7 +72,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--transport", type=click.Choice([*TRANSPORTS, BOTH, IN_PROCESS]), help="The transport that reaches the target."
 )
-@click.option("--driver", "speaks_driver", is_flag=True, help="The command speaks the driver protocol instead of MCP.")
+@click.option(
+    "--driver", "speaks_driver", is_flag=True, help="The command, or a tool of the server, speaks the driver protocol."
+)
 @click.option("--layers", metavar="NAMES", help="Run these layers of checks alone, separated by commas.")
 @click.option("--smoke", is_flag=True, help="Check the smallest systems alone; this takes seconds.")
 @click.option("--deep", is_flag=True, help="Search further than usual; this takes minutes.")
@@ -160,7 +162,7 @@ def _conform(
     limit = timeout or (DEEP_TIMEOUT if deep else TIMEOUT)
     arguments = f"--driver {target.arguments}" if speaks_driver else target.arguments
     if speaks_driver:
-        made = _piped_driver(target, alone=(era, transport, describe) == (None, None, None))
+        made = _remote_driver(target, alone=(era, transport, describe) == (None, None, None))
     else:
         made = driver_factories(target, eras, transports, describe)
     output = _Output(arguments, folder, as_json)
@@ -286,15 +288,20 @@ def driver_factories(
         }
 
 
-def _piped_driver(target: Target, alone: bool) -> AbstractContextManager[Mapping[str, Factory]]:
-    """Return the factory of drivers of a command that speaks the driver protocol."""
-    from toolfold_specs.drivers.piped import PipedDriver
-
-    if target.kind != "command":
-        raise ConfigError(f"--driver is for a command after --; {target.text} is none.")
+def _remote_driver(target: Target, alone: bool) -> AbstractContextManager[Mapping[str, Factory]]:
+    """Return the factory of drivers of a command, or of a tool of an MCP server, that speaks the driver protocol."""
+    if target.kind not in ("command", "url"):
+        raise ConfigError(f"--driver is for a command after --, or the URL of an MCP server; {target.text} is neither.")
     if not alone:
         raise ConfigError("--driver needs no --era, --transport or --describe: leave them out.")
-    return nullcontext({PipedDriver.name: partial(PipedDriver, target.command)})
+    if target.kind == "command":
+        from toolfold_specs.drivers.piped import PipedDriver
+
+        return nullcontext({PipedDriver.name: partial(PipedDriver, target.command)})
+    from toolfold_specs.drivers.link import Link
+    from toolfold_specs.drivers.tool import ToolDriver
+
+    return nullcontext({ToolDriver.name: lambda: ToolDriver(Link(target.text))})
 
 
 def _available(wanted: Sequence[str], has: Sequence[str], target: Target) -> list[str]:

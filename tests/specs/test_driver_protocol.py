@@ -12,11 +12,17 @@ import jsonschema_rs
 import pytest
 from attrs import evolve, fields
 
+from toolfold import ToolSet
+from toolfold_adapters.mcp import build_server
 from toolfold_specs import check
 from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Answer, Driver, DriverFault, NotSupported, Operation, Setup
+from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.messages import HELLO, greeting, load_schema, validated
 from toolfold_specs.drivers.protocol import CLAIMED
+from toolfold_specs.drivers.replies import TargetNotStarted
+from toolfold_specs.drivers.tool import ToolDriver
 from toolfold_specs.drivers.toolfold import CoreDriver
+from toolfold_specs.report import Verdict
 
 DOCUMENT = (Path(__file__).parents[2] / "specs" / "DRIVER-PROTOCOL.md").read_text("utf-8")
 SCHEMA = load_schema()
@@ -24,6 +30,13 @@ VERBS = [name.removeprefix("request.") for name in SCHEMA["$defs"] if name.start
 MINIMUM = {"setup": Setup().to_json()}
 
 Message = dict[str, Any]
+
+
+@pytest.fixture
+def core() -> Iterator[CoreDriver]:
+    driver = CoreDriver()
+    yield driver
+    driver.close()
 
 
 def transcripts() -> list[list[tuple[Message, Message]]]:
@@ -75,14 +88,12 @@ def test_every_message_in_the_document_is_as_the_schema_says() -> None:
 
 @pytest.mark.spec("CNF-1", "ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5")
 @pytest.mark.parametrize("which", [0, 1])
-def test_the_responses_in_the_document_are_those_of_the_core(which: int) -> None:
-    driver = CoreDriver()
+def test_the_responses_in_the_document_are_those_of_the_core(core: CoreDriver, which: int) -> None:
     for request, response in transcripts()[which]:
-        said = json.loads(json.dumps(respond(driver, request)))
+        said = json.loads(json.dumps(respond(core, request)))
         if request["verb"] == "hello":  # the core can do more
             assert set(response.pop("capabilities")) < set(said.pop("capabilities"))
         assert response.items() <= said.items()
-    driver.close()
 
 
 @pytest.mark.spec("CNF-8")
@@ -198,3 +209,29 @@ def test_nonsense_in_process_blames_no_clause_either(driver: type[Driver], reaso
 def test_lists_in_answers_are_as_good_as_tuples() -> None:
     report = check(Lists, layers=["exhaustive"], budget=100)
     assert (report.exit_status, report.violations) == (0, ())
+
+
+def behind_a_tool(driver: CoreDriver) -> ToolSet:
+    """The one tool of an MCP server, behind which the core is driven in a thread, as its loop is its own."""
+    tools = ToolSet("driver")
+
+    def handle(request: Message) -> Message:
+        return respond(driver, request)
+
+    tools.register("conformance_driver", handle, input_schema={"type": "object"})
+    return tools
+
+
+@pytest.mark.spec("CNF-1", "CNF-8")
+def test_the_whole_protocol_goes_over_a_tool_of_an_mcp_server_too(core: CoreDriver) -> None:
+    report = check(
+        lambda: ToolDriver(Link(build_server(behind_a_tool(core)))), layers=["vectors", "schedules"], budget=100
+    )
+    held = {row.clause.id for row in report.rows if row.verdict is Verdict.HELD}
+    assert held >= {"ACT-4", "ACT-9", "HOOK-2", "PER-1", "LST-4"}
+    assert (report.exit_status, report.violations) == (0, ())
+
+
+def test_a_server_without_the_tool_could_not_be_started_as_a_driver() -> None:
+    with pytest.raises(TargetNotStarted, match=r"conformance_driver failed to hello: .*conformance_driver"):
+        ToolDriver(Link(build_server(ToolSet("plain"))))

@@ -13,8 +13,9 @@ from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, DriverFault, Opera
 from .link import Connection, Link
 from .messages import HELLO, Greeting, greeting, validated
 from .protocol import BEYOND, BEYOND_MODERN, CLAIMED, TOOL, wire_capabilities
-from .replies import Pending, Reply
+from .replies import Pending
 from .sessions import GRACE, McpDriver, Session, canonical
+from .tool import structured
 
 
 @frozen
@@ -48,7 +49,7 @@ class FixtureDriver(McpDriver):
         self.capabilities, self.left_out = self._able(said)
 
     def _greet(self) -> Greeting:
-        return greeting(_structured("hello", self.main.reply(TOOL, HELLO)))
+        return greeting(structured("hello", self.main.reply(TOOL, HELLO)))
 
     def _able(self, said: Greeting) -> tuple[frozenset[str], Mapping[str, str]]:
         """Return what can be driven, and why the rest can't."""
@@ -81,7 +82,7 @@ class FixtureDriver(McpDriver):
 
     def _configure(self, connection: Connection, setup: Setup) -> Mapping[str, Any]:
         request = {"verb": "configure", "arguments": {"setup": setup.to_json()}}
-        return validated("configure", _structured("configure", connection.reply(TOOL, request)))
+        return validated("configure", structured("configure", connection.reply(TOOL, request)))
 
     def _renew(self) -> None:
         """Have every session be new; the main one keeps its connection."""
@@ -223,17 +224,10 @@ class FixtureDriver(McpDriver):
     def _ask_kit(self, session: Session, verb: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the response to a request of the driver protocol that can't be refused."""
         reply = session.connection.reply(TOOL, {"verb": verb, "arguments": arguments}, self._meta(session))
-        said = validated(verb, _structured(verb, reply))
+        said = validated(verb, structured(verb, reply))
         if "error" in said:
             raise DriverFault(f"It refused {verb}, which can't be refused: {said['error']}.")
         return said
-
-
-def _structured(verb: str, reply: Reply) -> object:
-    """Return the structured content of a call of the tool for the kit, which must not fail."""
-    if reply.refused is not None or reply.is_error:
-        raise TargetFailed(f"{TOOL} failed to {verb}: {reply.refused or reply.text}")
-    return reply.result.get("structuredContent")
 
 
 def _pairs(hooks: Sequence[Sequence[str]]) -> list[tuple[str, str]]:

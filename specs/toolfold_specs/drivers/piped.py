@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-from toolfold_specs.driver import Answer, Driver, DriverFault, Operation, Setup, TargetFailed
+from toolfold_specs.driver import DriverFault, TargetFailed
 
-from .messages import HELLO, SHORT, greeting, validated
+from .messages import SHORT
+from .remote import RemoteDriver
 from .replies import TargetNotStarted
 
 TIMEOUT = 10.0  # seconds for a request
@@ -27,7 +28,7 @@ END_TIMEOUT = 2.0
 CHUNK = 1 << 16
 
 
-class PipedDriver(Driver):
+class PipedDriver(RemoteDriver):
     """Drives an implementation through a command that speaks the driver protocol over stdio.
 
     Args:
@@ -45,73 +46,15 @@ class PipedDriver(Driver):
     def __init__(
         self, command: Sequence[str], *, timeout: float = TIMEOUT, start_timeout: float = START_TIMEOUT
     ) -> None:
-        self._timeout = timeout
-        self._child = _Child(command)
-        try:
-            said = greeting(self._child.ask(HELLO, start_timeout))
-        except TargetFailed as error:
-            self.close()
-            raise TargetNotStarted(str(error)) from None
-        except BaseException:
-            self.close()
-            raise
-        self.capabilities = said.capabilities
-        self.left_out = said.left_out
-
-    def configure(self, setup: Setup) -> Answer:
-        """Install a system."""
-        return self._outcome("configure", self._ask("configure", {"setup": setup.to_json()}))
-
-    def perform(self, operation: Operation) -> Answer:
-        """Send an operation and return its outcome."""
-        return self._outcome(operation.verb, self._child.ask(operation.to_json(), self._timeout))
-
-    def start(self, operation: Operation) -> int:
-        """Begin an operation and return its ticket."""
-        said = self._done("start", {"operation": operation.to_json()})
-        if "ticket" not in said:
-            raise DriverFault("Its response to start has no ticket.")
-        ticket: int = said["ticket"]
-        return ticket
-
-    def blocked(self) -> tuple[tuple[str, str], ...]:
-        """Return the hooks that are blocked now."""
-        return tuple((phase, group) for phase, group in self._done("blocked", {}).get("blocked", ()))
-
-    def release(self, group: str, phase: str, fail: bool = False) -> None:
-        """Let a blocked hook end."""
-        self._done("release", {"group": group, "phase": phase, "fail": fail})
-
-    def cancel(self, ticket: int) -> None:
-        """Cancel an operation under way."""
-        self._done("cancel", {"ticket": ticket})
-
-    def finish(self, ticket: int) -> Answer:
-        """Return the outcome of an operation."""
-        return self._outcome("finish", self._ask("finish", {"ticket": ticket}))
-
-    def close(self) -> None:
-        """Close its stdin, upon which it is to end, and end it if it does not."""
-        self._child.close()
-
-    def _ask(self, verb: str, arguments: Mapping[str, Any]) -> object:
-        return self._child.ask({"verb": verb, "arguments": arguments}, self._timeout)
-
-    def _outcome(self, verb: str, response: object) -> Answer:
-        return Answer.from_json(validated(verb, response))
-
-    def _done(self, verb: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the response to a request that can't be refused."""
-        said = validated(verb, self._ask(verb, arguments))
-        if "error" in said:
-            raise DriverFault(f"It refused {verb}, which can't be refused: {said['error']}.")
-        return said
+        super().__init__(_Pipe(command, timeout, start_timeout))
 
 
-class _Child:
+class _Pipe:
     """The process, in a group of its own so that whatever it starts ends with it."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], timeout: float, start_timeout: float) -> None:
+        self._timeout = timeout
+        self._next_timeout = start_timeout
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._unread = b""
         try:
@@ -126,9 +69,9 @@ class _Child:
             self._errors.close()
             raise TargetNotStarted(f"It can't be started: {error.strerror}: {error.filename}") from None
 
-    def ask(self, request: Mapping[str, Any], timeout: float) -> object:
+    def ask(self, request: Mapping[str, Any]) -> object:
         """Return the response to a request as JSON data; raises `TargetFailed` or `DriverFault`."""
-        verb = request["verb"]
+        verb, timeout, self._next_timeout = request["verb"], self._next_timeout, self._timeout
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")

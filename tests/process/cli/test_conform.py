@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import invoke
+from tests.process.specs.support import environment
+from toolfold_specs.served import Served
 
 PIPED = Path(__file__).parents[1] / "specs" / "targets" / "piped.py"
 
@@ -59,14 +61,32 @@ def test_a_command_that_speaks_the_driver_protocol_is_driven_over_stdio() -> Non
     assert (verdicts["ACT-4"], verdicts["INV-2"], result.exit_code) == ("held", "held", 0)
 
 
+@pytest.mark.spec("CNF-1", "CNF-2")
+def test_a_tool_of_a_server_that_speaks_the_driver_protocol_is_driven_over_http(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = "from toolfold_specs.drivers.toolfold import CoreDriver\n"
+    tools = "from tests.specs.test_driver_protocol import behind_a_tool\ntools = behind_a_tool(CoreDriver())\n"
+    (shop / "driven.py").write_text(core + tools)
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    serve = (sys.executable, "-m", "toolfold_cli", "serve", "driven:tools", "--http", "--port", "0")
+    with Served(serve) as served:
+        result = invoke("conform", "--smoke", "--driver", served.url())
+    assert "settings: driver over MCP" in result.stdout
+    assert "It conforms" in result.stdout
+    assert result.exit_code == 0
+
+
 @pytest.mark.spec("CNF-8")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--", "cat"), "Its response to hello breaks the driver protocol"),
+        (("http://127.0.0.1:9/mcp",), "http://127.0.0.1:9/mcp can't be reached"),
         (("--", "true"), "It ended with status 0 before it answered hello."),
         (("--era", "legacy", "--", "cat"), "--driver needs no --era, --transport or --describe: leave them out."),
-        (("shop:tools",), "--driver is for a command after --; shop:tools is none."),
+        (("shop:tools",), "--driver is for a command after --, or the URL of an MCP server; shop:tools is neither."),
     ],
 )
 def test_what_does_not_speak_the_driver_protocol_has_status_2(
