@@ -1,0 +1,232 @@
+"""Makes `specs/findings.md`: what the conformance kit finds in servers that others wrote, confirmed by a client by hand.
+
+    python -m tests.external.findings                 run every server, and write the file
+    python -m tests.external.findings --check         run every server; the status is 1 if the file says something else
+    python -m tests.external.findings --check go tmcp the same for some of them
+
+A server is a folder in `foreign`, with a `server.toml` and a `confirm.py`. What the kit finds and no check confirms is not
+written down: it is either disputed in `confirm.py`, with what is so, or a fault to look into, for which the status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from attrs import frozen
+
+from tests.external.foreign.confirming import Dispute, Finding
+from tests.external.foreign.servers import SERVERS, Server, load
+from tests.external.support import ROOT, TOOLFOLD
+
+FILE = ROOT / "specs" / "findings.md"
+PATIENCE = 600  # seconds
+WIDTH = 120
+LONG = 100
+"""How many characters of an answer are shown."""
+
+HEAD = """\
+# Findings
+
+What the conformance kit found in servers that were written without it. None of them claims to follow this specification:
+a clause that is violated here says where clients will meet another behaviour, not that a promise was broken. What the
+kit can't see of a black box it does not judge. Each finding was confirmed by a client of a few lines that shares no code
+with the kit: `confirm.py`, beside each server in `tests/external/foreign`.
+
+`python -m tests.external.findings` makes this file: it builds the servers and runs the kit's layers `exhaustive` and
+`wire` against each over stdio. `tests/external/test_conform.py` checks it. `CLAUSES.md` has the clauses.
+
+"""
+
+
+@frozen
+class Judged:
+    """What the kit says of a server in an era, and what of it was confirmed."""
+
+    server: Server
+    era: str
+    verdicts: Mapping[str, str]
+    found: Mapping[str, Mapping[str, Any]]
+    confirmed: frozenset[str]
+    disputed: Mapping[str, Dispute]
+    seconds: float
+
+    @property
+    def unconfirmed(self) -> list[str]:
+        """The clauses of findings that neither a check confirms nor a dispute explains."""
+        return [clause for clause in self.found if clause not in self.confirmed and clause not in self.disputed]
+
+    def having(self, verdict: str) -> list[str]:
+        """Return the clauses of a verdict, in the order of the specification."""
+        return [clause for clause, said in self.verdicts.items() if said == verdict]
+
+
+def judge(server: Server, era: str) -> Judged:
+    """Return what the kit finds in a server, and what of it a client by hand confirms."""
+    start = time.monotonic()
+    verdicts, found = _conform(server, era)
+    seconds = time.monotonic() - start
+    known = import_module(f"tests.external.foreign.{server.folder.name}.confirm")
+    disputed = {
+        clause: known.DISPUTES[clause]
+        for clause, violation in found.items()
+        if clause in known.DISPUTES and violation["message"].startswith(known.DISPUTES[clause].message)
+    }
+    confirmed = {clause for clause in found.keys() - disputed.keys() if _shows(server, era, known.FINDINGS.get(clause))}
+    return Judged(server, era, verdicts, found, frozenset(confirmed), disputed, seconds)
+
+
+def _conform(server: Server, era: str) -> tuple[dict[str, str], dict[str, Mapping[str, Any]]]:
+    """Return the kit's verdict on each clause, and for those that are violated the first violation."""
+    with TemporaryDirectory() as folder:
+        options = ["--layers", "exhaustive,wire", "--era", era, "--describe", str(server.description), "-o", folder]
+        run = subprocess.run(
+            [TOOLFOLD, "conform", *options, "--", *server.started_by],
+            cwd=ROOT,
+            env={**os.environ, **server.env},
+            timeout=PATIENCE,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if run.returncode not in (0, 1):
+            raise AssertionError(f"{server.name} could not be judged: {run.stderr}")
+        lines = [json.loads(line) for line in (Path(folder) / "report.jsonl").read_text("utf-8").splitlines()]
+    verdicts = {line["id"]: line["verdict"] for line in lines if line["type"] == "clause"}
+    violations = [each for line in lines if line["type"] == "result" for each in line["violations"]]
+    violated = [clause for clause, verdict in verdicts.items() if verdict == "violated"]
+    return verdicts, {clause: next(each for each in violations if each["clause"] == clause) for clause in violated}
+
+
+def _shows(server: Server, era: str, finding: Finding | None) -> bool:
+    if finding is None:
+        return False
+    with server.client(era) as client:
+        try:
+            finding.check(client)
+        except (AssertionError, KeyError, StopIteration, ValueError) as error:
+            print(f"{server.name}, {era}: not confirmed: {finding.words} {error}", file=sys.stderr)
+            return False
+    return True
+
+
+# -- the file ---------------------------------------------------------------------------------------------------------
+
+
+def table(runs: Sequence[Judged]) -> str:
+    """Return the table of what was found where."""
+    rows = ["| server | version | era | held | violated | undecided |", "|-|-|-|-|-|-|"]
+    for run in runs:
+        counts = [len(run.having("held")), len(run.confirmed), len(run.having("undecided"))]
+        rows.append(f"| {run.server.name} | {run.server.version} | {run.era} | {' | '.join(map(str, counts))} |")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def section(runs: Sequence[Judged]) -> str:
+    """Return what was found in one server, in each era."""
+    server = runs[0].server
+    title = f"\n## {server.name}\n\n`{server.package}` {server.version}, in `{server.folder.relative_to(ROOT)}`. "
+    return _wrapped(title + " ".join(server.about.split())) + "".join("".join(_era(run)) for run in runs)
+
+
+def _era(run: Judged) -> Iterator[str]:
+    words = import_module(f"tests.external.foreign.{run.server.folder.name}.confirm").FINDINGS
+    yield f"\n**In the {run.era} era.** " + ("" if run.confirmed else "Nothing was found. ")
+    yield _wrapped(f"Held: {', '.join(run.having('held')) or 'nothing'}.").lstrip("\n")
+    if undecided := run.having("undecided"):
+        yield _wrapped(f"Undecided: {', '.join(undecided)}.")
+    if run.confirmed:
+        yield "\n"
+    for clause in run.found:
+        if clause in run.confirmed:
+            yield _wrapped(f"- **{clause}** {words[clause].words} {_evidence(run.found[clause])}", "  ")
+
+
+def _evidence(violation: Mapping[str, Any]) -> str:
+    """Return the shortest history that showed it, what was expected, and what came."""
+    steps = ", ".join(_step(step) for step in violation["history"])
+    after = f"After {steps}: " if steps else ""
+    message = f"{after}{violation['message']}"
+    expected, got = (
+        {key: value for key, value in violation[side].items() if key in violation["got"]} for side in ("expected", "got")
+    )
+    different = [key for key in got if expected.get(key) != got[key]]
+    if not expected or not different:
+        return f"({message}.)"
+    shown = "; ".join(f"expected {key} {_short(expected[key])}, got {_short(got[key])}" for key in different if key in expected)
+    return f"({message}; {shown}.)" if shown else f"({message}.)"
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    return f"{step['verb']}({', '.join(map(str, step['arguments'].values()))})"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return f"`{text if len(text) <= LONG else text[:LONG] + ' …'}`"
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    body = textwrap.fill(text.strip("\n"), WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    lead = "\n" if text.startswith("\n") else ""
+    return f"{lead}{body}\n"
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the servers, and write or check the file; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.external.findings", description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; say whether the file is as it would be")
+    parser.add_argument("server", nargs="*", choices=[*SERVERS, []], help="the folders of some servers, to check these alone")
+    given = parser.parse_args(arguments)
+    if given.server and not given.check:
+        parser.error("some servers alone can be checked, not written: add --check")
+    servers = {name: load(name) for name in given.server or SERVERS}
+    if lacking := [f"{name}: {server.lacking}" for name, server in servers.items() if server.lacking]:
+        parser.error("; ".join(lacking))
+    runs = {name: _run(server) for name, server in servers.items()}
+    every = [run for found in runs.values() for run in found]
+    fine = not any(run.unconfirmed for run in every)
+    sections = {name: section(found) for name, found in runs.items()}
+    if not given.check:
+        FILE.write_text(HEAD + table(every) + "".join(sections.values()), "utf-8")
+        return 0 if fine else 1
+    text = FILE.read_text("utf-8")
+    stale = [name for name, part in sections.items() if part not in text]
+    if stale:
+        print(f"specs/findings.md says something else of {', '.join(stale)}: run this without --check", file=sys.stderr)
+    return 0 if fine and not stale else 1
+
+
+def _run(server: Server) -> list[Judged]:
+    start = time.monotonic()
+    server.make()
+    if server.build:
+        print(f"{server.name}: built in {time.monotonic() - start:.0f} s", flush=True)
+    runs = []
+    for era in server.eras:
+        run = judge(server, era)
+        counts = f"{len(run.having('held'))} held, {len(run.confirmed)} violated and confirmed"
+        print(f"{server.name}, {era}: {counts}, {run.seconds:.0f} s", flush=True)
+        for clause, dispute in run.disputed.items():
+            print(f"  disputed: {clause}: {run.found[clause]['message']}: {dispute.words}", flush=True)
+        for clause in run.unconfirmed:
+            print(f"  not confirmed: {clause}: {run.found[clause]['message']}", flush=True)
+        runs.append(run)
+    return runs
+
+
+if __name__ == "__main__":
+    sys.exit(main())

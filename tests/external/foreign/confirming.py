@@ -1,0 +1,139 @@
+"""How findings are confirmed: what more than one server shows to a client by hand, and how to write down the rest.
+
+Each server's `confirm.py` says, clause by clause, what is found in it, and has a check of a few lines that shows the same
+without the kit. A check fails with an `AssertionError` where the server does what the clause wants.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from attrs import frozen
+
+from tests.external.foreign.client import Client
+
+UNKNOWN = "no_such_tool"
+
+
+@frozen
+class Finding:
+    """What a server does otherwise than a clause says, and the check that shows it."""
+
+    words: str
+    check: Callable[[Client], None]
+
+
+@frozen
+class Dispute:
+    """What the kit says of a server that is not so: the beginning of its message, and what is so."""
+
+    message: str
+    words: str
+
+
+def any_text_is_a_cursor(client: Client) -> None:
+    """A cursor that no one gave out gets the list."""
+    first = client.names()
+    assert [tool["name"] for tool in client.ask("tools/list", cursor="made up")["result"]["tools"]] == first
+
+
+def unknown_tool_is_a_result(client: Client) -> None:
+    """A call of a tool that does not exist is a result, and no error of the protocol."""
+    assert client.call(UNKNOWN)["result"]["isError"]
+
+
+def silent_answer(activator: str, opened: str, **arguments: Any) -> Callable[[Client], None]:
+    """An activation adds a tool to the list, and its answer does not name it."""
+
+    def check(client: Client) -> None:
+        assert opened not in client.names()
+        answer = client.call(activator, **arguments)["result"]
+        assert opened in client.names()
+        assert opened not in json.dumps(answer)
+
+    return check
+
+
+def open_schema(activator: str) -> Callable[[Client], None]:
+    """The schema of a control takes any argument."""
+
+    def check(client: Client) -> None:
+        assert definition(client, activator)["inputSchema"].get("additionalProperties", True) is not False
+
+    return check
+
+
+def no_annotations(activator: str) -> Callable[[Client], None]:
+    """A control does not say that it is idempotent and does no harm."""
+
+    def check(client: Client) -> None:
+        assert "idempotentHint" not in definition(client, activator).get("annotations", {})
+
+    return check
+
+
+def told_again(activator: str) -> Callable[[Client], None]:
+    """To open what is open is told, though the list remains."""
+
+    def check(client: Client) -> None:
+        client.call(activator)
+        client.changes()
+        before = client.tools()
+        client.call(activator)
+        assert client.changes() >= 1
+        assert client.tools() == before
+
+    return check
+
+
+def told_more_than_once(activator: str) -> Callable[[Client], None]:
+    """One activation is told more than once."""
+
+    def check(client: Client) -> None:
+        client.changes()
+        client.call(activator)
+        assert client.changes() > 1
+
+    return check
+
+
+def in_order_of(activators: Iterable[str], later: str, earlier: str) -> Callable[[Client], None]:
+    """A tool whose name comes later is listed first."""
+
+    def check(client: Client) -> None:
+        for activator in activators:
+            client.call(activator)
+        names = client.names()
+        assert later > earlier
+        assert names.index(later) < names.index(earlier)
+
+    return check
+
+
+def list_changes(activator: str) -> Callable[[Client], None]:
+    """The same request is answered otherwise after another one."""
+
+    def check(client: Client) -> None:
+        before = client.names()
+        client.call(activator)
+        assert client.names() != before
+
+    return check
+
+
+def no_handle(activator: str) -> Callable[[Client], None]:
+    """An activation returns nothing that a later request could carry."""
+
+    def check(client: Client) -> None:
+        answer = client.call(activator)["result"]
+        assert "structuredContent" not in answer
+        assert not any("handle" in key.lower() for key in answer.get("_meta", {}))
+
+    return check
+
+
+def definition(client: Client, name: str) -> dict[str, Any]:
+    """Return the definition of a tool in the list."""
+    return next(tool for tool in client.tools() if tool["name"] == name)

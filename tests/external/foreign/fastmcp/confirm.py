@@ -1,0 +1,37 @@
+"""What is found in FastMCP, and how it shows to a client by hand."""
+
+from tests.external.foreign.confirming import (
+    Finding,
+    any_text_is_a_cursor,
+    in_order_of,
+    list_changes,
+    no_annotations,
+    no_handle,
+    silent_answer,
+    told_again,
+    unknown_tool_is_a_result,
+)
+
+FINDINGS = {
+    "LST-1": Finding(
+        "Tools are listed in the order of their declaration.",
+        in_order_of(["activate_files", "activate_live"], "read_note", "execute"),
+    ),
+    "LST-3": Finding("Any text is taken for a cursor, and the whole list comes back.", any_text_is_a_cursor),
+    "CTL-4": Finding(
+        "Controls are the author's own tools, so an answer does not say what can be called now.",
+        silent_answer("activate_files", "read_note"),
+    ),
+    "CTL-6": Finding("Controls have no annotations unless the author writes them.", no_annotations("activate_finance")),
+    "NTF-1": Finding(
+        "To open a group that is open already tells clients that the list has changed.", told_again("activate_files")
+    ),
+    "DEL-2": Finding("There is no handle by which two users of one process could be told apart.", no_handle("activate_files")),
+    "DEL-7": Finding(
+        "An activation changes the list that later requests of the same process are given.", list_changes("activate_files")
+    ),
+    "DEL-9": Finding(
+        "A call of an unknown tool is a result with `isError`, not an error of the protocol.", unknown_tool_is_a_result
+    ),
+}
+DISPUTES = {}

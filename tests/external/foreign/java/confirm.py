@@ -1,0 +1,39 @@
+"""What is found in the Java SDK, and how it shows to a client by hand."""
+
+from tests.external.foreign.confirming import (
+    Dispute,
+    Finding,
+    any_text_is_a_cursor,
+    in_order_of,
+    open_schema,
+    silent_answer,
+    told_more_than_once,
+)
+
+FINDINGS = {
+    "LST-1": Finding(
+        "Tools are listed in the order in which they were added last.",
+        in_order_of(["activate_live", "activate_finance"], "execute", "analyse"),
+    ),
+    "LST-3": Finding("Any text is taken for a cursor, and the whole list comes back.", any_text_is_a_cursor),
+    "CTL-4": Finding(
+        "Controls are the author's own tools, so an answer does not say what can be called now.",
+        silent_answer("activate_files", "read_note"),
+    ),
+    "CTL-6": Finding("Schemas are as the author writes them, and this one's take any argument.", open_schema("activate_files")),
+    "NTF-1": Finding(
+        "Each tool that is added or removed is told by itself: a group of three tools makes three notices.",
+        told_more_than_once("activate_files"),
+    ),
+    "DEL-1": Finding("For the same reason a change reaches a client three times.", told_more_than_once("activate_files")),
+}
+DISPUTES = {
+    "CTL-5": Dispute(
+        "activating a group whose parent is inactive is an error of the protocol",
+        "the control is not in the list while its parent is closed, so that it is an unknown tool, as DEL-9 wants",
+    ),
+    "CALL-1": Dispute(
+        "a tool that is not available is answered otherwise than one that does not exist",
+        "the two answers differ in the name that was called, and in nothing else",
+    ),
+}

@@ -1,0 +1,106 @@
+"""The servers in this folder: what each `server.toml` says of how one is built and started, and what is missing for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import field, frozen
+
+from tests.external.foreign.client import Client, connected
+
+FOLDER = Path(__file__).parent
+NODE_MODULES = FOLDER.parent / "node_modules"
+BUILD_TIME = 600  # seconds
+
+
+@frozen
+class Server:
+    """A server that was made without the kit, or with an SDK that was."""
+
+    folder: Path
+    name: str
+    package: str
+    version: str
+    eras: tuple[str, ...]
+    command: tuple[str, ...]
+    about: str
+    build: tuple[tuple[str, ...], ...] = ()
+    env: Mapping[str, str] = field(factory=dict[str, str])
+
+    @property
+    def description(self) -> Path:
+        """The file for `toolfold conform --describe`."""
+        return self.folder / "server.toml"
+
+    @property
+    def lacking(self) -> str | None:
+        """What is missing to build and start it, in words; None if nothing is."""
+        if any("{fastmcp}" in part for part in self.command):
+            return None if fastmcp() else "TOOLFOLD_FASTMCP does not name a Python with fastmcp"
+        for program in {command[0] for command in (*self.build, self.command) if "/" not in command[0]} - {"{python}"}:
+            if shutil.which(program) is None:
+                return f"{program} is not installed"
+        if self.command[0] == "node" and not NODE_MODULES.is_dir():
+            return "a package is missing: npm ci --prefix tests/external --ignore-scripts"
+        return None
+
+    def make(self) -> None:
+        """Build it, if it needs to be built."""
+        for command in self.build:
+            subprocess.run(command, cwd=self.folder, check=True, timeout=BUILD_TIME, stdout=sys.stderr)
+
+    @property
+    def started_by(self) -> tuple[str, ...]:
+        """The command that starts it, in any folder."""
+        known = {"{python}": sys.executable, "{fastmcp}": fastmcp(), "{node_modules}": str(NODE_MODULES)}
+        return tuple(self._located(_filled(part, known)) for part in self.command)
+
+    def _located(self, part: str) -> str:
+        """Return a part of the command with absolute paths for what lies in the server's folder."""
+        parts = [str(self.folder / each) if (self.folder / each.removesuffix("/*")).exists() else each for each in part.split(":")]
+        return ":".join(parts)
+
+    @contextmanager
+    def client(self, era: str) -> Iterator[Client]:
+        """Start it, and yield a client by hand."""
+        with connected(self.started_by, self.env, era) as client:
+            yield client
+
+
+def fastmcp() -> str:
+    """Return the Python that has FastMCP, which needs an environment of its own; empty if none is named."""
+    return os.environ.get("TOOLFOLD_FASTMCP", "")
+
+
+def _filled(part: str, known: Mapping[str, str]) -> str:
+    for mark, value in known.items():
+        part = part.replace(mark, value)
+    return part
+
+
+def load(name: str) -> Server:
+    """Return the server in the folder of that name."""
+    folder = FOLDER / name
+    said = tomllib.loads((folder / "server.toml").read_text(encoding="utf-8"))["server"]
+    return Server(
+        folder,
+        said["name"],
+        said["package"],
+        said["version"],
+        tuple(said["eras"]),
+        tuple(said["command"]),
+        said.get("about", ""),
+        tuple(map(tuple, said.get("build", ()))),
+        said.get("env", {}),
+    )
+
+
+SERVERS = tuple(sorted(file.parent.name for file in FOLDER.glob("*/server.toml")))
+"""The folders of the servers."""
