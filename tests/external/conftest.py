@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from tests.external.browser import Browser, started
+from tests.external.foreign.servers import Server, load
 from tests.external.support import FOLDER, PATIENCE, installed_browser, missing
 
 
@@ -40,6 +41,16 @@ def browser(chromium: str) -> Iterator[Browser]:
 def bat() -> str:
     """The path of the program bat; without it a test is skipped, or fails with TOOLFOLD_EXTERNAL=required."""
     return shutil.which("bat") or shutil.which("batcat") or _skip("bat is not installed: apt-get install bat")
+
+
+@pytest.fixture
+def foreign(request: pytest.FixtureRequest) -> Server:
+    """A server of `foreign`, built. Without what it needs a test is skipped; with TOOLFOLD_EXTERNAL=required, fails."""
+    server = load(request.param)
+    if server.lacking:
+        _skip(server.lacking)
+    server.make()
+    return server
 
 
 def _skip(lacking: str) -> NoReturn:

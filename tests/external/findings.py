@@ -1,11 +1,11 @@
-"""Makes `specs/findings.md`: what the conformance kit finds in servers that others wrote, confirmed by a client by hand.
+"""Makes `specs/findings.md`: what the conformance kit finds in servers that others wrote, confirmed by hand.
 
     python -m tests.external.findings                 run every server, and write the file
     python -m tests.external.findings --check         run every server; the status is 1 if the file says something else
     python -m tests.external.findings --check go tmcp the same for some of them
 
-A server is a folder in `foreign`, with a `server.toml` and a `confirm.py`. What the kit finds and no check confirms is not
-written down: it is either disputed in `confirm.py`, with what is so, or a fault to look into, for which the status is 1.
+A server is a folder in `foreign`, with a `server.toml` and a `confirm.py`. What the kit finds and no check confirms is
+not written down: it is disputed in `confirm.py`, with what is so, or a fault to look into, for which the status is 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 from attrs import frozen
 
-from tests.external.foreign.confirming import Dispute, Finding
+from tests.external.foreign.confirming import Dispute, Finding, shows
 from tests.external.foreign.servers import SERVERS, Server, load
 from tests.external.support import ROOT, TOOLFOLD
 
@@ -38,10 +38,10 @@ LONG = 100
 HEAD = """\
 # Findings
 
-What the conformance kit found in servers that were written without it. None of them claims to follow this specification:
-a clause that is violated here says where clients will meet another behaviour, not that a promise was broken. What the
-kit can't see of a black box it does not judge. Each finding was confirmed by a client of a few lines that shares no code
-with the kit: `confirm.py`, beside each server in `tests/external/foreign`.
+What the conformance kit found in servers that were written without it. None of them claims to follow this
+specification: a clause that is violated here says where clients will meet another behaviour, not that a promise was
+broken. What the kit can't see of a black box it does not judge. Each finding was confirmed by a client of a few lines
+that shares no code with the kit: `confirm.py`, beside each server in `tests/external/foreign`.
 
 `python -m tests.external.findings` makes this file: it builds the servers and runs the kit's layers `exhaustive` and
 `wire` against each over stdio. `tests/external/test_conform.py` checks it. `CLAUSES.md` has the clauses.
@@ -112,12 +112,7 @@ def _shows(server: Server, era: str, finding: Finding | None) -> bool:
     if finding is None:
         return False
     with server.client(era) as client:
-        try:
-            finding.check(client)
-        except (AssertionError, KeyError, StopIteration, ValueError) as error:
-            print(f"{server.name}, {era}: not confirmed: {finding.words} {error}", file=sys.stderr)
-            return False
-    return True
+        return shows(finding.check, client)
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------
@@ -158,12 +153,15 @@ def _evidence(violation: Mapping[str, Any]) -> str:
     after = f"After {steps}: " if steps else ""
     message = f"{after}{violation['message']}"
     expected, got = (
-        {key: value for key, value in violation[side].items() if key in violation["got"]} for side in ("expected", "got")
+        {key: value for key, value in violation[side].items() if key in violation["got"]}
+        for side in ("expected", "got")
     )
     different = [key for key in got if expected.get(key) != got[key]]
     if not expected or not different:
         return f"({message}.)"
-    shown = "; ".join(f"expected {key} {_short(expected[key])}, got {_short(got[key])}" for key in different if key in expected)
+    shown = "; ".join(
+        f"expected {key} {_short(expected[key])}, got {_short(got[key])}" for key in different if key in expected
+    )
     return f"({message}; {shown}.)" if shown else f"({message}.)"
 
 
@@ -177,7 +175,9 @@ def _short(value: Any) -> str:
 
 
 def _wrapped(text: str, indent: str = "") -> str:
-    body = textwrap.fill(text.strip("\n"), WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    body = textwrap.fill(
+        text.strip("\n"), WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
     lead = "\n" if text.startswith("\n") else ""
     return f"{lead}{body}\n"
 
@@ -187,9 +187,13 @@ def _wrapped(text: str, indent: str = "") -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the servers, and write or check the file; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.external.findings", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.external.findings", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; say whether the file is as it would be")
-    parser.add_argument("server", nargs="*", choices=[*SERVERS, []], help="the folders of some servers, to check these alone")
+    parser.add_argument(
+        "server", nargs="*", choices=[*SERVERS, []], help="the folders of some servers, to check these alone"
+    )
     given = parser.parse_args(arguments)
     if given.server and not given.check:
         parser.error("some servers alone can be checked, not written: add --check")

@@ -1,4 +1,4 @@
-"""The servers in this folder: what each `server.toml` says of how one is built and started, and what is missing for it."""
+"""The servers in this folder: how each is built and started, as its `server.toml` says, and what is missing for it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from tests.external.foreign.client import Client, connected
+from tests.external.support import missing
 
 FOLDER = Path(__file__).parent
 NODE_MODULES = FOLDER.parent / "node_modules"
@@ -47,9 +48,7 @@ class Server:
         for program in {command[0] for command in (*self.build, self.command) if "/" not in command[0]} - {"{python}"}:
             if shutil.which(program) is None:
                 return f"{program} is not installed"
-        if self.command[0] == "node" and not NODE_MODULES.is_dir():
-            return "a package is missing: npm ci --prefix tests/external --ignore-scripts"
-        return None
+        return missing() if self.command[0] == "node" else None
 
     def make(self) -> None:
         """Build it, if it needs to be built."""
@@ -64,7 +63,10 @@ class Server:
 
     def _located(self, part: str) -> str:
         """Return a part of the command with absolute paths for what lies in the server's folder."""
-        parts = [str(self.folder / each) if (self.folder / each.removesuffix("/*")).exists() else each for each in part.split(":")]
+        parts = [
+            str(self.folder / each) if (self.folder / each.removesuffix("/*")).exists() else each
+            for each in part.split(":")
+        ]
         return ":".join(parts)
 
     @contextmanager

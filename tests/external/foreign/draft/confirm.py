@@ -1,7 +1,7 @@
 """What is found in a server with the draft of groups, and how it shows to a client by hand."""
 
 from tests.external.foreign.client import Client
-from tests.external.foreign.confirming import Finding, any_text_is_a_cursor
+from tests.external.foreign.confirming import Dispute, Finding, any_text_is_a_cursor
 
 
 def unknown_group_has_its_own_code(client: Client) -> None:
@@ -9,14 +9,14 @@ def unknown_group_has_its_own_code(client: Client) -> None:
     assert client.ask("groups/get", name="no-such-group")["error"]["code"] == -32002
 
 
-FINDINGS = {
+FINDINGS: dict[str, Finding] = {
     "LST-3": Finding(
         "The low-level server hands cursors to the author's function, which ignores them.", any_text_is_a_cursor
     ),
     "DEL-5": Finding(
-        "An unknown group is −32002, which is the draft's own code; this specification wants −32602, as the revision of the "
-        "protocol has it for invalid parameters.",
+        "An unknown group is −32002, which is the draft's own code; this specification wants −32602, as the revision "
+        "of the protocol has it for invalid parameters.",
         unknown_group_has_its_own_code,
     ),
 }
-DISPUTES = {}
+DISPUTES: dict[str, Dispute] = {}

@@ -1,4 +1,6 @@
 """What is found in the Go SDK's everything server: nothing."""
 
-FINDINGS = {}
-DISPUTES = {}
+from tests.external.foreign.confirming import Dispute, Finding
+
+FINDINGS: dict[str, Finding] = {}
+DISPUTES: dict[str, Dispute] = {}

@@ -1,6 +1,7 @@
 """What is found in FastMCP, and how it shows to a client by hand."""
 
 from tests.external.foreign.confirming import (
+    Dispute,
     Finding,
     any_text_is_a_cursor,
     in_order_of,
@@ -12,7 +13,7 @@ from tests.external.foreign.confirming import (
     unknown_tool_is_a_result,
 )
 
-FINDINGS = {
+FINDINGS: dict[str, Finding] = {
     "LST-1": Finding(
         "Tools are listed in the order of their declaration.",
         in_order_of(["activate_files", "activate_live"], "read_note", "execute"),
@@ -26,12 +27,15 @@ FINDINGS = {
     "NTF-1": Finding(
         "To open a group that is open already tells clients that the list has changed.", told_again("activate_files")
     ),
-    "DEL-2": Finding("There is no handle by which two users of one process could be told apart.", no_handle("activate_files")),
+    "DEL-2": Finding(
+        "There is no handle by which two users of one process could be told apart.", no_handle("activate_files")
+    ),
     "DEL-7": Finding(
-        "An activation changes the list that later requests of the same process are given.", list_changes("activate_files")
+        "An activation changes the list that later requests of the same process are given.",
+        list_changes("activate_files"),
     ),
     "DEL-9": Finding(
         "A call of an unknown tool is a result with `isError`, not an error of the protocol.", unknown_tool_is_a_result
     ),
 }
-DISPUTES = {}
+DISPUTES: dict[str, Dispute] = {}

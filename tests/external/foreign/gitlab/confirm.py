@@ -1,12 +1,7 @@
 """What is found in GitLab's server, and how it shows to a client by hand."""
 
 from tests.external.foreign.client import Client
-from tests.external.foreign.confirming import (
-    UNKNOWN,
-    Finding,
-    any_text_is_a_cursor,
-    open_schema,
-)
+from tests.external.foreign.confirming import UNKNOWN, Dispute, Finding, any_text_is_a_cursor, open_schema
 
 
 def new_tools_come_last(client: Client) -> None:
@@ -38,7 +33,7 @@ def unknown_tool_is_an_internal_error(client: Client) -> None:
     assert client.call(UNKNOWN)["error"]["code"] == -32603
 
 
-FINDINGS = {
+FINDINGS: dict[str, Finding] = {
     "LST-1": Finding("Tools come as they were declared, those of an opened category at the end.", new_tools_come_last),
     "LST-3": Finding("Any text is taken for a cursor, and the whole list comes back.", any_text_is_a_cursor),
     "CTL-4": Finding(
@@ -52,4 +47,4 @@ FINDINGS = {
     ),
     "DEL-9": Finding("An unknown tool is −32603, an internal error.", unknown_tool_is_an_internal_error),
 }
-DISPUTES = {}
+DISPUTES: dict[str, Dispute] = {}

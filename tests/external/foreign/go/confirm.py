@@ -10,7 +10,7 @@ from tests.external.foreign.confirming import (
     told_again,
 )
 
-FINDINGS = {
+FINDINGS: dict[str, Finding] = {
     "CTL-4": Finding(
         "Controls are the author's own tools, so an answer does not say what can be called now.",
         silent_answer("activate_files", "read_note"),
@@ -20,12 +20,15 @@ FINDINGS = {
         "To add a tool that is there already is a change, so that to open a group that is open tells clients of it.",
         told_again("activate_files"),
     ),
-    "DEL-2": Finding("There is no handle by which two users of one process could be told apart.", no_handle("activate_files")),
+    "DEL-2": Finding(
+        "There is no handle by which two users of one process could be told apart.", no_handle("activate_files")
+    ),
     "DEL-7": Finding(
-        "An activation changes the list that later requests of the same process are given.", list_changes("activate_files")
+        "An activation changes the list that later requests of the same process are given.",
+        list_changes("activate_files"),
     ),
 }
-DISPUTES = {
+DISPUTES: dict[str, Dispute] = {
     "CTL-5": Dispute(
         "activating a group whose parent is inactive is an error of the protocol",
         "the control is not in the list while its parent is closed, so that it is an unknown tool, as DEL-9 wants",

@@ -10,7 +10,7 @@ from tests.external.foreign.confirming import (
     told_more_than_once,
 )
 
-FINDINGS = {
+FINDINGS: dict[str, Finding] = {
     "LST-1": Finding(
         "Tools are listed in the order in which they were added last.",
         in_order_of(["activate_live", "activate_finance"], "execute", "analyse"),
@@ -20,14 +20,18 @@ FINDINGS = {
         "Controls are the author's own tools, so an answer does not say what can be called now.",
         silent_answer("activate_files", "read_note"),
     ),
-    "CTL-6": Finding("Schemas are as the author writes them, and this one's take any argument.", open_schema("activate_files")),
+    "CTL-6": Finding(
+        "Schemas are as the author writes them, and this one's take any argument.", open_schema("activate_files")
+    ),
     "NTF-1": Finding(
         "Each tool that is added or removed is told by itself: a group of three tools makes three notices.",
         told_more_than_once("activate_files"),
     ),
-    "DEL-1": Finding("For the same reason a change reaches a client three times.", told_more_than_once("activate_files")),
+    "DEL-1": Finding(
+        "For the same reason a change reaches a client three times.", told_more_than_once("activate_files")
+    ),
 }
-DISPUTES = {
+DISPUTES: dict[str, Dispute] = {
     "CTL-5": Dispute(
         "activating a group whose parent is inactive is an error of the protocol",
         "the control is not in the list while its parent is closed, so that it is an unknown tool, as DEL-9 wants",

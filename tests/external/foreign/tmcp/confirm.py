@@ -16,19 +16,20 @@ def refusal_is_an_error_of_the_protocol(client: Client) -> None:
     assert client.call("files.edit.activate")["error"]["message"] == "Group 'files.edit' requires active parent 'files'"
 
 
-FINDINGS = {
+FINDINGS: dict[str, Finding] = {
     "LST-3": Finding(
-        "A cursor is an offset in plain sight, so that any number up to that of the tools is one.", any_number_is_a_cursor
+        "A cursor is an offset in plain sight, so that any number up to that of the tools is one.",
+        any_number_is_a_cursor,
     ),
     "CTL-4": Finding("The answer to an activation is empty.", silent_answer("files.activate", "files.read_note")),
     "CTL-5": Finding(
-        "To open a group in one that is closed is refused with an error of the protocol, −32602, which a model may not be "
-        "shown; its text does name the parent.",
+        "To open a group in one that is closed is refused with an error of the protocol, −32602, which a model may not "
+        "be shown; its text does name the parent.",
         refusal_is_an_error_of_the_protocol,
     ),
     "CTL-6": Finding("The schema of a control takes any argument.", open_schema("files.activate")),
 }
-DISPUTES = {
+DISPUTES: dict[str, Dispute] = {
     "ACT-2": Dispute(
         "ToolNotFound instead of ParentInactive",
         "the refusal names the group and the parent to open first; its code is −32602, but the tool is known",

@@ -22,7 +22,7 @@ def disabled_tools_are_known(client: Client) -> None:
     assert disabled.replace("read_note", UNKNOWN) != unknown
 
 
-FINDINGS = {
+FINDINGS: dict[str, Finding] = {
     "LST-1": Finding(
         "Tools are listed in the order of their registration.",
         in_order_of(["activate_files", "activate_sandbox"], "rehearse", "read_note"),
@@ -34,21 +34,26 @@ FINDINGS = {
     ),
     "CTL-6": Finding("The schema of a tool without parameters takes any argument.", open_schema("activate_files")),
     "CALL-1": Finding(
-        "A tool that is disabled is answered with `disabled`, one that does not exist with `not found`: a client learns "
-        "what it is not shown.",
+        "A tool that is disabled is answered with `disabled`, one that does not exist with `not found`: a client "
+        "learns what it is not shown.",
         disabled_tools_are_known,
     ),
     "NTF-1": Finding(
         "Each tool that is enabled or disabled is told by itself: a group of three tools makes three notices.",
         told_more_than_once("activate_files"),
     ),
-    "DEL-1": Finding("For the same reason a change reaches a client three times.", told_more_than_once("activate_files")),
-    "DEL-2": Finding("There is no handle by which two users of one process could be told apart.", no_handle("activate_files")),
+    "DEL-1": Finding(
+        "For the same reason a change reaches a client three times.", told_more_than_once("activate_files")
+    ),
+    "DEL-2": Finding(
+        "There is no handle by which two users of one process could be told apart.", no_handle("activate_files")
+    ),
     "DEL-7": Finding(
-        "An activation changes the list that later requests of the same process are given.", list_changes("activate_files")
+        "An activation changes the list that later requests of the same process are given.",
+        list_changes("activate_files"),
     ),
 }
-DISPUTES = {
+DISPUTES: dict[str, Dispute] = {
     "CTL-5": Dispute(
         "activating a group whose parent is inactive is an error of the protocol",
         "the control is not in the list while its parent is closed, so that it is an unknown tool, as DEL-9 wants",
