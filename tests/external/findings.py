@@ -4,6 +4,9 @@
     python -m tests.external.findings --check         run every server; the status is 1 if the file says something else
     python -m tests.external.findings --check go tmcp the same for some of them
 
+It needs the packages of `npm ci --prefix tests/external --ignore-scripts`, Go 1.25, cargo, a JDK with Maven, and in
+TOOLFOLD_FASTMCP the Python of an environment with fastmcp.
+
 A server is a folder in `foreign`, with a `server.toml` and a `confirm.py`. What the kit finds and no check confirms is
 not written down: it is disputed in `confirm.py`, with what is so, or a fault to look into, for which the status is 1.
 """

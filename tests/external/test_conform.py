@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.external.findings import FILE, judge, section
+from tests.external.findings import FILE, Judged, judge, section
 from tests.external.foreign.client import Client, connected
 from tests.external.foreign.confirming import (
+    Dispute,
     any_text_is_a_cursor,
     in_order_of,
     list_changes,
@@ -49,6 +50,27 @@ def found_and_confirmed(server: Server) -> None:
     runs = [judge(server, era) for era in server.eras]
     assert [run.unconfirmed for run in runs] == [[] for _ in runs]
     assert section(runs) in FILE.read_text("utf-8")
+
+
+VIOLATION = {"clause": "NTF-1", "message": "told twice", "history": [], "expected": {}, "got": {}}
+
+
+@pytest.mark.spec("CNF-1")
+@pytest.mark.parametrize(
+    ("confirmed", "disputed", "written", "unconfirmed"),
+    [
+        (frozenset({"NTF-1"}), {}, True, []),
+        (frozenset[str](), {}, False, ["NTF-1"]),
+        (frozenset[str](), {"NTF-1": Dispute("told", "it is told once")}, False, []),
+    ],
+    ids=["confirmed", "not confirmed", "disputed"],
+)
+def test_only_a_finding_that_is_confirmed_is_written_down(
+    confirmed: frozenset[str], disputed: dict[str, Dispute], written: bool, unconfirmed: list[str]
+) -> None:
+    run = Judged(load("go"), "legacy", {"NTF-1": "violated"}, {"NTF-1": VIOLATION}, confirmed, disputed, 1)
+    assert ("NTF-1" in section([run])) is written
+    assert run.unconfirmed == unconfirmed
 
 
 def keeps(era: str, *checks: Callable[[Client], None]) -> None:
