@@ -9,62 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from attrs import frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind, Profile, kinds_of
-from .._catalog.uri_templates import matching
 from .._names import ToWire, is_text
 from .._snapshot import Change, Snapshot
 from .._usercode import on_loop
-from .._view import calling, results
 from .._view.context import CallContext, Progress, no_progress
 from .._view.listing import GroupInfo, Page, group_infos, listed, page_of
-from .._view.modes import restrict
-from .._view.results import ToolResult
-from .._view.visibility import RequestView, available
-from ..errors import InvalidDefinition, SessionClosed, ToolfoldError, ToolNotFound
+from .._view.visibility import RequestView
+from ..errors import InvalidDefinition, SessionClosed
 from ..machine import TransitionRequest, close, plan
-from .executor import Executor, Planner, Surroundings
-from .observers import EventRefused, log
+from .calls import Calls, Host
+from .executor import Executor, Planner
 from .persistence import Saved, dumped, is_fact
-from .pool import SessionPool
 
 Listener = Callable[[frozenset[str]], None]
 
 _NOT_OPENED = "was not opened; use `async with tools.open_session() as session`, or `await session.start()`"
 
 
-class Host(Surroundings, Protocol):
-    """The tool set of a session, as far as the session needs it."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
-    def page_size(self) -> int | None:
-        """The greatest number of items in a page of a list."""
-        ...
-
-    @property
-    def pool(self) -> SessionPool[Any]:
-        """The open sessions."""
-        ...
-
-    def new_identity(self) -> str:
-        """Return what a session is called unless it is given another name."""
-        ...
-
-    def hint(self, component: Component | None, view: RequestView, to_wire: ToWire) -> str | None:
-        """Return which group to open first for what is not available, and how, where hints are on."""
-        ...
-
-
-class Session:
+class Session(Calls):
     """One holder's activation state. Made by `ToolSet.open_session`; use it with `async with`."""
 
     __slots__ = (
@@ -178,6 +146,10 @@ class Session:
         Nobody has had a list that could differ, so the application state is not read for one (SPEC MOD-3).
         """
         await self._begin_with(partial(plan, request=TransitionRequest(paths)))
+
+    @property
+    def _host(self) -> Host:
+        return self._tools
 
     @property
     def tools(self) -> Any:
@@ -314,100 +286,6 @@ class Session:
         """Return the names of all tools that are listed now."""
         return tuple(component.name for component in listed(self.view(), "tool"))
 
-    # -- calling ------------------------------------------------------------------------------------------------------
-
-    async def call(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        progress: Progress | None = None,
-        request: Any = None,
-        to_wire: ToWire = str,
-        view: RequestView | None = None,
-    ) -> ToolResult:
-        """Call a tool and return its result (SPEC 9).
-
-        Args:
-            name: The full name of the tool.
-            arguments: Its arguments, as JSON values.
-            progress: Receives how far the call has come.
-            request: Whatever the call came from, for the handler's context.
-            to_wire: Gives tools' names in results as the caller knows them.
-            view: What the call is checked against, if there is more to this request than the call (SPEC MOD-3).
-
-        Raises:
-            ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
-            ProtocolError: The handler asked for an error of the protocol.
-        """
-        with self._tools.observers.requested(self.id, "tool", name):
-            component, view = self._find("tool", name, to_wire, view)
-            context = Context(self, name, view, request, to_wire, progress or no_progress)
-            result = await calling.run(restrict(component, view), arguments, context)
-            self._tools.observers.answered(self.id, result.is_error)
-            if not result.is_error and result.needs is None and name in view.snapshot.catalog.opened_by:
-                with self._tools.observers.requested(self.id, "success", name):
-                    await self._open_on(name, view)
-            return result
-
-    async def fetch(
-        self,
-        kind: Kind,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        request: Any = None,
-        to_wire: ToWire = str,
-    ) -> Any:
-        """Return what the handler of a prompt, resource or resource template answers (SPEC REG-9).
-
-        `to_wire` gives tools' names as the caller knows them.
-
-        Raises:
-            ToolNotFound: It is unknown or not available.
-            InvalidArguments: The arguments do not fit.
-            ToolError: The handler raised it for the caller, or failed in another way (SPEC CALL-3).
-            ProtocolError: The handler asked for an error of the protocol.
-        """
-        return await self._fetch(kind, name, arguments, request, to_wire, lambda answer: answer)
-
-    async def read(self, uri: str, request: Any = None, to_wire: ToWire = str) -> Any:
-        """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
-
-        `to_wire` gives tools' names as the caller knows them.
-
-        Raises `ToolNotFound` if no available resource has that URI, and else as `fetch` does.
-        """
-        with self._tools.observers.requested(self.id, "resource", uri):
-            self._check_open()
-            self._tools.pool.touch(self)
-            view = self.view()
-            component, arguments = self._resource(uri, view, to_wire)
-            to_contents = partial(results.to_contents, uri, component.definition.get("mimeType"))
-            return await calling.fetch(
-                component, arguments, Context(self, component.name, view, request, to_wire), to_contents
-            )
-
-    async def get_prompt(
-        self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None, to_wire: ToWire = str
-    ) -> Any:
-        """Return the messages of a prompt, in the form of the MCP specification (SPEC REG-9); raises as `fetch`."""
-        return await self._fetch("prompt", name, arguments, request, to_wire, results.to_prompt)
-
-    async def _fetch(
-        self,
-        kind: Kind,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        request: Any,
-        to_wire: ToWire,
-        to_answer: Callable[[Any], Any],
-    ) -> Any:
-        with self._tools.observers.requested(self.id, kind, name):
-            component, view = self._find(kind, name, to_wire)
-            return await calling.fetch(
-                component, arguments, Context(self, component.name, view, request, to_wire), to_answer
-            )
-
     # -- changing -----------------------------------------------------------------------------------------------------
 
     async def activate(self, path: str) -> bool:
@@ -505,37 +383,15 @@ class Session:
         if self._status != "open":
             raise SessionClosed(self.id)
 
-    def _find(
-        self, kind: Kind, name: str, to_wire: ToWire, view: RequestView | None = None
-    ) -> tuple[Component, RequestView]:
-        """Return what is called by that name, and the view in which it is available (SPEC CALL-4)."""
+    def _view_of_request(self, view: RequestView | None = None) -> RequestView:
         self._check_open()
         self._tools.pool.touch(self)
-        view = view or self.view()
-        component = view.snapshot.catalog.components[kind].by_name.get(name)
-        if component is None or not available(component, view):
-            raise ToolNotFound(name, self._tools.hint(component, view, to_wire), kind.replace("_", " "))
-        return component, view
+        return view or self.view()
 
-    def _resource(self, uri: str, view: RequestView, to_wire: ToWire) -> tuple[Component, Mapping[str, str]]:
-        """Return the resource that is available at a URI, or a template with the values of its variables."""
-        catalog = view.snapshot.catalog
-        missed = resource = catalog.components["resource"].by_name.get(uri)
-        if resource is not None and available(resource, view):
-            return resource, {}
-        for template, values in matching(catalog, uri):
-            if available(template, view):
-                return template, values
-            missed = missed or template
-        raise ToolNotFound(uri, self._tools.hint(missed, view, to_wire), "resource")
-
-    async def _open_on(self, tool: str, view: RequestView) -> None:
-        for path in view.snapshot.catalog.opened_by[tool]:
-            try:
-                await self.transition(activate=(path,), view=view)
-            except ToolfoldError as error:
-                log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
-                self._tools.observers.notify(EventRefused(self.id, tool, error))
+    def _context(
+        self, name: str, view: RequestView, request: Any, to_wire: ToWire, progress: Progress = no_progress
+    ) -> Context:
+        return Context(self, name, view, request, to_wire, progress)
 
 
 class Context(CallContext):

@@ -1,0 +1,184 @@
+"""What a session is asked for by name: tools, prompts and resources (SPEC 9)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from .._catalog.components import Component, Kind
+from .._names import ToWire
+from .._snapshot import Change
+from .._view import calling, results
+from .._view.context import CallContext, Progress, no_progress
+from .._view.modes import restrict
+from .._view.results import ToolResult
+from .._view.visibility import RequestView
+from ..errors import ToolfoldError
+from .executor import Surroundings
+from .observers import EventRefused, log
+from .pool import SessionPool
+
+
+class Host(Surroundings, Protocol):
+    """The tool set of a session, as far as the session needs it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def page_size(self) -> int | None:
+        """The greatest number of items in a page of a list."""
+        ...
+
+    @property
+    def pool(self) -> SessionPool[Any]:
+        """The open sessions."""
+        ...
+
+    def new_identity(self) -> str:
+        """Return what a session is called unless it is given another name."""
+        ...
+
+    def hint(self, component: Component | None, view: RequestView, to_wire: ToWire) -> str | None:
+        """Return which group to open first for what is not available, and how, where hints are on."""
+        ...
+
+
+class Calls(ABC):
+    """The part of a session that calls components; `Session` is the whole."""
+
+    __slots__ = ()
+    id: str
+
+    @property
+    @abstractmethod
+    def _host(self) -> Host:
+        """The tool set."""
+
+    @abstractmethod
+    def _view_of_request(self, view: RequestView | None = None) -> RequestView:
+        """Return the view of a request, a new one unless it has one; raises `SessionClosed`."""
+
+    @abstractmethod
+    def _context(
+        self, name: str, view: RequestView, request: Any, to_wire: ToWire, progress: Progress = no_progress
+    ) -> CallContext:
+        """Return what a handler is given beside its arguments."""
+
+    @abstractmethod
+    async def transition(
+        self,
+        activate: Iterable[str] = (),
+        deactivate: Iterable[str] = (),
+        *,
+        force: bool = False,
+        view: RequestView | None = None,
+    ) -> Change:
+        """Deactivate and activate groups as one atomic transition; return what changed."""
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        progress: Progress | None = None,
+        request: Any = None,
+        to_wire: ToWire = str,
+        view: RequestView | None = None,
+    ) -> ToolResult:
+        """Call a tool and return its result (SPEC 9).
+
+        Args:
+            name: The full name of the tool.
+            arguments: Its arguments, as JSON values.
+            progress: Receives how far the call has come.
+            request: Whatever the call came from, for the handler's context.
+            to_wire: Gives tools' names in results as the caller knows them.
+            view: What the call is checked against, if there is more to this request than the call (SPEC MOD-3).
+
+        Raises:
+            ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
+            ProtocolError: The handler asked for an error of the protocol.
+        """
+        with self._host.observers.requested(self.id, "tool", name):
+            view = self._view_of_request(view)
+            component = calling.component_called(view, "tool", name, self._hint(view, to_wire))
+            context = self._context(name, view, request, to_wire, progress or no_progress)
+            result = await calling.run(restrict(component, view), arguments, context)
+            self._host.observers.answered(self.id, result.is_error)
+            if not result.is_error and result.needs is None and name in view.snapshot.catalog.opened_by:
+                with self._host.observers.requested(self.id, "success", name):
+                    await self._open_on(name, view)
+            return result
+
+    async def fetch(
+        self,
+        kind: Kind,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        request: Any = None,
+        to_wire: ToWire = str,
+    ) -> Any:
+        """Return what the handler of a prompt, resource or resource template answers (SPEC REG-9).
+
+        `to_wire` gives tools' names as the caller knows them.
+
+        Raises:
+            ToolNotFound: It is unknown or not available.
+            InvalidArguments: The arguments do not fit.
+            ToolError: The handler raised it for the caller, or failed in another way (SPEC CALL-3).
+            ProtocolError: The handler asked for an error of the protocol.
+        """
+        return await self._fetch(kind, name, arguments, request, to_wire, lambda answer: answer)
+
+    async def read(self, uri: str, request: Any = None, to_wire: ToWire = str) -> Any:
+        """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
+
+        `to_wire` gives tools' names as the caller knows them.
+
+        Raises `ToolNotFound` if no available resource has that URI, and else as `fetch` does.
+        """
+        with self._host.observers.requested(self.id, "resource", uri):
+            view = self._view_of_request()
+            component, arguments = calling.resource_at(view, uri, self._hint(view, to_wire))
+            to_contents = partial(results.to_contents, uri, component.definition.get("mimeType"))
+            return await calling.fetch(
+                component, arguments, self._context(component.name, view, request, to_wire), to_contents
+            )
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, Any] | None = None, request: Any = None, to_wire: ToWire = str
+    ) -> Any:
+        """Return the messages of a prompt, in the form of the MCP specification (SPEC REG-9); raises as `fetch`."""
+        return await self._fetch("prompt", name, arguments, request, to_wire, results.to_prompt)
+
+    async def _fetch(
+        self,
+        kind: Kind,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        request: Any,
+        to_wire: ToWire,
+        to_answer: Callable[[Any], Any],
+    ) -> Any:
+        with self._host.observers.requested(self.id, kind, name):
+            view = self._view_of_request()
+            component = calling.component_called(view, kind, name, self._hint(view, to_wire))
+            return await calling.fetch(
+                component, arguments, self._context(component.name, view, request, to_wire), to_answer
+            )
+
+    def _hint(self, view: RequestView, to_wire: ToWire) -> calling.Hint:
+        return lambda component: self._host.hint(component, view, to_wire)
+
+    async def _open_on(self, tool: str, view: RequestView) -> None:
+        for path in view.snapshot.catalog.opened_by[tool]:
+            try:
+                await self.transition(activate=(path,), view=view)
+            except ToolfoldError as error:
+                log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
+                self._host.observers.notify(EventRefused(self.id, tool, error))
