@@ -14,8 +14,8 @@ from .._view import calling, results
 from .._view.context import CallContext, Progress, no_progress
 from .._view.modes import restrict
 from .._view.results import ToolResult
-from .._view.visibility import RequestView
-from ..errors import ToolfoldError
+from .._view.visibility import RequestView, available
+from ..errors import ToolfoldError, ToolNotFound
 from .executor import Surroundings
 from .observers import EventRefused, log
 from .pool import SessionPool
@@ -53,11 +53,7 @@ class Calls(ABC):
 
     __slots__ = ()
     id: str
-
-    @property
-    @abstractmethod
-    def _host(self) -> Host:
-        """The tool set."""
+    _tools: Host
 
     @abstractmethod
     def _view_of_request(self, view: RequestView | None = None) -> RequestView:
@@ -104,14 +100,14 @@ class Calls(ABC):
             ToolNotFound: The tool is unknown or not available (SPEC CALL-1).
             ProtocolError: The handler asked for an error of the protocol.
         """
-        with self._host.observers.requested(self.id, "tool", name):
+        with self._tools.observers.requested(self.id, "tool", name):
             view = self._view_of_request(view)
-            component = calling.component_called(view, "tool", name, self._hint(view, to_wire))
+            component = self._available("tool", name, view, to_wire)
             context = self._context(name, view, request, to_wire, progress or no_progress)
             result = await calling.run(restrict(component, view), arguments, context)
-            self._host.observers.answered(self.id, result.is_error)
+            self._tools.observers.answered(self.id, result.is_error)
             if not result.is_error and result.needs is None and name in view.snapshot.catalog.opened_by:
-                with self._host.observers.requested(self.id, "success", name):
+                with self._tools.observers.requested(self.id, "success", name):
                     await self._open_on(name, view)
             return result
 
@@ -142,9 +138,13 @@ class Calls(ABC):
 
         Raises `ToolNotFound` if no available resource has that URI, and else as `fetch` does.
         """
-        with self._host.observers.requested(self.id, "resource", uri):
+        with self._tools.observers.requested(self.id, "resource", uri):
             view = self._view_of_request()
-            component, arguments = calling.resource_at(view, uri, self._hint(view, to_wire))
+            found = calling.resources_at(view, uri)
+            component, arguments = next(((one, values) for one, values in found if available(one, view)), (None, {}))
+            if component is None:
+                missed = found[0][0] if found else None
+                raise ToolNotFound(uri, self._tools.hint(missed, view, to_wire), "resource")
             to_contents = partial(results.to_contents, uri, component.definition.get("mimeType"))
             return await calling.fetch(
                 component, arguments, self._context(component.name, view, request, to_wire), to_contents
@@ -165,15 +165,19 @@ class Calls(ABC):
         to_wire: ToWire,
         to_answer: Callable[[Any], Any],
     ) -> Any:
-        with self._host.observers.requested(self.id, kind, name):
+        with self._tools.observers.requested(self.id, kind, name):
             view = self._view_of_request()
-            component = calling.component_called(view, kind, name, self._hint(view, to_wire))
+            component = self._available(kind, name, view, to_wire)
             return await calling.fetch(
                 component, arguments, self._context(component.name, view, request, to_wire), to_answer
             )
 
-    def _hint(self, view: RequestView, to_wire: ToWire) -> calling.Hint:
-        return lambda component: self._host.hint(component, view, to_wire)
+    def _available(self, kind: Kind, name: str, view: RequestView, to_wire: ToWire) -> Component:
+        """Return what is called by that name and is available in the view of the request (SPEC CALL-1, CALL-4)."""
+        component = view.snapshot.catalog.components[kind].by_name.get(name)
+        if component is None or not available(component, view):
+            raise ToolNotFound(name, self._tools.hint(component, view, to_wire), kind.replace("_", " "))
+        return component
 
     async def _open_on(self, tool: str, view: RequestView) -> None:
         for path in view.snapshot.catalog.opened_by[tool]:
@@ -181,4 +185,4 @@ class Calls(ABC):
                 await self.transition(activate=(path,), view=view)
             except ToolfoldError as error:
                 log.warning("session %s: %s could not open group %s: %s", self.id, tool, path, error)
-                self._host.observers.notify(EventRefused(self.id, tool, error))
+                self._tools.observers.notify(EventRefused(self.id, tool, error))

@@ -148,10 +148,6 @@ class Session(Calls):
         await self._begin_with(partial(plan, request=TransitionRequest(paths)))
 
     @property
-    def _host(self) -> Host:
-        return self._tools
-
-    @property
     def tools(self) -> Any:
         """The `ToolSet` whose session this is, a type of a later layer."""
         return self._tools

@@ -9,44 +9,26 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._catalog.components import Component, Kind
+from .._catalog.components import Component
 from .._catalog.uri_templates import matching
 from .._plain import encodable
 from .._usercode import is_failure
-from ..errors import InvalidArguments, ProtocolError, ToolError, ToolNotFound
+from ..errors import InvalidArguments, ProtocolError, ToolError
 from .context import CallContext
 from .results import ToolResult, arguments_refused, internal_error, to_result
-from .visibility import RequestView, available
+from .visibility import RequestView
 
 log = logging.getLogger("toolfold")
 
 
-Hint = Callable[[Component | None], str | None]
-"""Says what would make a component available, if anything and if that may be said (SPEC CALL-1)."""
+def resources_at(view: RequestView, uri: str) -> list[tuple[Component, Mapping[str, str]]]:
+    """Return the resource at a URI, and the templates that match it with the values of their variables (SPEC REG-9).
 
-
-def component_called(view: RequestView, kind: Kind, name: str, hint: Hint) -> Component:
-    """Return what is called by that name and is available in a view, or raise `ToolNotFound` (SPEC CALL-1, CALL-4)."""
-    component = view.snapshot.catalog.components[kind].by_name.get(name)
-    if component is None or not available(component, view):
-        raise ToolNotFound(name, hint(component), kind.replace("_", " "))
-    return component
-
-
-def resource_at(view: RequestView, uri: str, hint: Hint) -> tuple[Component, Mapping[str, str]]:
-    """Return the resource that is available at a URI, or a template with the values of its variables (SPEC REG-9).
-
-    Raises `ToolNotFound`.
+    Not all of them need be available.
     """
     catalog = view.snapshot.catalog
-    missed = resource = catalog.components["resource"].by_name.get(uri)
-    if resource is not None and available(resource, view):
-        return resource, {}
-    for template, values in matching(catalog, uri):
-        if available(template, view):
-            return template, values
-        missed = missed or template
-    raise ToolNotFound(uri, hint(missed), "resource")
+    resource = catalog.components["resource"].by_name.get(uri)
+    return [*([] if resource is None else [(resource, {})]), *matching(catalog, uri)]
 
 
 def as_object(name: str, arguments: Any) -> dict[str, Any]:
