@@ -35,7 +35,7 @@ def conform(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_driver_in_process_is_checked_by_every_layer() -> None:
     layers = "vectors,schedules,wire,stateful"
     done = conform("--layers", layers, "toolfold_specs.drivers.toolfold:CoreDriver")
-    assert "It conforms: " in done.stdout, done.stderr
+    assert "It conforms" in done.stdout, done.stderr
     assert done.returncode == 0
 
 
@@ -44,7 +44,7 @@ def test_a_driver_over_stdio_is_checked(monkeypatch: pytest.MonkeyPatch) -> None
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     done = conform("--smoke", "--driver", "--", sys.executable, str(PIPED))
-    assert "It conforms: " in done.stdout, done.stderr
+    assert "It conforms" in done.stdout, done.stderr
     assert done.returncode == 0
 
 
