@@ -43,7 +43,9 @@ type Engine struct {
 func isWithin(path, group string) bool { return path == group || strings.HasPrefix(path, group+".") }
 
 // compare is canonical order: name by name, so that a.b comes before a-b.
-func compare(one, other string) int { return slices.Compare(strings.Split(one, "."), strings.Split(other, ".")) }
+func compare(one, other string) int {
+	return slices.Compare(strings.Split(one, "."), strings.Split(other, "."))
+}
 
 // Activate activates a group and returns whether that changed anything.
 func (engine *Engine) Activate(group string) (bool, error) {

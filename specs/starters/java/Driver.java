@@ -5,6 +5,7 @@ import java.io.*;
 import java.util.*;
 import java.util.stream.*;
 
+@SuppressWarnings({"serial", "unchecked"})
 public class Driver {
     /** An error of SPEC 23, with what it names. */
     static class Refusal extends RuntimeException {
@@ -60,7 +61,6 @@ public class Driver {
 
     static Engine engine = new Engine(List.of(), List.of());
 
-    @SuppressWarnings("unchecked")
     static Map<String, Object> respond(Map<String, Object> request) {
         Map<String, Object> arguments = (Map<String, Object>) request.getOrDefault("arguments", Map.of());
         String group = (String) arguments.get("group");

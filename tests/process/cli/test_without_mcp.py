@@ -1,4 +1,4 @@
-"""The kit where the MCP SDK is not installed: for drivers in process it is not needed."""
+"""The kit where the MCP SDK is not installed: for drivers in process or over stdio it is not needed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.process.specs.support import environment
+
+PIPED = Path(__file__).parents[1] / "specs" / "targets" / "piped.py"
 BLOCKED = """
 import sys
 
@@ -32,7 +35,16 @@ def conform(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_driver_in_process_is_checked_by_every_layer() -> None:
     layers = "vectors,schedules,wire,stateful"
     done = conform("--layers", layers, "toolfold_specs.drivers.toolfold:CoreDriver")
-    assert "It conforms: " in done.stdout, done.stderr
+    assert "It conforms" in done.stdout, done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.spec("CNF-1")
+def test_a_driver_over_stdio_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    done = conform("--smoke", "--driver", "--", sys.executable, str(PIPED))
+    assert "It conforms" in done.stdout, done.stderr
     assert done.returncode == 0
 
 

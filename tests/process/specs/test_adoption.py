@@ -62,7 +62,7 @@ def test_the_inputs_of_the_action_reach_scripts_by_the_environment_alone() -> No
 
 def test_the_action_and_the_image_install_the_kit_by_the_same_name() -> None:
     (package,) = re.findall('^ARG PACKAGE="(.*)"$', CONTAINERFILE, re.MULTILINE)
-    assert package == ACTION["inputs"]["package"]["default"] == "toolfold[conformance]"
+    assert package == ACTION["inputs"]["package"]["default"] == "toolfold[conformance,mcp]"
     (installed,) = re.findall("^RUN (.*)$", CONTAINERFILE, re.MULTILINE)
     assert shlex.split(installed)[-1] == shlex.split(steps()["Install the kit"]["run"])[-1] == "$PACKAGE"
 

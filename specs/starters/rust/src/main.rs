@@ -18,11 +18,19 @@ struct Engine {
 
 /// Whether a group is another or lies below it.
 fn is_within(path: &str, group: &str) -> bool {
-    path == group || path.strip_prefix(group).is_some_and(|rest| rest.starts_with('.'))
+    path == group
+        || path
+            .strip_prefix(group)
+            .is_some_and(|rest| rest.starts_with('.'))
 }
 
 fn texts(list: &Value) -> Vec<String> {
-    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from).collect()
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(String::from)
+        .collect()
 }
 
 impl Engine {
@@ -30,7 +38,10 @@ impl Engine {
         let groups = setup["groups"].as_array().into_iter().flatten();
         let exclusions = setup["exclusions"].as_array().into_iter().flatten();
         Engine {
-            groups: groups.filter_map(|group| group["path"].as_str()).map(String::from).collect(),
+            groups: groups
+                .filter_map(|group| group["path"].as_str())
+                .map(String::from)
+                .collect(),
             exclusions: exclusions.map(texts).collect(),
             active: Vec::new(),
         }
@@ -47,12 +58,16 @@ impl Engine {
         if self.is_active(group) {
             return Ok(false);
         }
-        let sets = self.exclusions.iter().filter(|members| members.iter().any(|path| path == group));
+        let sets = self
+            .exclusions
+            .iter()
+            .filter(|members| members.iter().any(|path| path == group));
         let rivals: Vec<String> = sets.flatten().cloned().collect();
         rivals.iter().for_each(|rival| self.close(rival));
         self.active.push(group.to_string());
         // canonical order: name by name, so that a.b comes before a-b
-        self.active.sort_by(|one, other| one.split('.').cmp(other.split('.')));
+        self.active
+            .sort_by(|one, other| one.split('.').cmp(other.split('.')));
         Ok(true)
     }
 
@@ -66,7 +81,9 @@ impl Engine {
 
     fn require(&self, group: &str) -> Result<(), Refusal> {
         let known = self.groups.iter().any(|path| path == group);
-        known.then_some(()).ok_or_else(|| Refusal("GroupNotFound", json!({ "group": group })))
+        known
+            .then_some(())
+            .ok_or_else(|| Refusal("GroupNotFound", json!({ "group": group })))
     }
 
     fn is_active(&self, group: &str) -> bool {
@@ -94,7 +111,9 @@ fn respond(engine: &mut Engine, request: &Value) -> Value {
     };
     match changed {
         Ok(changed) => json!({"changed": changed, "active": engine.active}),
-        Err(Refusal(name, detail)) => json!({"error": name, "detail": detail, "active": engine.active}),
+        Err(Refusal(name, detail)) => {
+            json!({"error": name, "detail": detail, "active": engine.active})
+        }
     }
 }
 
