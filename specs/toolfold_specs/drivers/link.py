@@ -360,7 +360,7 @@ class Connection:
 
     def _last_words(self) -> str:
         said = self._child.complaint if self._child else ""
-        return f" Its stderr ends with: {said[:SHORT]}" if said else ""
+        return f" Its stderr ends with: {said}" if said else ""
 
 
 def _with_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from attrs import field, frozen
 from toolfold.spi import extras_named
 from toolfold_specs import children
 
+from .replies import last_words
+
 with extras_named():
     import mcp_types as types
     from mcp.shared.message import SessionMessage
@@ -64,11 +66,10 @@ class Child:
 
     @property
     def complaint(self) -> str:
-        """The last line that it wrote to stderr."""
+        """The last lines that it wrote to stderr."""
         if self._errors is not None and not self._errors.closed:
             self._errors.seek(0)
-            lines = [line.strip() for line in self._errors.read().decode(errors="replace").splitlines()]
-            self._last_words = next((line for line in reversed(lines) if line), "")
+            self._last_words = last_words(self._errors.read().decode(errors="replace"))
         return self._last_words
 
     @property

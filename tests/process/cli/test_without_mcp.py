@@ -20,6 +20,7 @@ from toolfold_cli import main
 main()
 """
 SECONDS = 120
+PIPED = Path(__file__).parents[1] / "specs" / "targets" / "piped.py"
 MISSING = 'is not installed. Install it with: pip install "toolfold[mcp]"'
 
 
@@ -32,6 +33,13 @@ def conform(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_driver_in_process_is_checked_by_every_layer() -> None:
     layers = "vectors,schedules,wire,stateful"
     done = conform("--layers", layers, "toolfold_specs.drivers.toolfold:CoreDriver")
+    assert "It conforms: " in done.stdout, done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.spec("CNF-1")
+def test_a_driver_over_stdio_is_checked() -> None:
+    done = conform("--layers", "vectors", "--driver", "--", sys.executable, str(PIPED))
     assert "It conforms: " in done.stdout, done.stderr
     assert done.returncode == 0
 
