@@ -203,6 +203,7 @@ def ticks() -> int:
 
 
 def test_where_connections_follow_one_another_servers_are_started_ahead_and_none_is_left(tmp_path: Path) -> None:
+    asked, begun = 0, 1
     with Link(prepared(tmp_path, "import os\nopen(file, 'a').write(f'{os.getpid()}\\n')")) as link:
         for _ in range(MANY):
             asked = ticks()
