@@ -4,7 +4,8 @@
     targets.py    what a TARGET stands for          references.py  objects named module:attribute or file.py:attribute
     printing.py   tables, text and JSON             failures.py    how a command fails, and what it logs
     costs.py      token counts at the start         signals.py     signals and standard streams while serving
-    progress.py   the progress of a long run
+    progress.py   the progress of a long run       watchdog.py    how such a run is ended before its time
+    drivers.py    how `conform` reaches a target
 
 Each command has a module of its name. Results go to standard output, everything else to standard error. The exit status
 is 0 for success, 1 for failure, 2 for wrong usage (`conform`: also if nothing could be checked), and 130 after Ctrl-C.

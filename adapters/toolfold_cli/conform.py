@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import define
 
-from toolfold import ConfigError, ToolSet
-
+from .drivers import IN_PROCESS, TRANSPORTS, driver_factories, remote_driver
 from .failures import Failed, debugging, failing
 from .options import TargetCommand, chosen_target, examples, target_options
 from .printing import console, show, show_json, table
-from .references import Reference, load
 from .targets import Target
 from .watchdog import Ended, watched
 
 if TYPE_CHECKING:
     from toolfold_specs import Report
-    from toolfold_specs.drivers.description import Description
     from toolfold_specs.drivers.protocol import Era
     from toolfold_specs.kit import Factory, Run
     from toolfold_specs.report import Result
@@ -37,8 +31,6 @@ SMOKE_BUDGET = 674
 TIMEOUT = 600.0
 DEEP_TIMEOUT = 3600.0
 ERAS: tuple[Era, ...] = ("legacy", "modern")
-TRANSPORTS = ("stdio", "http")
-IN_PROCESS = "in-process"
 BOTH = "both"
 WIDTH = 160
 """The width of reports in characters where there is no terminal."""
@@ -162,7 +154,7 @@ def _conform(
     limit = timeout or (DEEP_TIMEOUT if deep else TIMEOUT)
     arguments = f"--driver {target.arguments}" if speaks_driver else target.arguments
     if speaks_driver:
-        made = _remote_driver(target, alone=(era, transport, describe) == (None, None, None))
+        made = remote_driver(target, alone=(era, transport, describe) == (None, None, None))
     else:
         made = driver_factories(target, eras, transports, describe)
     output = _Output(arguments, folder, as_json)
@@ -242,112 +234,6 @@ class _Output:
 
         kill_all()
         self.interrupted(error)
-
-
-# -- settings ---------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def driver_factories(
-    target: Target, eras: Sequence[Era], transports: Sequence[str], description: Path | None = None
-) -> Generator[Mapping[str, Factory]]:
-    """Yield a factory of drivers for each setting of a target: "in process", or a transport and an era of MCP.
-
-    What is started for them ends with the block.
-
-    Args:
-        target: What to check.
-        eras: The eras to speak; they do not matter in process.
-        transports: "stdio", "http" and "in-process", those to use if the target has them.
-        description: A file that describes the groups of a server that was not made for the kit.
-
-    Raises:
-        ConfigError: It can't be found, or has none of the transports.
-        DescriptionError: The description is wrong.
-    """
-    from toolfold_specs import Driver
-    from toolfold_specs.drivers.description import load as load_description
-
-    known = None if description is None else load_description(description)
-    if target.reference is not None:
-        found = _in_process(target.reference)
-        if callable(found):
-            _available(transports, (IN_PROCESS,), target)
-            yield {Driver.name: found}
-            return
-        known = known or found
-    from toolfold_specs.drivers.over_mcp import DriverFactory  # needs the extra mcp, which what is above does not
-
-    has = {"url": ("http",), "command": ("stdio",)}.get(target.kind, TRANSPORTS)
-    with ExitStack() as stack:
-        addresses = {transport: _address(target, transport, stack) for transport in _available(transports, has, target)}
-        yield {
-            f"{transport}, {era}": DriverFactory(address, era, known)
-            for transport, address in addresses.items()
-            for era in eras
-        }
-
-
-def _remote_driver(target: Target, alone: bool) -> AbstractContextManager[Mapping[str, Factory]]:
-    """Return the factory of drivers of a command, or of a tool of an MCP server, that speaks the driver protocol."""
-    if target.kind not in ("command", "url"):
-        raise ConfigError(f"--driver is for a command after --, or the URL of an MCP server; {target.text} is neither.")
-    if not alone:
-        raise ConfigError("--driver needs no --era, --transport or --describe: leave them out.")
-    if target.kind == "command":
-        from toolfold_specs.drivers.piped import PipedDriver
-
-        return nullcontext({PipedDriver.name: partial(PipedDriver, target.command)})
-    from toolfold_specs.drivers.link import Link
-    from toolfold_specs.drivers.tool import ToolDriver
-
-    return nullcontext({ToolDriver.name: lambda: ToolDriver(Link(target.text))})
-
-
-def _available(wanted: Sequence[str], has: Sequence[str], target: Target) -> list[str]:
-    transports = [transport for transport in has if transport in wanted]
-    if not transports:
-        raise ConfigError(f"{target.arguments} is reached {' or '.join(has)}, not {' or '.join(wanted)}.")
-    return transports
-
-
-def _in_process(reference: Reference) -> Factory | Description | None:
-    """Return the factory of drivers that a reference names, or else a description of the tool set there.
-
-    The latter is `None` if the tool set has to be awaited, which is left to the server, or can't be described.
-    """
-    from toolfold_specs import Driver
-    from toolfold_specs.drivers.description import described
-
-    loaded = load(reference, ToolSet, Driver)
-    made = loaded.call()
-    if inspect.iscoroutine(made):
-        made.close()
-        return None
-    instance: ToolSet | Driver = loaded.checked(made)
-    if isinstance(instance, ToolSet):
-        return described(instance)
-    if instance is loaded.value:
-        raise ConfigError(f"{reference.text} is a Driver; name its class, or a function that makes one.")
-    instance.close()
-    make: Factory = loaded.value
-    return make
-
-
-def _address(target: Target, transport: str, stack: ExitStack) -> Any:
-    """Return a function that returns how a target is reached: a command for each driver to start, or a URL."""
-    from toolfold_specs.drivers.process import Command
-    from toolfold_specs.served import Served
-
-    if target.kind == "url":
-        return lambda: target.text
-    if target.kind == "command":
-        return lambda: Command(target.command)
-    app_dir = ("--app-dir", str(target.reference.folder)) if target.reference is not None else ()
-    serve = (sys.executable, "-m", "toolfold_cli", "serve", *app_dir, target.text)
-    if transport == "stdio":
-        return lambda: Command(serve)
-    return stack.enter_context(Served((*serve, "--http", "--port", "0"))).url
 
 
 # -- replay -----------------------------------------------------------------------------------------------------------

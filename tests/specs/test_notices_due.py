@@ -7,6 +7,7 @@ import pytest
 from toolfold_specs.driver import Group, Operation, Setup, Tool
 from toolfold_specs.drivers.fixture import FixtureDriver
 from toolfold_specs.drivers.link import Connection, Link
+from toolfold_specs.drivers.sessions import MISSES
 from toolfold_specs.fixture_server import Fixture
 
 BARE = Setup(groups=(Group("a"), Group("b")))
@@ -52,7 +53,9 @@ def test_a_notice_that_one_of_several_overlapping_operations_took_is_not_awaited
 
 
 @pytest.mark.spec("NTF-1")
-def test_a_notice_that_is_due_is_awaited(awaited: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notice_that_is_due_is_awaited_until_it_is_known_that_none_comes(
+    awaited: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def deaf(connection: Connection, message: object) -> None:
         pass
 
@@ -60,4 +63,7 @@ def test_a_notice_that_is_due_is_awaited(awaited: list[int], monkeypatch: pytest
     driver = driven(FULL)
     assert driver.activate("a").notified == 0
     assert awaited == [0]
+    for verb in ("deactivate", "activate") * MISSES:
+        assert driver.perform(Operation(verb, {"group": "a"})).notified == 0
+    assert awaited == [0] * MISSES  # that none comes is known by then
     driver.close()

@@ -52,7 +52,6 @@ class BlackBoxDriver(McpDriver):
         self.capabilities = frozenset({"listing"})
         self._described = Description()
         self._inferred = description is None
-        self._fresh = True
         self._or_close(lambda: self._learn(description))
         self.given = self._setup = self._described.setup
         self.capabilities, self.left_out = self._able()
@@ -99,10 +98,9 @@ class BlackBoxDriver(McpDriver):
             if session.connection is not self.main:
                 session.connection.close()
         self._sessions.clear()
-        if not self._fresh and not self._modern:
+        if self.main.calls and not self._modern:
             self.main.close()
             self.main = self.link.connect()
-        self._fresh = False
 
     def _session(self, name: str) -> Session:
         new = name not in self._sessions
@@ -200,7 +198,6 @@ class BlackBoxDriver(McpDriver):
 
     def _found(self, names: set[str]) -> Description:
         """Return a description with the tools and exclusions that show when groups are opened one by one."""
-        self._fresh = False
         at_first = {name for name in names if is_control(name)}
         tools: dict[str, tuple[str, ...]] = {}
         while left := [group.path for group in self._described.groups if group.path not in tools]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -24,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from toolfold.spi import extras_named
 from toolfold_specs.driver import TargetFailed
 
-from .process import Child, Command
+from .process import Child, Command, Spares
 from .protocol import Era
 from .replies import Pending, Reply, TargetNotStarted, WireError
 
@@ -44,6 +45,9 @@ CHANGED = "notifications/tools/list_changed"
 TIMEOUT = 10.0  # seconds for a request
 START_TIMEOUT = 30.0
 CLOSE_TIMEOUT = 5.0
+FEW = 3
+"""After how many connections to servers of their own others are started ahead: whoever makes so many makes more."""
+SPARES = min(2, os.cpu_count() or 1)
 SHORT = 200  # characters of what a server wrote that are quoted
 
 
@@ -87,6 +91,9 @@ class Link:
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
         self._open: dict[Connection, None] = {}
+        self._kept: Connection | None = None
+        self._made = 0
+        self._spares = Spares(target, SPARES) if isinstance(target, Command) else None
 
     @property
     def name(self) -> str:
@@ -108,10 +115,34 @@ class Link:
         Raises:
             TargetNotStarted: There is no such server, or it does not speak the protocol of the era.
         """
+        if self._kept is not None and extension is None:
+            kept, self._kept = self._kept, None
+            return kept
         if self._portal is None:
             self._portal = self._stack.enter_context(start_blocking_portal())
-        connection = Connection(self, self._portal, extension)
+        connection = self._connection(self._portal, extension)
         self._open[connection] = None
+        return connection
+
+    def keep(self, connection: Connection) -> None:
+        """Have the next that asks for a connection be given one that was only listened to."""
+        self._kept = connection
+
+    def _connection(self, portal: BlockingPortal, extension: str | None) -> Connection:
+        """Return a new connection, to a server that was started ahead if this goes on all the time."""
+        spares = self._spares
+        spare = None if spares is None else spares.take()
+        if spares is None or spare is None:
+            connection = Connection(self, portal, extension)
+        else:
+            try:
+                connection = Connection(self, portal, extension, spare)
+            except TargetNotStarted:  # it may be that only one can run at a time
+                portal.call(spares.close)
+                connection = Connection(self, portal, extension)
+        self._made += 1
+        if spares is not None and self._made > FEW:
+            portal.call(spares.fill)
         return connection
 
     def forget(self, connection: Connection) -> None:
@@ -122,6 +153,8 @@ class Link:
         """Close all connections, and end the processes that were started for them."""
         for connection in tuple(self._open):
             connection.close()
+        if self._portal is not None and self._spares is not None:
+            self._portal.call(self._spares.close)
         self._portal = None
         self._stack.close()
 
@@ -137,12 +170,16 @@ class Link:
 class Connection:
     """One client of a server; made by `Link.connect`."""
 
-    def __init__(self, link: Link, portal: BlockingPortal, extension: str | None = None) -> None:
+    def __init__(
+        self, link: Link, portal: BlockingPortal, extension: str | None = None, started: Child | None = None
+    ) -> None:
         self._link = link
         self._portal = portal
-        self._child = Child(link.target) if isinstance(link.target, Command) else None
+        self._child = started or (Child(link.target) if isinstance(link.target, Command) else None)
         self.changes = 0
         """How many notices of a changed list of tools have come."""
+        self.calls = 0
+        """How many calls were sent: a server that had none is as it was at the start."""
         self._changed: anyio.Event | None = None
         self._extensions = None if extension is None else [advertise(extension, {})]
         self._stack = ExitStack()
@@ -276,6 +313,7 @@ class Connection:
         return await self._send(types.ListToolsRequest(params=params))
 
     async def _call(self, name: str, arguments: Mapping[str, Any] | None, meta: Mapping[str, Any] | None) -> Json:
+        self.calls += 1
         params = types.CallToolRequestParams(name=name, arguments=dict(arguments or {}), **_with_meta(meta))
         return await self._send(types.CallToolRequest(params=params))
 
@@ -360,7 +398,7 @@ class Connection:
 
     def _last_words(self) -> str:
         said = self._child.complaint if self._child else ""
-        return f" Its stderr ends with: {said[:SHORT]}" if said else ""
+        return f" Its stderr ends with: {said}" if said else ""
 
 
 def _with_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -47,11 +47,11 @@ def _is_made_for_the_kit(link: Link) -> bool:
     try:
         connection = link.connect()
         try:
-            return any(tool.get("name") == TOOL for tool in connection.list_all_tools())
+            found = any(tool.get("name") == TOOL for tool in connection.list_all_tools())
         except WireError as error:
             raise TargetFailed(f"It does not list tools: {error}") from error
-        finally:
-            connection.close()
+        link.keep(connection)
+        return found
     except BaseException:
         link.close()
         raise

@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
+from toolfold_specs import children
 from toolfold_specs.driver import DriverFault, TargetFailed
 
 from .messages import SHORT
 from .remote import RemoteDriver
-from .replies import TargetNotStarted
+from .replies import TargetNotStarted, last_words
 
 TIMEOUT = 10.0  # seconds for a request
 START_TIMEOUT = 60.0  # what runs in a virtual machine starts slowly
@@ -68,6 +69,7 @@ class _Pipe:
         except OSError as error:
             self._errors.close()
             raise TargetNotStarted(f"It can't be started: {error.strerror}: {error.filename}") from None
+        children.started(self._process.pid)
 
     def ask(self, request: Mapping[str, Any]) -> object:
         """Return the response to a request as JSON data; raises `TargetFailed` or `DriverFault`."""
@@ -106,11 +108,11 @@ class _Pipe:
         return f"{how} before it answered {verb}.{self._last_words()}"
 
     def _last_words(self) -> str:
-        """Return the last line that it wrote to stderr, as a sentence to append."""
+        """Return the last lines that it wrote to stderr, as a sentence to append."""
         file = self._errors.fileno()  # whose position is the process's too, and stays where it is
         told = os.pread(file, CHUNK, max(0, os.fstat(file).st_size - CHUNK)).decode(errors="replace")
-        said = next((line.strip() for line in reversed(told.splitlines()) if line.strip()), "")
-        return f" Its last words: {said[:SHORT]}" if said else ""
+        said = last_words(told)
+        return f" Its stderr ends with: {said}" if said else ""
 
     def close(self) -> None:
         """End it, and everything in its group."""
@@ -123,6 +125,7 @@ class _Pipe:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, how)  # its id is the group's, as it began a session of its own
                 self._wait()
+        children.gone(self._process.pid)
         self._process.stdout.close()
         self._errors.close()
 

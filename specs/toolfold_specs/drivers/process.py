@@ -22,6 +22,8 @@ from attrs import field, frozen
 from toolfold.spi import extras_named
 from toolfold_specs import children
 
+from .replies import last_words
+
 with extras_named():
     import mcp_types as types
     from mcp.shared.message import SessionMessage
@@ -64,11 +66,10 @@ class Child:
 
     @property
     def complaint(self) -> str:
-        """The last line that it wrote to stderr."""
+        """The last lines that it wrote to stderr."""
         if self._errors is not None and not self._errors.closed:
             self._errors.seek(0)
-            lines = [line.strip() for line in self._errors.read().decode(errors="replace").splitlines()]
-            self._last_words = next((line for line in reversed(lines) if line), "")
+            self._last_words = last_words(self._errors.read().decode(errors="replace"))
         return self._last_words
 
     @property
@@ -81,33 +82,48 @@ class Child:
         """Its exit status if it has ended by itself."""
         return self._process.returncode if self._process is not None and not self._told_to_end else self._status
 
+    async def start(self) -> None:
+        """Start it; raises `OSError` if it can't be."""
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (is closed by `end`)
+        try:
+            self._process = await anyio.open_process(
+                self._command.command,
+                env={**os.environ, **self._command.env},
+                cwd=self._command.cwd,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._errors.close()
+            raise
+        children.started(self._process.pid)
+
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[Streams]:
-        """Start it and yield the streams of its messages; at the end it is gone, and so is all of its group.
+        """Yield the streams of its messages, having started it; at the end it is gone, and so is all of its group.
 
         Raises:
             OSError: It can't be started.
         """
-        with tempfile.TemporaryFile() as errors:
-            self._errors = errors
-            process = await anyio.open_process(
-                self._command.command,
-                env={**os.environ, **self._command.env},
-                cwd=self._command.cwd,
-                stderr=errors,
-                start_new_session=True,
-            )
-            self._process = process
-            children.started(process.pid)
-            try:
-                async with self._messages(process) as streams:
-                    yield streams
-            finally:
-                self._status, self._told_to_end = process.returncode, True
-                with anyio.CancelScope(shield=True):
-                    await _end(process)
-                children.gone(process.pid)
-                _ = self.complaint  # is read while it is there
+        if self._process is None:
+            await self.start()
+        assert self._process is not None
+        try:
+            async with self._messages(self._process) as streams:
+                yield streams
+        finally:
+            await self.end()
+
+    async def end(self, patience: float = PATIENCE) -> None:
+        """End it, and everything in its group, in bounded time and by force if need be."""
+        assert self._process is not None
+        assert self._errors is not None
+        self._status, self._told_to_end = self._process.returncode, True
+        with anyio.CancelScope(shield=True):
+            await _end(self._process, patience)
+        children.gone(self._process.pid)
+        _ = self.complaint  # is read while it is there
+        self._errors.close()
 
     @asynccontextmanager
     async def _messages(self, process: Process) -> AsyncGenerator[Streams]:
@@ -147,16 +163,48 @@ async def _write(stdin: ByteSendStream, said: Any, hang_up: Callable[[], None]) 
         hang_up()
 
 
-async def _end(process: Process) -> None:
+class Spares:
+    """Servers that are started before they are needed: many take longer to start than to be asked a few questions.
+
+    Args:
+        command: Starts one.
+        number: How many are kept.
+    """
+
+    def __init__(self, command: Command, number: int) -> None:
+        self._command = command
+        self._number = number
+        self._ready: list[Child] = []
+
+    def take(self) -> Child | None:
+        """Return the one that was started first; none if there is none."""
+        return self._ready.pop(0) if self._ready else None
+
+    async def fill(self) -> None:
+        """Start as many as are wanted."""
+        with suppress(OSError):
+            while len(self._ready) < self._number:
+                spare = Child(self._command)
+                await spare.start()
+                self._ready.append(spare)
+
+    async def close(self) -> None:
+        """End those that are left; from now on there are none."""
+        self._number = 0
+        while self._ready:
+            await self._ready.pop().end(patience=0)
+
+
+async def _end(process: Process, patience: float) -> None:
     """Have a process end, in bounded time and by force if need be, and everything in its group with it."""
     with suppress(*GONE):
         if process.stdin is not None:
             await process.stdin.aclose()
-    await _wait(process)
+    await _wait(process, patience)
     for how in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, how)  # its id is the group's, as it began a session of its own
-            await _wait(process)
+            await _wait(process, patience if how is signal.SIGTERM else PATIENCE)
     with anyio.move_on_after(PATIENCE):  # a process that left the group may hold the pipes open
         await process.aclose()
 

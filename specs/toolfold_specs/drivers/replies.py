@@ -13,6 +13,16 @@ from toolfold_specs.driver import TargetFailed
 
 from .protocol import CHANGE_META, HANDLE, HANDLE_META
 
+LAST_LINES, LINE_LENGTH = 3, 200
+"""How many lines that a program wrote to its stderr are quoted, and how many characters of each."""
+
+
+def last_words(stderr: str) -> str:
+    """Return the last lines that a program wrote to its stderr, as one: those of a stack trace that are no frames."""
+    lines = [line.rstrip() for line in stderr.splitlines() if line.strip() and not line.startswith("Traceback (most")]
+    telling = [line for line in lines if not line[0].isspace()] or [line.strip() for line in lines]
+    return " / ".join(line[:LINE_LENGTH] for line in telling[-LAST_LINES:])
+
 
 class TargetNotStarted(TargetFailed):
     """The server can't be started or reached, so that nothing can be said about it."""

@@ -21,6 +21,9 @@ RESERVED: Final = ("activate", "deactivate")
 GRACE: Final = 0.5
 """Seconds that a notice may come after the answer that it belongs to, where they do not share a stream."""
 
+MISSES: Final = 3
+"""After how many notices that never came no other is waited for, until one comes: that they are not sent is known."""
+
 
 @define
 class Session:
@@ -55,6 +58,7 @@ class McpDriver(Driver):
         """The name of the tool that calls others, if there is one."""
         self._by_arguments = False
         self._grace = grace
+        self._missed = 0
         self._modern = link.era == "modern"
         self._apart = link.own_processes and not self._modern
         self._setup = Setup()
@@ -273,8 +277,11 @@ class McpDriver(Driver):
             return None
         if expected:
             session.due += 1
-            session.connection.wait_for_change(session.due - 1, self._grace)
+            if self._missed < MISSES:
+                session.connection.wait_for_change(session.due - 1, self._grace)
+                self._missed += session.connection.changes < session.due
         came = session.connection.changes - session.heard
+        self._missed = 0 if came else self._missed
         session.heard += came
         return came
 

@@ -185,6 +185,46 @@ def test_no_process_is_left_behind_by_a_server_that_hangs() -> None:
     assert has_ended(child)
 
 
+# -- servers that are started ahead ------------------------------------------------------------------------------------
+
+MANY = 6
+"""Connections one after the other: more than are made before others are started ahead."""
+
+
+def prepared(tmp_path: Path, preparation: str) -> Command:
+    """Return how to start the bare server after running some code, in which `file` is a path."""
+    code = f"import runpy\nfile = {str(tmp_path / 'file')!r}\n{preparation}\nrunpy.run_path({str(RAW)!r})"
+    return Command([sys.executable, "-c", code])
+
+
+def ticks() -> int:
+    """The time since the system was started, in the unit of `/proc`."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
+def test_where_connections_follow_one_another_servers_are_started_ahead_and_none_is_left(tmp_path: Path) -> None:
+    asked, begun = 0, 1
+    with Link(prepared(tmp_path, "import os\nopen(file, 'a').write(f'{os.getpid()}\\n')")) as link:
+        for _ in range(MANY):
+            asked = ticks()
+            connection = link.connect()
+            begun = int(Path(f"/proc/{connection.pid}/stat").read_text().rpartition(")")[2].split()[19])
+            connection.close()
+    assert begun <= asked
+    pids = [int(line) for line in (tmp_path / "file").read_text().splitlines()]
+    assert len(pids) >= MANY
+    assert all(has_ended(pid) for pid in pids)
+
+
+def test_a_server_of_which_only_one_can_run_is_not_started_ahead(tmp_path: Path) -> None:
+    alone = "import fcntl\nlock = open(file, 'w')\nfcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    with Link(prepared(tmp_path, alone)) as link:
+        for _ in range(MANY):
+            connection = link.connect()
+            assert [tool["name"] for tool in connection.list_all_tools()] == ["pid"]
+            connection.close()
+
+
 def test_what_comes_after_a_failure_fails_at_once() -> None:
     with connected(raw("crash")) as connection:
         with pytest.raises(TargetFailed, match="ended with status 1"):

@@ -82,7 +82,7 @@ def test_nonsense_ends_the_run_with_a_sentence_and_blames_no_clause(fault: str, 
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("die", "It ended with status 1 before it answered activate. Its last words: out of memory"),
+        ("die", "It ended with status 1 before it answered activate. Its stderr ends with: out of memory"),
         ("hang", "It did not answer activate within 0.5 seconds."),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_driver_that_ends_or_hangs_has_failed_in_its_own_words(fault: str, mes
         (("/no/such/program",), "It can't be started: No such file or directory: /no/such/program"),
         (
             script("import sys; sys.exit('no licence')"),
-            "It ended with status 1 before it answered hello. Its last words",
+            "It ended with status 1 before it answered hello. Its stderr ends with",
         ),
         (script("import time; time.sleep(60)"), "It did not answer hello within 0.5 seconds."),
     ],
