@@ -165,12 +165,24 @@ def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
         test_run.cases,
         monotonic() - begun,
     )
-    for clause in sorted(hidden):
-        why = f"it rests on {test_run.masked[clause]}, which is violated"
-        yield Result(check.name, check.layer, setting, (clause,), Status.MASKED, why)
-    idle = tuple(clause for clause in check.clauses if clause not in judged and clause not in hidden)
-    for clause in idle if status in (Status.PASSED, Status.FAILED) else ():
-        yield Result(check.name, check.layer, setting, (clause,), Status.LEFT_OUT, _unmet(clause))
+    open_clauses = (clause for clause in check.clauses if clause not in judged and clause not in hidden)
+    for clause in (*sorted(hidden), *(open_clauses if status in (Status.PASSED, Status.FAILED) else ())):
+        yield _undecided(check, test_run, clause)
+
+
+def _undecided(check: Check, test_run: TestRun, clause: str) -> Result:
+    """Return why a check says nothing about one of its clauses."""
+    hidden: tuple[Violation, ...] = ()
+    if clause in test_run.masked:
+        status, why = Status.MASKED, f"it rests on {test_run.masked[clause]}, which is violated"
+        hidden = (test_run.hidden[clause],)
+    elif clause in test_run.unseen:
+        status, why = Status.UNSEEN, f"no answer shows {test_run.unseen[clause]}"
+    elif test_run.ended_by:
+        status, why = Status.MASKED, f"the check ended when {test_run.ended_by} was violated"
+    else:
+        status, why = Status.LEFT_OUT, _unmet(clause)
+    return Result(check.name, check.layer, test_run.driver.name, (clause,), status, why, hidden=hidden)
 
 
 def _unmet(clause: str) -> str:

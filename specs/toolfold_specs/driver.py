@@ -214,6 +214,8 @@ class Answer:
     tools: tuple[str, ...] | None = None
     """The names of the user's tools in a list, in the order of the list; control tools are in `controls`."""
     controls: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
+    """Everything on a list, in its order, by the names that clients see."""
     next_cursor: str | None = None
     groups: tuple[Mapping[str, Any], ...] | None = None
     """For each group its `name`, `state`, `active` and number of `tools` (SPEC LST-4)."""
@@ -229,7 +231,7 @@ class Answer:
     def from_json(cls, data: Mapping[str, Any]) -> Answer:
         """Return the answer that `to_json` wrote."""
         known: dict[str, Any] = dict(data)
-        for name in ("active", "tools", "controls", "groups"):
+        for name in ("active", "tools", "controls", "names", "groups"):
             if name in data:
                 known[name] = tuple(data[name])
         if "hooks" in data:
@@ -279,7 +281,7 @@ class Driver:
         raise NotSupported("transition")
 
     def list(self, cursor: str | None = None, session: str = MAIN) -> Answer:
-        """List tools: the answer has `tools`, `controls` and `next_cursor`: "listing"; with a cursor "paging"."""
+        """List tools: the answer has `tools`, `controls`, `names` and `next_cursor`: "listing"; with a cursor "paging"."""
         raise NotSupported("list")
 
     def list_groups(self, session: str = MAIN) -> Answer:

@@ -343,7 +343,7 @@ class Oracle:
         tools = tuple(name for name in page if name in self.listed(holder))
         controls = tuple(name for name in page if name not in tools)
         holder = evolve(holder, page=page[-1] if more else None)
-        answer = Answer(tools=tools, controls=controls, next_cursor=NEXT if more else None)
+        answer = Answer(tools=tools, controls=controls, names=tuple(page), next_cursor=NEXT if more else None)
         return world.having(session, holder), answer
 
     def _row(self, holder: Holder, path: str) -> dict[str, Any]:

@@ -41,6 +41,8 @@ class Status(Enum):
     """A case went wrong, and a clause that it takes for granted is broken: that may be why."""
     INTERRUPTED = "interrupted"
     """The run ended before the check did."""
+    UNSEEN = "not shown"
+    """Cases arose, but no answer showed what the clause speaks of."""
     DIED = "the target failed"
     BROKEN = "the harness failed"
 
@@ -104,6 +106,8 @@ class Result:
     cases: int = 0
     """How many answers were judged."""
     seconds: float = 0.0
+    hidden: tuple[Violation, ...] = ()
+    """Of what is masked: what went wrong there."""
 
 
 @frozen
@@ -115,6 +119,8 @@ class Row:
     reason: str = ""
     checks: tuple[str, ...] = ()
     violations: tuple[Violation, ...] = ()
+    hidden: tuple[Violation, ...] = ()
+    """What went wrong, but may only follow from another clause that is violated."""
 
     @property
     def level(self) -> Level:
@@ -203,11 +209,14 @@ class Report:
             return Row(clause, verdict, _joined(foreseen), checks, violations)
         if stopped := [result for result in about if result.status in UNDECIDING]:
             said = _joined(f"{result.check}: {_why(result)}" for result in stopped)
-            return Row(clause, Verdict.UNDECIDED, said, checks)
+            hidden = tuple(one for result in stopped for one in result.hidden)
+            return Row(clause, Verdict.UNDECIDED, said, checks, hidden=hidden)
         if stale := [expectation for expectation in expected if self._is_stale(expectation, about)]:
             return Row(clause, Verdict.FIXED, _joined(one.reason for one in stale), checks)
-        if any(result.status is not Status.LEFT_OUT for result in about):
+        if any(result.status in DECIDING for result in about):
             return Row(clause, Verdict.HELD, "", checks)
+        if unseen := [result for result in about if result.status is Status.UNSEEN]:
+            return Row(clause, Verdict.UNDECIDED, _joined(result.reason for result in unseen), checks)
         never = f"it is checked by layers that were not run: {', '.join(clause.layers)}" if clause.layers else NOT_SEEN
         reasons = (reason for result in about for reason in result.reason.split("; "))
         return Row(clause, Verdict.NOT_APPLICABLE, _joined(reasons) or never)
@@ -226,6 +235,7 @@ class Report:
         return any(result.status is Status.PASSED and result.layer in DETERMINISTIC for result in about)
 
 
+DECIDING = (Status.PASSED, Status.FAILED)
 UNDECIDING = (Status.MASKED, Status.INTERRUPTED, Status.DIED, Status.BROKEN)
 NOT_SEEN = "the kit has no check for it: it cannot be seen from outside, or depends on how the server is used"
 

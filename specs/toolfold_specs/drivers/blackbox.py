@@ -51,7 +51,6 @@ class BlackBoxDriver(McpDriver):
         super().__init__(link, grace)
         self.capabilities = frozenset({"listing"})
         self._described = Description()
-        self._inferred = description is None
         self._fresh = True
         self._or_close(lambda: self._learn(description))
         self.given = self._setup = self._described.setup
@@ -190,8 +189,17 @@ class BlackBoxDriver(McpDriver):
         tools = [name for name in names if name in self._described.labels]
         labels = [self._label(name) for name in tools]
         ordered = sorted(labels) if tools == sorted(tools) else labels
-        controls = tuple(catalog_name(name) for name in names if self._is_control(name)) if self._inferred else None
-        return Answer(tools=tuple(ordered), controls=controls)
+        controls = tuple(catalog_name(name) for name in names if self._is_control(name)) if self._each_its_own else None
+        return Answer(tools=tuple(ordered), controls=controls, names=tuple(names))
+
+    @property
+    def _each_its_own(self) -> bool:
+        """Whether each group has control tools of its own, by the names that CTL-1 says: a loader shows nothing of it."""
+        return all(
+            call is None or catalog_name(call.tool) == f"{group.path}.{verb}"
+            for group in self._described.groups
+            for verb, call in (("activate", group.activate), ("deactivate", group.deactivate))
+        )
 
     def _names(self, session: Session) -> Sequence[str]:
         return [str(tool["name"]) for tool in session.connection.list_all_tools(self._meta(session))]

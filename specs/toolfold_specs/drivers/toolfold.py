@@ -183,7 +183,7 @@ class CoreDriver(Driver):
         names = tuple(spec.name for spec in page.tools)
         tools = tuple(name for name in names if name in self._users)
         controls = tuple(name for name in names if name not in self._users)
-        return Answer(tools=tools, controls=controls, next_cursor=page.next_cursor)
+        return Answer(tools=tools, controls=controls, names=names, next_cursor=page.next_cursor)
 
     async def _list_groups(self, name: str) -> Answer:
         rows = (await self._session(name)).list_groups()

@@ -96,7 +96,7 @@ def _schedule(
     if not run.linearizable():
         _report_order(run, f"{pair[0]} and {pair[1]} at once come to what neither order of them comes to", final)
         return False
-    test_run.holds("SES-2", "HOOK-2")
+    test_run.showed(final, {"SES-2": "active", "HOOK-2": "active"})
     return True
 
 
@@ -153,7 +153,7 @@ def _reads(test_run: TestRun) -> None:
                         got=seen.to_json(),
                     )
                     return
-                test_run.holds("SES-2", "HOOK-2")
+                test_run.showed(seen, {"SES-2": "active", "HOOK-2": "active"})
 
 
 def _started(operation: Operation) -> Operation:
@@ -216,7 +216,7 @@ def _order(test_run: TestRun) -> None:
         if not all(right) or final.active != active or _ran_otherwise(run, tickets):
             _report_order(run, "steps are not taken in the order in which they were asked for", final)
             return
-        test_run.holds("SES-2")
+        test_run.showed(final, {"SES-2": "active"})
 
 
 def _ran_otherwise(run: Overlap, tickets: Iterable[int]) -> bool:
@@ -270,7 +270,10 @@ def _undone_once(
         ran = {"hooks": _foreseen(run, (first, second))}, {"hooks": run.hooks}
         run.report("HOOK-5" if clause == "HOOK-4" else clause, "the hooks that had succeeded are not undone", *ran)
         return False
-    run.test_run.holds(clause, *(["HOOK-5"] if run.hooks is not None and clause == "HOOK-4" else []))
+    run.test_run.showed(final, {clause: "active"})
+    run.test_run.showed(
+        Answer(hooks=None if run.hooks is None else ()), {"HOOK-5": "hooks"} if clause == "HOOK-4" else {}
+    )
     return True
 
 
@@ -354,7 +357,7 @@ def _apart(test_run: TestRun) -> None:
             if not all(right) or not run.linearizable():
                 run.report("SES-1", "steps of two sessions disturb each other", run.foretold(), run.told())
                 return
-            test_run.holds("SES-1")
+            test_run.showed(look, {"SES-1": "active"})
 
 
 CHECKS = (

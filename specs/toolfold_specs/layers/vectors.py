@@ -19,11 +19,15 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+from ..attribution import REFUSAL, observed
 from ..checks import Check
-from ..driver import Operation, Setup
+from ..driver import Answer, Operation, Setup
 from ..runs import Case, TestRun
 
 Vector = Mapping[str, Any]
+
+OPTIONAL = ("detail", "next_cursor")
+"""What a step may expect, and an answer may leave out: there is none, or it is said in words."""
 
 
 def load_vectors() -> tuple[Vector, ...]:
@@ -53,15 +57,21 @@ def check_of(vector: Vector) -> Check:
 
 def _follow(case: Case, vector: Vector) -> None:
     denials: dict[str, str] = {}
+    unseen: list[tuple[Answer, str]] = []
     for step in vector.get("steps", ()):
         operation = operation_of(step)
-        if not case.do(operation, step.get("clause")):
+        members = [REFUSAL if name == "error" else name for name in step.get("expect", {}) if name not in OPTIONAL]
+        if not case.do(operation, step.get("clause"), members or ("active",)):
             return
+        unseen += [(case.last, member) for member in members if not observed(case.last, member)]
         if case.last.error == "ToolNotFound" and case.last.text is not None:
             denials[operation.arguments["tool"]] = case.last.text
     _same_but_for_the_name(case, denials)
-    if not case.over:
-        case.test_run.holds(*vector["clauses"])
+    if case.over:
+        return
+    case.test_run.holds()
+    answer, member = unseen[0] if unseen else (Answer(active=()), "active")
+    case.test_run.showed(answer, dict.fromkeys(vector["clauses"], member))
 
 
 def _same_but_for_the_name(case: Case, denials: Mapping[str, str]) -> None:
