@@ -281,7 +281,7 @@ class Driver:
         raise NotSupported("transition")
 
     def list(self, cursor: str | None = None, session: str = MAIN) -> Answer:
-        """List tools: the answer has `tools`, `controls`, `names` and `next_cursor`: "listing"; with a cursor "paging"."""
+        """List tools: the answer has `tools`, `controls`, `names`, `next_cursor`: "listing"; with a cursor "paging"."""
         raise NotSupported("list")
 
     def list_groups(self, session: str = MAIN) -> Answer:

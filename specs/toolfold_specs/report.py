@@ -121,6 +121,8 @@ class Row:
     violations: tuple[Violation, ...] = ()
     hidden: tuple[Violation, ...] = ()
     """What went wrong, but may only follow from another clause that is violated."""
+    masked: bool = False
+    """Whether nothing but violations of other clauses leaves it undecided."""
 
     @property
     def level(self) -> Level:
@@ -210,7 +212,8 @@ class Report:
         if stopped := [result for result in about if result.status in UNDECIDING]:
             said = _joined(f"{result.check}: {_why(result)}" for result in stopped)
             hidden = tuple(one for result in stopped for one in result.hidden)
-            return Row(clause, Verdict.UNDECIDED, said, checks, hidden=hidden)
+            masked = all(result.status is Status.MASKED for result in stopped)
+            return Row(clause, Verdict.UNDECIDED, said, checks, hidden=hidden, masked=masked)
         if stale := [expectation for expectation in expected if self._is_stale(expectation, about)]:
             return Row(clause, Verdict.FIXED, _joined(one.reason for one in stale), checks)
         if any(result.status in DECIDING for result in about):

@@ -194,7 +194,7 @@ class BlackBoxDriver(McpDriver):
 
     @property
     def _each_its_own(self) -> bool:
-        """Whether each group has control tools of its own, by the names that CTL-1 says: a loader shows nothing of it."""
+        """Whether each group has control tools of its own, by the names of CTL-1: a loader shows nothing of it."""
         return all(
             call is None or catalog_name(call.tool) == f"{group.path}.{verb}"
             for group in self._described.groups

@@ -71,7 +71,8 @@ def _follow(case: Case, vector: Vector) -> None:
         return
     case.test_run.holds()
     answer, member = unseen[0] if unseen else (Answer(active=()), "active")
-    case.test_run.showed(answer, dict.fromkeys(vector["clauses"], member))
+    noted = case.test_run.shown.keys() | case.test_run.unseen.keys()
+    case.test_run.showed(answer, {clause: member for clause in vector["clauses"] if clause not in noted})
 
 
 def _same_but_for_the_name(case: Case, denials: Mapping[str, str]) -> None:
