@@ -63,6 +63,8 @@ class Mismatch:
     message: str
     explains: bool = False
     """Whether whatever else is wrong with the answer may follow from it: the state is another, or the outcome."""
+    also: str | None = None
+    """The clause that says what the outcome is, where that is broken too: it is not blamed, and does not hold."""
 
 
 Evidence: TypeAlias = Mapping[str, str]
@@ -72,10 +74,16 @@ REFUSAL = "a refusal by its name, or `active` with it"
 """What a clause about a refusal is seen in: that something is refused says little unless it says why, or what is so."""
 
 
+CAUSE = "in `detail` the `cause` of a failed hook"
+"""What a clause about the error that a hook met is seen in."""
+
+
 def observed(answer: Answer, member: str) -> bool:
     """Return whether an answer shows a member; what is absent is evidence for nothing (SPEC CNF-8)."""
     if member == REFUSAL:
         return answer.error is not None and (answer.error != "error" or answer.active is not None)
+    if member == CAUSE:
+        return "cause" in answer.detail
     return getattr(answer, member) is not None
 
 
@@ -151,7 +159,7 @@ def _evidence_of_step(
         if expected.hooks and expected.hooks[-1] != (expected.detail["phase"], expected.detail["group"]):
             yield "HOOK-5", "hooks"
         if expected.detail["outcome"] == "ask":
-            yield "HOOK-7", "active"
+            yield "HOOK-7", CAUSE
     if expected.changed and (step := _step(oracle, world.holder(operation.session), operation, expected)) is not None:
         known = (known for known in SOMETIMES if step.request in known.requests and known(step))
         yield from ((known.clause, "active") for known in known)
@@ -251,8 +259,11 @@ def _state_mismatch(
     if (extra | lost) & {*_asked(operation, "activate"), *_asked(operation, "deactivate")}:
         return Mismatch(home, message)
     step = _step(oracle, before, operation, got)
-    known = None if step is None else next(iter(broken(step)), None)
-    return Mismatch(home, message) if known is None else Mismatch(known.clause, f"{message}, yet {known.name}")
+    wrong = [] if step is None else list(broken(step))
+    if not wrong:
+        return Mismatch(home, message)
+    also = home if home in {known.clause for known in wrong[1:]} else None
+    return Mismatch(wrong[0].clause, f"{message}, yet {wrong[0].name}", also=also)
 
 
 def _asked(operation: Operation, verb: str) -> tuple[str, ...]:
@@ -373,6 +384,8 @@ def _end_mismatches(
         yield Mismatch("HOOK-9", f"{_outcome(got)} instead of {_outcome(expected)}")
     if got.active is not None and got.active != expected.active:
         yield Mismatch("SES-3", f"{', '.join(got.active)} is still active once the session has ended")
+    if "list" in got.detail and got.detail["list"] != expected.detail["list"]:
+        yield Mismatch("SES-3", "a session that has ended still lists tools")
 
 
 def _restore_home(oracle: Oracle, operation: Operation) -> str:

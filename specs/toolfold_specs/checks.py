@@ -184,7 +184,7 @@ def _undecided(check: Check, test_run: TestRun, clause: str) -> Result:
     """Return why a check says nothing about one of its clauses."""
     hidden: tuple[Violation, ...] = ()
     if clause in test_run.masked:
-        status, why = Status.MASKED, f"it rests on {test_run.masked[clause]}, which is violated"
+        status, why = Status.MASKED, f"{test_run.masked[clause]}, which is violated, may be why a case of it went wrong"
         hidden = (test_run.hidden[clause],)
     elif clause in test_run.unseen:
         status, why = _unseen(test_run.driver, test_run.unseen[clause])

@@ -204,7 +204,7 @@ class Answer:
     """The name of the error (SPEC ERR-1) if the operation was refused, "error" if it has none; None for success."""
     changed: bool | None = None
     detail: Mapping[str, Any] = field(factory=dict[str, Any])
-    """What the error names: `missing` for ParentInactive, `group` and `phase` for HookFailed, `sets`, …"""
+    """What the error names: `missing` for ParentInactive, `group`, `phase` and `cause` for HookFailed, `sets`, …"""
     active: tuple[str, ...] | None = None
     """The active groups after the operation, in canonical order."""
     hooks: tuple[tuple[str, str], ...] | None = None
@@ -297,7 +297,10 @@ class Driver:
         raise NotSupported("set_fact")
 
     def end(self, session: str = MAIN) -> Answer:
-        """End a session, hooks and all; the next operation under its name is for a new one: "ending"."""
+        """End a session, hooks and all; the next operation under its name is for a new one: "ending".
+
+        In `detail` it may tell as `list` the error with which the ended session refuses to list, None if it lists.
+        """
         raise NotSupported("end")
 
     def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:

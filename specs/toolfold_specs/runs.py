@@ -141,11 +141,15 @@ class TestRun:
         """
         violation = Violation(clause, self.check, self.driver.name, message, **known)
         if broken := (RESTS_ON.get(clause, frozenset()) & self.known) - apart:
-            self.masked.setdefault(clause, min(broken))
-            self.hidden.setdefault(clause, violation)
+            self.hide(clause, min(broken), violation)
             return
         self._violations.setdefault(clause, violation)
         self.known.add(clause)
+
+    def hide(self, clause: str, broken: str, violation: Violation) -> None:
+        """Say that what was found speaks against a clause too, which is not blamed for it: another one is."""
+        self.masked.setdefault(clause, broken)
+        self.hidden.setdefault(clause, violation)
 
     def knows(self, clause: str) -> bool:
         """Return whether what goes wrong with this clause was reported already, as a violation or as hidden by one."""
@@ -205,6 +209,10 @@ class Case:
         if clause is None or mismatch.clause in self.test_run.known:
             clause = self._finer(mismatch, operation)
         self._report(mismatch, clause, expected, got)
+        if mismatch.also is not None and mismatch.also not in self.test_run.known:
+            run, history = self.test_run, tuple(self.history)
+            found = Violation(mismatch.also, run.check, run.driver.name, mismatch.message, self.setup, history)
+            run.hide(mismatch.also, clause, found)
         return False
 
     def _is_known(self, mismatch: Mismatch, operation: Operation, expected: Answer, got: Answer) -> bool:

@@ -213,7 +213,13 @@ class CoreDriver(Driver):
         del self._sessions[name]
         ran = tuple(self._ran.pop(session.id, ()))
         self._notices.pop(name, None)
-        return Answer(error=error, hooks=ran, active=(await self._session(name)).active)
+        try:
+            session.list_tools()
+        except ToolfoldError as refused:
+            detail = {"list": _named(refused)}
+        else:
+            detail = {"list": None}
+        return Answer(error=error, detail=detail, hooks=ran, active=(await self._session(name)).active)
 
     async def _register(self, name: str, setup: Setup) -> Answer:
         session, gone = await self._session(name), set(self._setup.paths) - set(setup.paths)
@@ -317,7 +323,7 @@ def _detail(error: ToolfoldError) -> dict[str, Any]:
     if isinstance(error, ParentInactive):
         return {"missing": error.parent}
     if isinstance(error, HookFailed):
-        return {"group": error.group, "phase": error.phase}
+        return {"group": error.group, "phase": error.phase, "cause": type(error.__cause__).__name__}
     return {"group": error.group} if isinstance(error, GroupNotFound) else {}
 
 

@@ -15,7 +15,23 @@ from ..oracle import Oracle, World, as_setup
 from ..overlap import Hook, Overlap, agrees
 from ..runs import Case, TestRun
 from ..systems import distinct_systems
-from .blocking import HOOKS, begun, blocked, changes, hooked, hooks_of, newest, oldest, scripts, steps_of, ways
+from .blocking import (
+    HOOKS,
+    QUEUES,
+    begun,
+    blocked,
+    changes,
+    foreseen,
+    hooked,
+    hooks_of,
+    newest,
+    oldest,
+    ran_otherwise,
+    scripts,
+    steps_of,
+    ways,
+)
+from .cancelling import cancelled_twice, cancelled_while_waiting
 
 PARKING = ("hooks", "blocked hooks", "concurrency")
 
@@ -195,14 +211,6 @@ def _notices(test_run: TestRun) -> None:
 # -- order of arrival ------------------------------------------------------------------------------------------------
 
 
-QUEUES: tuple[tuple[Setup, tuple[Operation, ...]], ...] = (
-    (hooked("a", "a.b"), steps_of("+a", "+a.b", "-a", "+a")),
-    (hooked("a", "b", exclusions=[("a", "b")]), steps_of("+a", "+b", "+a", "-a")),
-    (hooked("a", "b", "b.c", exclusions=[("a", "b")]), steps_of("+a", "+b", "+b.c", "+a")),
-)
-"""A step to be blocked and three that queue behind it: in any other order answers or the last state are others."""
-
-
 def _order(test_run: TestRun) -> None:
     for setup, queue in QUEUES:
         run = begun(test_run, setup, (), [("on_activate", "a")])
@@ -213,19 +221,10 @@ def _order(test_run: TestRun) -> None:
         right = [agrees(run.expected[ticket], run.finish(ticket)) for ticket in tickets]
         final = run.perform(Operation("snapshot"))
         active = run.oracle.active(run.serial.holder("main"))
-        if not all(right) or final.active != active or _ran_otherwise(run, tickets):
+        if not all(right) or final.active != active or ran_otherwise(run, tickets):
             _report_order(run, "steps are not taken in the order in which they were asked for", final)
             return
         test_run.showed(final, {"SES-2": "active"})
-
-
-def _ran_otherwise(run: Overlap, tickets: Iterable[int]) -> bool:
-    """Return whether hooks began that are not those of the order of arrival, as far as they were observed."""
-    return run.hooks is not None and run.hooks != _foreseen(run, tickets)
-
-
-def _foreseen(run: Overlap, tickets: Iterable[int]) -> list[Hook]:
-    return [hook for ticket in tickets for hook in run.expected[ticket].hooks or ()]
 
 
 # -- a step that is undone while others wait -------------------------------------------------------------------------
@@ -266,8 +265,8 @@ def _undone_once(
     if answer.error is None or final.active != active or not agrees(run.expected[second], run.answers[second]):
         run.report(clause, f"{pair[0]} does not come to nothing while {pair[1]} waits", *known)
         return False
-    if _ran_otherwise(run, (first, second)):
-        ran = {"hooks": _foreseen(run, (first, second))}, {"hooks": run.hooks}
+    if ran_otherwise(run, (first, second)):
+        ran = {"hooks": foreseen(run, (first, second))}, {"hooks": run.hooks}
         run.report("HOOK-5" if clause == "HOOK-4" else clause, "the hooks that had succeeded are not undone", *ran)
         return False
     run.test_run.showed(final, {clause: "active"})
@@ -283,20 +282,10 @@ def _failing(test_run: TestRun) -> None:
 
 def _cancelled(test_run: TestRun) -> None:
     _undone(test_run, "HOOK-6", lambda run, ticket, _: run.cancel(ticket))
-    if test_run.knows("HOOK-6"):
-        return
-    setup, queue = QUEUES[0]
-    hook = ("on_activate", "a")
-    run = begun(test_run, setup, (), [hook])
-    if run is None or (first := blocked(run, queue[0])) is None:
-        return
-    gone, last = run.start(queue[1], undone=hook), run.start(queue[2])
-    run.cancel(gone)
-    run.drain(oldest)
-    right = [agrees(run.expected[ticket], run.finish(ticket, "HOOK-6")) for ticket in (first, last)]
-    if run.finish(gone, "HOOK-6").error is None or not all(right):
-        message = "a step that is cancelled while it waits is taken, or another is not"
-        run.report("HOOK-6", message, run.foretold(), run.told())
+    if not test_run.knows("HOOK-6"):
+        cancelled_while_waiting(test_run)
+    if not test_run.knows("HOOK-6"):
+        cancelled_twice(test_run)
 
 
 # -- hooks that ask their own session --------------------------------------------------------------------------------

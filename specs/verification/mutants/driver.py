@@ -152,6 +152,7 @@ class EngineDriver(Driver):
                 return {"changed": (yield from getattr(engine, verb)(session, **arguments))}
             case "end":
                 yield from engine.end(session)
+                return {"detail": {"list": engine.list_closed(session)}}
             case "set_fact":
                 engine.set_fact(session, **arguments)
             case "script":

@@ -90,6 +90,7 @@ def plans_before_its_turn(
 
 
 SESSIONS = (
+    vectors("lists in a session that has ended", "SES-3")(Engine.list_closed, lambda right, self, session: None),
     exhaustive("notifies of requests that changed nothing", "NTF-1")(Engine.unchanged, notifies_of_nothing),
     exhaustive("notifies once for each changed group", "NTF-1")(
         Engine.notifications,

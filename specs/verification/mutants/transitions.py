@@ -172,6 +172,9 @@ ONE_GROUP = (
     exhaustive("names the nearest inactive ancestor", "ACT-2")(
         Engine.locked, lambda right, self, path, inactive: Refused("ParentInactive", missing=inactive[-1])
     ),
+    vectors("names one of the five nearest inactive ancestors", "ACT-2")(
+        Engine.locked, lambda right, self, path, inactive: Refused("ParentInactive", missing=inactive[-5:][0])
+    ),
     exhaustive("reports locked groups as unknown", "ACT-2")(
         Engine.locked, lambda right, self, path, inactive: Refused("GroupNotFound", group=path)
     ),
@@ -382,6 +385,12 @@ INVARIANTS = (
         Engine.deactivated,
         lambda right, self, now, path: (
             now - {below for below in self.subtree(path) if below.count(".") - path.count(".") < 3}
+        ),
+    ),
+    vectors("deactivates only five levels of groups", "INV-1")(
+        Engine.deactivated,
+        lambda right, self, now, path: (
+            now - {below for below in self.subtree(path) if below.count(".") - path.count(".") < 5}
         ),
     ),
     exhaustive("overlooks the last group as a child", "INV-1")(
