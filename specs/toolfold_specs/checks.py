@@ -186,6 +186,8 @@ def _undecided(check: Check, test_run: TestRun, clause: str) -> Result:
     if clause in test_run.masked:
         status, why = Status.MASKED, f"{test_run.masked[clause]}, which is violated, may be why a case of it went wrong"
         hidden = (test_run.hidden[clause],)
+    elif clause in test_run.driver.never_shown:
+        status, why = Status.LEFT_OUT, test_run.driver.never_shown[clause]
     elif clause in test_run.unseen:
         status, why = _unseen(test_run.driver, test_run.unseen[clause])
     elif test_run.ended_by:

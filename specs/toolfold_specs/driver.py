@@ -252,6 +252,8 @@ class Driver:
     """The setting, for the report: "in process", "stdio, legacy", …"""
     left_out: Mapping[str, str] = MappingProxyType({})
     """Why capabilities are missing, where there is more to say than that they are."""
+    never_shown: Mapping[str, str] = MappingProxyType({})
+    """Clauses of which its answers can be no evidence, each with the reason, though they have the members for it."""
     given: Setup | None = None
     """The system that is there, for a driver without the capability "setups": it configures that one only."""
 

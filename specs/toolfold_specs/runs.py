@@ -123,6 +123,8 @@ class TestRun:
     def showed(self, answer: Answer, members: Mapping[str, str]) -> None:
         """Say that an answer was right, and is evidence for each of these clauses if it shows the member beside it."""
         for clause, member in members.items():
+            if clause in self.driver.never_shown:
+                continue
             if observed(answer, member):
                 self.shown[clause] += 1
             else:

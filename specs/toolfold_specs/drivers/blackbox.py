@@ -16,7 +16,7 @@ from attrs import evolve
 
 from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, LeftOut, Operation, Setup, TargetFailed
 
-from .description import Call, Described, Description, catalog_name, infer, is_control, load
+from .description import SEPARATORS, Call, Described, Description, catalog_name, infer, is_control, load
 from .link import Link
 from .protocol import BEYOND_MODERN, wire_capabilities
 from .replies import Reply
@@ -55,6 +55,7 @@ class BlackBoxDriver(McpDriver):
         self._or_close(lambda: self._learn(description))
         self.given = self._setup = self._described.setup
         self.capabilities, self.left_out = self._able()
+        self.never_shown = self._never_shown()
 
     def _learn(self, description: Path | Description | None) -> None:
         names = {str(tool["name"]) for tool in self.main.list_all_tools()}
@@ -82,6 +83,15 @@ class BlackBoxDriver(McpDriver):
             missing["listing"] = "a list can't be asked for with a handle"
         wire = wire_capabilities(self.link.era, self.call_tool)
         return wire | there, {name: why for name, why in missing.items() if name not in there}
+
+    def _never_shown(self) -> Mapping[str, str]:
+        """Return what the lists of this server are no evidence for: names that are its own are taken as they are."""
+        found: dict[str, str] = {}
+        if not self._each_its_own:
+            found = dict.fromkeys(("CTL-1", "CTL-2"), "its groups have no control tools of their own")
+        if any(name not in _qualified(label) for name, label in self._described.labels.items()):
+            found["NAM-2"] = "its tools have names of their own, without the group's path"
+        return found
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -260,6 +270,11 @@ class BlackBoxDriver(McpDriver):
                     gone = before - active()
                     pairs |= {tuple(sorted((step, path))) for path in gone if not gone.intersection(_above(path))}
         return tuple(sorted(pairs))
+
+
+def _qualified(label: str) -> tuple[str, ...]:
+    """Return what a tool is called whose name begins with its group's path."""
+    return tuple(label.replace(".", separator) for separator in SEPARATORS)
 
 
 _NO_CALL: Final[tuple[str, Mapping[str, Any]]] = ("", {})

@@ -83,6 +83,17 @@ def test_a_described_server_is_toured_with_the_groups_that_it_has(write: Write) 
         assert driver.configure(Setup()) == Answer(error="error")
 
 
+@pytest.mark.spec("CNF-3", "CNF-5")
+def test_names_and_controls_of_a_servers_own_are_evidence_for_nothing(write: Write) -> None:
+    results = run_checks(exhaustive.CHECKS, lambda: BlackBoxDriver(Link(plain()), write(DESCRIPTION)))
+    reasons = {clause: result.reason for result in results for clause in result.clauses if result.reason}
+    assert reasons["NAM-2"] == "its tools have names of their own, without the group's path"
+    assert reasons["CTL-1"] == "its groups have no control tools of their own"
+    shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
+    assert {"ACT-4", "ACT-5", "INV-1", "VIS-2"} <= shown
+    assert not shown & {"NAM-2", "CTL-1"}
+
+
 @pytest.mark.spec("CNF-1", "CNF-5")
 def test_a_fault_of_a_described_server_is_found(write: Write) -> None:
     with driving(plain("children stay"), write(DESCRIPTION)) as driver:
