@@ -8,6 +8,7 @@ is looked at first, since it says most, then what was said of it, then side effe
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -36,6 +37,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = MappingProxyType(
         "HOOK-3": _ONE | {"ACT-9", "HOOK-1"},
         "HOOK-4": _ONE | {"ACT-9", "HOOK-1", "HOOK-3"},
         "HOOK-5": _ONE | {"HOOK-1", "HOOK-3", "HOOK-4"},
+        "HOOK-6": frozenset({"HOOK-1", "HOOK-3", "HOOK-5"}),
         "HOOK-7": _ONE | {"HOOK-1", "HOOK-4"},
         "HOOK-8": _ONE | {"HOOK-1", "HOOK-3", "HOOK-4"},
         "HOOK-9": frozenset({"HOOK-1", "HOOK-3", "HOOK-5"}),
@@ -46,6 +48,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = MappingProxyType(
         "NTF-3": _LISTS | {"SES-5"},
         "CTL-5": frozenset({"DEL-7"}),
         "CALL-1": frozenset({"DEL-7"}),
+        "SES-2": _ONE | {"ACT-9", "INV-4", "INV-5", "HOOK-1", "HOOK-3", "HOOK-4"},
         "PER-2": frozenset({"PER-1"}),
     }
 )
@@ -175,7 +178,9 @@ def _evidence_of_list(
         yield "LST-1", "names" if expected.controls else "tools"
     if any(tool.group is not None for tool in oracle.setup.tools):
         yield "VIS-2", "tools"
-        if any("." in name for name in expected.tools or ()):
+        if any(
+            tool.group and not tool.flat and tool.full_name in (expected.tools or ()) for tool in oracle.setup.tools
+        ):
             yield "NAM-2", "tools"
     if oracle.paths:
         yield "CTL-2" if oracle.setup.relevant_controls else "CTL-1", "controls"
@@ -370,8 +375,16 @@ def _call_mismatches(
         yield Mismatch(home, f"is {'an error' if got.is_error else 'no error'}: {got.text!r}")
     elif expected.is_error and got.text is not None and "secret" in got.text:
         yield Mismatch("CALL-3", f"tells the model what an exception said: {got.text!r}")
-    elif expected.text is not None and got.text is not None and expected.text not in got.text:
+    elif expected.text is not None and got.text is not None and not _says(got.text, expected.text):
         yield Mismatch(home, f"answers {got.text!r} instead of {expected.text!r}")
+
+
+def _says(text: str, expected: str) -> bool:
+    """Return whether a text has what is expected, or is the same as JSON, however that is formatted."""
+    try:
+        return expected in text or bool(json.loads(text) == json.loads(expected))
+    except ValueError:
+        return False
 
 
 def _end_mismatches(

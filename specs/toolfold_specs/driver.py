@@ -26,6 +26,8 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
         "errors": "a refusal is told apart by the name of its error",
         "registration": "a setup that breaks a rule is refused",
         "listing": "tools can be listed, and the list follows the state",
+        "hidden tools": "tools can be left out of lists, and be called all the same",
+        "relevant controls": "control tools can be listed only while they could do something",
         "paging": "lists come in pages of a given size",
         "groups": "groups can be listed with their states",
         "calls": "tools can be called",
@@ -103,7 +105,8 @@ class Tool:
     Its full name is the group's path and `name`, joined by a dot. `when` is "group" (available with its group, or
     always if it has none), "always", or "fact NAME": available while that fact is true. `does` says what its handler
     does: "echo" answers ``{"tool": full name, "arguments": …}`` as JSON text, "refuse" raises an error meant for the
-    model with the text "refused on purpose", "crash" raises any other exception with the text "secret".
+    model with the text "refused on purpose", "crash" raises any other exception with the text "secret". A tool that is
+    `flat` has a name of its own, as in a server that was not made for the kit (SPEC NAM-5); no other system has one.
     """
 
     name: str
@@ -112,11 +115,12 @@ class Tool:
     hidden: bool = False
     does: Literal["echo", "refuse", "crash"] = "echo"
     input_schema: Mapping[str, Any] | None = None
+    flat: bool = False
 
     @property
     def full_name(self) -> str:
         """The name under which it is listed and called (SPEC NAM-2)."""
-        return self.name if self.group is None else f"{self.group}.{self.name}"
+        return self.name if self.group is None or self.flat else f"{self.group}.{self.name}"
 
 
 def _groups(values: Iterable[Group]) -> tuple[Group, ...]:
@@ -252,6 +256,8 @@ class Driver:
     """The setting, for the report: "in process", "stdio, legacy", …"""
     left_out: Mapping[str, str] = MappingProxyType({})
     """Why capabilities are missing, where there is more to say than that they are."""
+    not_checked: Mapping[str, str] = MappingProxyType({})
+    """What of the target is left out of the system that is there, each with the reason."""
     never_shown: Mapping[str, str] = MappingProxyType({})
     """Clauses of which its answers can be no evidence, each with the reason, though they have the members for it."""
     given: Setup | None = None

@@ -154,7 +154,7 @@ class Run:
             header=self._header,
             results=tuple(results),
             clauses=load_clauses(),
-            left_out={**absent, **_left_out(starters)},
+            left_out={**absent, **_not_checked(starters), **_left_out(starters)},
             expected=self._expected,
             profiles=self._profiles,
         )
@@ -342,6 +342,11 @@ def _left_out(starters: Iterable[_Starter]) -> dict[str, str]:
             else "; ".join(f"{', '.join(where)}: {reason}" for reason, where in reasons.items())
         )
     return said
+
+
+def _not_checked(starters: Iterable[_Starter]) -> dict[str, str]:
+    """Return what of the target was not checked, with the reason."""
+    return {name: why for one in starters if one.driver is not None for name, why in one.driver.not_checked.items()}
 
 
 def _expectations(

@@ -16,7 +16,7 @@ from attrs import evolve
 
 from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, LeftOut, Operation, Setup, TargetFailed
 
-from .description import SEPARATORS, Call, Described, Description, catalog_name, infer, is_control, load
+from .description import Call, Described, Description, catalog_name, infer, is_control, load
 from .link import Link
 from .protocol import BEYOND_MODERN, wire_capabilities
 from .replies import Reply
@@ -53,6 +53,7 @@ class BlackBoxDriver(McpDriver):
         self._described = Description()
         self._fresh = True
         self._or_close(lambda: self._learn(description))
+        self._leave_out_what_does_not_tell()
         self.given = self._setup = self._described.setup
         self.capabilities, self.left_out = self._able()
         self.never_shown = self._never_shown()
@@ -67,6 +68,19 @@ class BlackBoxDriver(McpDriver):
         self._by_arguments = self._described.handles == "arguments"
         if description is None and self._described.groups:
             self._described = self._found(names)
+
+    def _leave_out_what_does_not_tell(self) -> None:
+        """Leave out the groups of which no list tells whether they are open, and those below them; say so."""
+        telling = {group.path for group in self._described.groups if set(group.tools) & self._described.labels.keys()}
+        if not telling:
+            return
+        kept = [one for one in self._described.groups if telling.issuperset((*_above(one.path), one.path))]
+        gone = [group.path for group in self._described.groups if group not in kept]
+        why = "it has no tool of its own on the list, or is within such a group, so whether it is open can't be told"
+        self.not_checked = {**self.not_checked, **{f"group {path}": why for path in gone}}
+        exclusions = (tuple(path for path in members if path not in gone) for members in self._described.exclusions)
+        several = tuple(members for members in exclusions if len(members) > 1)
+        self._described = evolve(self._described, groups=tuple(kept), exclusions=several)
 
     def _able(self) -> tuple[frozenset[str], Mapping[str, str]]:
         """Return what can be driven, and why the rest can't."""
@@ -89,7 +103,7 @@ class BlackBoxDriver(McpDriver):
         found: dict[str, str] = {}
         if not self._each_its_own:
             found = dict.fromkeys(("CTL-1", "CTL-2"), "its groups have no control tools of their own")
-        if any(name not in _qualified(label) for name, label in self._described.labels.items()):
+        if any(tool.flat for tool in self._described.setup.tools):
             found["NAM-2"] = "its tools have names of their own, without the group's path"
         return found
 
@@ -229,6 +243,9 @@ class BlackBoxDriver(McpDriver):
             for group in self._described.groups
             if all(tools.get(path) for path in (*_above(group.path), group.path))
         )
+        dropped = {group.path for group in self._described.groups} - {group.path for group in groups}
+        why = "opening it, or a group above it, adds no tools to the list, so whether it is open can't be told"
+        self.not_checked = {f"group {path}": why for path in sorted(dropped)}
         if not groups:
             raise TargetFailed("Opening its groups adds no tools to its list, so what is active can't be told.")
         found = evolve(self._described, groups=groups)
@@ -268,13 +285,9 @@ class BlackBoxDriver(McpDriver):
                     before = active()
                     self._step("activate", step, session)
                     gone = before - active()
-                    pairs |= {tuple(sorted((step, path))) for path in gone if not gone.intersection(_above(path))}
+                    rivals = (path for path in gone if path not in _above(step) and step not in _above(path))
+                    pairs |= {tuple(sorted((step, path))) for path in rivals if not gone.intersection(_above(path))}
         return tuple(sorted(pairs))
-
-
-def _qualified(label: str) -> tuple[str, ...]:
-    """Return what a tool is called whose name begins with its group's path."""
-    return tuple(label.replace(".", separator) for separator in SEPARATORS)
 
 
 _NO_CALL: Final[tuple[str, Mapping[str, Any]]] = ("", {})

@@ -15,7 +15,7 @@ steps     operations: `do` is the verb, `with` its arguments, `session` the sess
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -51,8 +51,22 @@ def check_of(vector: Vector) -> Check:
         if case is not None:
             _follow(case, vector)
 
-    needs = {"setups", *vector.get("needs", ())}
+    needs = {"setups", *vector.get("needs", ()), *_used(Setup.from_json(vector["setup"]))}
     return Check(vector["name"], "vectors", tuple(vector["clauses"]), run, needs)
+
+
+def _used(setup: Setup) -> Iterator[str]:
+    """Yield the capabilities that a system makes use of, whatever is done with it."""
+    if any(tool.when.startswith("fact ") for tool in setup.tools):
+        yield "facts"
+    if any(tool.hidden for tool in setup.tools):
+        yield "hidden tools"
+    if setup.relevant_controls:
+        yield "relevant controls"
+    if setup.max_active is not None:
+        yield "limits"
+    if setup.page_size is not None:
+        yield "paging"
 
 
 def _follow(case: Case, vector: Vector) -> None:

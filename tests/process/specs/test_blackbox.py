@@ -111,10 +111,10 @@ def test_what_a_described_server_lists_has_the_names_of_the_setup(write: Write) 
         assert driver.list().tools == ()
         driver.activate("files")
         listed = driver.list()
-        assert (listed.tools, listed.controls) == (("files.read",), None)
+        assert (listed.tools, listed.controls) == (("read",), None)
         assert listed.names is not None
         assert "read" in listed.names
-        assert driver.name_of("files.read") == "read"
+        assert driver.name_of("read") == "read"
         assert driver.snapshot("two").active == ()
         assert driver.end().active == ()
 
