@@ -43,6 +43,8 @@ starts_active = ["core"]
 groups = ["sandbox", "live"]
 """
 
+SHARED = {"copy": "read", "copy.more": "extra"}
+
 Write = Callable[[str], Path]
 
 
@@ -103,6 +105,44 @@ def test_a_fault_of_a_described_server_is_found(write: Write) -> None:
         assert [violation.clause for violation in test_run.violations] == ["INV-1"]
         history = [str(operation) for operation in test_run.violations[0].history]
         assert history == ["activate(group='files')", "activate(group='files.edit')", "deactivate(group='files')"]
+
+
+@pytest.mark.spec("CNF-3", "CNF-5")
+def test_a_refusal_by_an_error_of_the_protocol_is_a_refusal(write: Write) -> None:
+    with driving(plain("protocol errors"), write(DESCRIPTION)) as driver:
+        assert driver.given is not None
+        test_run = TestRun(driver)
+        assert exhaustive.tour(test_run, driver.given)
+        assert test_run.violations == ()
+        assert test_run.shown["ACT-2"]
+
+
+@pytest.mark.spec("CNF-5", "NTF-1")
+def test_a_server_that_advertises_notices_and_sends_none_is_found(write: Write) -> None:
+    results = run_checks(exhaustive.CHECKS, lambda: BlackBoxDriver(Link(plain("never notifies")), write(DESCRIPTION)))
+    assert {violation.clause for result in results for violation in result.violations} <= {"NTF-1"}
+    assert "NTF-1" not in {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
+
+
+@pytest.mark.spec("CNF-8")
+def test_groups_that_lists_do_not_tell_apart_are_listed_and_the_rest_is_judged(write: Write) -> None:
+    more = "".join(GROUP.format(path=path, tool=tool, name=path.replace(".", "_")) for path, tool in SHARED.items())
+    with driving(plain("a shared tool"), write(DESCRIPTION + more)) as driver:
+        assert set(driver.not_checked) == {"group copy", "group copy.more", "group files", "group files.edit"}
+        assert driver.given is not None
+        assert driver.given.paths == ("core", "live", "sandbox")
+        test_run = TestRun(driver)
+        assert exhaustive.tour(test_run, driver.given)
+        assert test_run.shown["ACT-4"]
+
+
+@pytest.mark.spec("CNF-5", "INV-1")
+def test_a_child_that_closes_its_parent_is_judged(write: Write) -> None:
+    with driving(plain("parents close"), write(DESCRIPTION)) as driver:
+        assert driver.given is not None
+        test_run = TestRun(driver)
+        exhaustive.tour(test_run, driver.given)
+        assert [violation.clause for violation in test_run.violations] == ["INV-1"]
 
 
 @pytest.mark.spec("CNF-1")
