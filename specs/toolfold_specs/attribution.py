@@ -264,11 +264,11 @@ def _state_mismatch(
     if (extra | lost) & {*_asked(operation, "activate"), *_asked(operation, "deactivate")}:
         return Mismatch(home, message)
     step = _step(oracle, before, operation, got)
-    wrong = [] if step is None else list(broken(step))
-    if not wrong:
+    known = [] if step is None else list(broken(step))
+    if not known:
         return Mismatch(home, message)
-    also = home if home in {known.clause for known in wrong[1:]} else None
-    return Mismatch(wrong[0].clause, f"{message}, yet {wrong[0].name}", also=also)
+    also = home if home in {one.clause for one in known[1:]} else None
+    return Mismatch(known[0].clause, f"{message}, yet {known[0].name}", also=also)
 
 
 def _asked(operation: Operation, verb: str) -> tuple[str, ...]:

@@ -26,11 +26,11 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
         "errors": "a refusal is told apart by the name of its error",
         "registration": "a setup that breaks a rule is refused",
         "listing": "tools can be listed, and the list follows the state",
-        "hidden tools": "tools can be left out of lists, and be called all the same",
-        "relevant controls": "control tools can be listed only while they could do something",
         "paging": "lists come in pages of a given size",
         "groups": "groups can be listed with their states",
         "calls": "tools can be called",
+        "hidden tools": "tools can be left out of lists, and be called all the same",
+        "relevant controls": "control tools can be listed only while they could do something",
         "facts": "facts can be set on a session, and rules can depend on them",
         "notifications": "each answer tells how many notices of a changed list came",
         "transition": "several activations and deactivations can be one step",
@@ -147,7 +147,9 @@ class Setup:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data; `from_json` reads it back."""
-        return asdict(self)
+        data = asdict(self)
+        data["tools"] = [{name: tool[name] for name in tool if name != "flat" or tool[name]} for tool in data["tools"]]
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Setup:

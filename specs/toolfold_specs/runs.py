@@ -130,18 +130,26 @@ class TestRun:
             else:
                 self.unseen.setdefault(clause, member)
 
-    def violated(self, clause: str, message: str, apart: frozenset[str] = frozenset(), **known: Any) -> None:
+    def violated(self, clause: str, message: str, **known: Any) -> None:
         """Report a violation; the first of each clause is kept.
-
-        Where a clause rests on one known to be broken, this may be the same mismatch again: it is kept as hidden.
 
         Args:
             clause: The clause that is broken.
             message: What is wrong, in a sentence.
-            apart: Clauses that it rests on and that can't be why, though they are broken.
             known: `setup`, `history`, `expected` and `got` of the `Violation`.
         """
-        violation = Violation(clause, self.check, self.driver.name, message, **known)
+        self.found(Violation(clause, self.check, self.driver.name, message, **known))
+
+    def found(self, violation: Violation, apart: frozenset[str] = frozenset()) -> None:
+        """Report a violation; the first of each clause is kept.
+
+        Where its clause rests on one known to be broken, this may be the same mismatch again: it is kept as hidden.
+
+        Args:
+            violation: What is wrong.
+            apart: Clauses that it rests on and that can't be why, though they are broken.
+        """
+        clause = violation.clause
         if broken := (RESTS_ON.get(clause, frozenset()) & self.known) - apart:
             self.hide(clause, min(broken), violation)
             return
@@ -308,15 +316,9 @@ class Case:
             again = self._replayed(history, setup)
             if again is not None:
                 mismatch, expected, got = again
-        self.test_run.violated(
-            clause,
-            mismatch.message,
-            STATE if not mismatch.explains and _state_is_right(expected, got) else frozenset(),
-            setup=setup,
-            history=tuple(history),
-            expected=expected.to_json(),
-            got=got.to_json(),
-        )
+        run, told = self.test_run, (setup, tuple(history), expected.to_json(), got.to_json())
+        violation = Violation(clause, run.check, run.driver.name, mismatch.message, *told)
+        run.found(violation, STATE if not mismatch.explains and _state_is_right(expected, got) else frozenset())
 
     def _shows(self, history: Sequence[Operation], clause: str, setup: Setup | None = None) -> bool:
         found = self._replayed(history, setup)

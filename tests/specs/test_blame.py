@@ -9,7 +9,7 @@ from attrs import evolve
 
 from tests.specs.made import BOTH, PAIR, TinyDriver
 from toolfold_specs.attribution import RESTS_ON
-from toolfold_specs.checks import run_checks
+from toolfold_specs.checks import Check, run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Operation, Setup, Tool
 from toolfold_specs.drivers.description import parse
 from toolfold_specs.drivers.sessions import canonical
@@ -45,7 +45,7 @@ def test_concurrent_steps_rest_on_the_transitions() -> None:
     assert {"ACT-4", "ACT-5", "INV-2"} <= RESTS_ON["SES-2"]
 
 
-def _schedules() -> tuple[vectors.Check, ...]:
+def _schedules() -> tuple[Check, ...]:
     from toolfold_specs.layers import schedules
 
     return tuple(check for check in schedules.CHECKS if "SES-2" in check.clauses)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -27,7 +28,7 @@ def silent_about(*members: str, capabilities: frozenset[str] = EngineDriver.capa
 
     class Silent(EngineDriver):
         def finish(self, ticket: int) -> Answer:
-            return evolve(super().finish(ticket), **dict.fromkeys(members))
+            return evolve(super().finish(ticket), **dict[str, Any].fromkeys(members))
 
     Silent.capabilities = capabilities
     return Silent

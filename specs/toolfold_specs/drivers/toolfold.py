@@ -216,7 +216,7 @@ class CoreDriver(Driver):
         try:
             session.list_tools()
         except ToolfoldError as refused:
-            detail = {"list": _named(refused)}
+            detail: dict[str, Any] = {"list": _named(refused)}
         else:
             detail = {"list": None}
         return Answer(error=error, detail=detail, hooks=ran, active=(await self._session(name)).active)
