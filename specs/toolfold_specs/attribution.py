@@ -73,7 +73,7 @@ class Mismatch:
 Evidence: TypeAlias = Mapping[str, str]
 """The clauses that a case puts to the test, each with the member of the answer in which it is seen."""
 
-REFUSAL = "a refusal by its name, or `active` with it"
+REFUSAL = "a refusal by its name, or with `active` or `text`"
 """What a clause about a refusal is seen in: that something is refused says little unless it says why, or what is so."""
 
 
@@ -84,7 +84,8 @@ CAUSE = "in `detail` the `cause` of a failed hook"
 def observed(answer: Answer, member: str) -> bool:
     """Return whether an answer shows a member; what is absent is evidence for nothing (SPEC CNF-8)."""
     if member == REFUSAL:
-        return answer.error is not None and (answer.error != "error" or answer.active is not None)
+        told = answer.error != "error" or answer.active is not None or answer.text is not None
+        return answer.error is not None and told
     if member == CAUSE:
         return "cause" in answer.detail
     return getattr(answer, member) is not None
@@ -131,7 +132,7 @@ def _evidence(oracle: Oracle, world: World, operation: Operation, expected: Answ
     elif operation.verb == "list_groups" and oracle.paths:
         yield "LST-4", "groups"
     elif operation.verb == "call":
-        yield _call_home(oracle, before, operation, expected), "text" if expected.error is None else "error"
+        yield _call_home(oracle, before, operation, expected), "text" if expected.error is None else REFUSAL
     elif operation.verb == "set_fact" and expected.notified:
         yield "NTF-3", "notified"
     elif operation.verb == "end" and before.order:
@@ -148,7 +149,9 @@ def _evidence_of_step(
     oracle: Oracle, world: World, operation: Operation, expected: Answer
 ) -> Iterator[tuple[str, str]]:
     home = _home(oracle, operation, expected)
-    if home == "HOOK-8" and not any(dict(world.scripts).get(hook[::-1]) == "fail" for hook in expected.hooks or ()):
+    if home == "HOOK-8" and not any(
+        dict(world.scripts).get((hook[1], hook[0])) == "fail" for hook in expected.hooks or ()
+    ):
         home = "ACT-5"  # no hook fails, so nothing is forced
     yield home, REFUSAL if home in ("ACT-1", "ACT-2") else "active"
     yield "INV-5", "active"
@@ -172,7 +175,7 @@ def _evidence_of_list(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer
 ) -> Iterator[tuple[str, str]]:
     if expected.error is not None:
-        yield "LST-3", "error"
+        yield "LST-3", REFUSAL
         return
     if len(expected.names or ()) > 1:
         yield "LST-1", "names" if expected.controls else "tools"
@@ -306,9 +309,11 @@ def _list_mismatches(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Mismatch]:
     cursor = operation.arguments.get("cursor")
-    if got.error != expected.error:
+    if (got.error is None) != (expected.error is None) or got.error not in (None, "error", expected.error):
         clause = "LST-3" if expected.error else "LST-2" if cursor else "LST-1"
         yield Mismatch(clause, f"{_outcome(got)} instead of {_outcome(expected)}")
+        return
+    if got.error is not None:
         return
     names = set(got.tools or ())
     known = {tool.full_name for tool in oracle.setup.tools}
@@ -327,7 +332,7 @@ def _list_mismatches(
         clause = "LST-2" if paged else "CTL-2" if oracle.setup.relevant_controls else "CTL-1"
         wrong = sorted(set(got.controls) ^ set(expected.controls or ()))
         yield Mismatch(clause, f"is wrong about {', '.join(wrong)}")
-    if paged and (got.next_cursor is None) != (expected.next_cursor is None):
+    if paged and got.tools is not None and (got.next_cursor is None) != (expected.next_cursor is None):
         yield Mismatch("LST-2", "there is no next page" if got.next_cursor is None else "there is one page too many")
 
 
@@ -343,7 +348,9 @@ def _group_mismatches(
     oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Mismatch]:
     del oracle, before, operation
-    rows = [dict(row) for row in got.groups or ()]
+    if got.groups is None:
+        return
+    rows = [dict(row) for row in got.groups]
     right = [dict(row) for row in expected.groups or ()]
     seen = [{name: row[name] for name in truth if name in row} for row, truth in zip(rows, right, strict=False)]
     if len(rows) != len(right) or any({**truth, **row} != truth for truth, row in zip(right, seen, strict=True)):

@@ -28,7 +28,8 @@ def silent_about(*members: str, capabilities: frozenset[str] = EngineDriver.capa
 
     class Silent(EngineDriver):
         def finish(self, ticket: int) -> Answer:
-            return evolve(super().finish(ticket), **dict[str, Any].fromkeys(members))
+            without: dict[str, Any] = dict.fromkeys(members)
+            return evolve(super().finish(ticket), **without)
 
     Silent.capabilities = capabilities
     return Silent
