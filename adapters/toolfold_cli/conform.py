@@ -67,6 +67,15 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--driver", "speaks_driver", is_flag=True, help="The command, or a tool of the server, speaks the driver protocol."
 )
+@click.option(
+    "--profile",
+    "--level",
+    "profiles",
+    default="state",
+    show_default=True,
+    metavar="NAMES",
+    help="The levels of conformance to aim at, separated by commas: state, hooks, sessions, delivery, style, or all.",
+)
 @click.option("--layers", metavar="NAMES", help="Run these layers of checks alone, separated by commas.")
 @click.option("--smoke", is_flag=True, help="Check the smallest systems alone; this takes seconds.")
 @click.option("--deep", is_flag=True, help="Search further than usual; this takes minutes.")
@@ -91,15 +100,21 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--list-clauses", is_flag=True, help="Print the clauses, with the checks of each, and exit.")
 @click.pass_context
 def conform_command(
-    ctx: click.Context, /, targets: tuple[str, ...], app_dir: Path | None, layers: str | None, **given: Any
+    ctx: click.Context,
+    /,
+    targets: tuple[str, ...],
+    app_dir: Path | None,
+    layers: str | None,
+    profiles: str,
+    **given: Any,
 ) -> None:
     """Check a TARGET against the specification, clause by clause.
 
     TARGET is module:attribute or path/to/file.py:attribute (a Driver of the kit, a function that makes one, or a
     ToolSet), a .toml file, or the URL of an MCP server; after -- comes the command that starts one, or with --driver a
     command that speaks the driver protocol over stdio. Without --era and --transport, all are tried, and those that the
-    target does not have are skipped. The status is 0 if every MUST that applies holds, 1 if one is violated, 2 if
-    nothing could be checked.
+    target does not have are skipped. The status is 0 if every MUST of the levels in --profile that applies holds, 1 if
+    one is violated, 2 if the kit could not tell.
     """
     with _failing():
         chosen = _layers(ctx, layers)
@@ -112,7 +127,7 @@ def conform_command(
             raise click.UsageError("--smoke chooses what runs: leave out --deep and --layers.", ctx)
         else:
             target, _ = chosen_target(ctx, targets, app_dir=app_dir)
-            ctx.exit(_conform(target, chosen, **given))
+            ctx.exit(_conform(target, chosen, _profiles(ctx, profiles), **given))
 
 
 def _layers(ctx: click.Context, names: str | None) -> tuple[str, ...] | None:
@@ -126,9 +141,19 @@ def _layers(ctx: click.Context, names: str | None) -> tuple[str, ...] | None:
     return chosen
 
 
+def _profiles(ctx: click.Context, names: str) -> tuple[str, ...]:
+    from toolfold_specs.clauses import aimed_at
+
+    try:
+        return aimed_at(name.strip() for name in names.split(","))
+    except ValueError as error:
+        raise click.UsageError(f"{str(error).capitalize()}.", ctx) from error
+
+
 def _conform(
     target: Target,
     layers: Sequence[str] | None,
+    profiles: Sequence[str],
     *,
     era: str | None,
     transport: str | None,
@@ -176,6 +201,7 @@ def _conform(
                     expected=expected,
                     target=arguments,
                     optional=era is None and transport is None,
+                    profiles=profiles,
                     progress=progress,
                     at_once=os.cpu_count() or 1,
                     ended=ended,

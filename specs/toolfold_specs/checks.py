@@ -7,7 +7,7 @@ that a driver has the capabilities for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from time import monotonic
 
@@ -20,6 +20,16 @@ from .runs import Progress, Spent, TestRun
 
 LAYERS = ("exhaustive", "vectors", "stateful", "schedules", "histories", "wire")
 """The layers in the order in which they run (SPEC CNF-7); "wire" has what only a protocol shows."""
+
+
+NEEDED_FOR: Mapping[str, str] = {
+    "notified": "notifications",
+    "hooks": "hooks",
+    "groups": "groups",
+    "text": "calls",
+    **dict.fromkeys(("tools", "controls", "names"), "listing"),
+}
+"""The capabilities of which members of an answer are part."""
 
 
 def _names(values: Iterable[str]) -> frozenset[str]:
@@ -165,12 +175,34 @@ def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
         test_run.cases,
         monotonic() - begun,
     )
-    for clause in sorted(hidden):
-        why = f"it rests on {test_run.masked[clause]}, which is violated"
-        yield Result(check.name, check.layer, setting, (clause,), Status.MASKED, why)
-    idle = tuple(clause for clause in check.clauses if clause not in judged and clause not in hidden)
-    for clause in idle if status in (Status.PASSED, Status.FAILED) else ():
-        yield Result(check.name, check.layer, setting, (clause,), Status.LEFT_OUT, _unmet(clause))
+    open_clauses = (clause for clause in check.clauses if clause not in judged and clause not in hidden)
+    for clause in (*sorted(hidden), *(open_clauses if status in (Status.PASSED, Status.FAILED) else ())):
+        yield _undecided(check, test_run, clause)
+
+
+def _undecided(check: Check, test_run: TestRun, clause: str) -> Result:
+    """Return why a check says nothing about one of its clauses."""
+    hidden: tuple[Violation, ...] = ()
+    if clause in test_run.masked:
+        status, why = Status.MASKED, f"{test_run.masked[clause]}, which is violated, may be why a case of it went wrong"
+        hidden = (test_run.hidden[clause],)
+    elif clause in test_run.driver.never_shown:
+        status, why = Status.LEFT_OUT, test_run.driver.never_shown[clause]
+    elif clause in test_run.unseen:
+        status, why = _unseen(test_run.driver, test_run.unseen[clause])
+    elif test_run.ended_by:
+        status, why = Status.MASKED, f"the check ended when {test_run.ended_by} was violated"
+    else:
+        status, why = Status.LEFT_OUT, _unmet(clause)
+    return Result(check.name, check.layer, test_run.driver.name, (clause,), status, why, hidden=hidden)
+
+
+def _unseen(driver: Driver, member: str) -> tuple[Status, str]:
+    """Return why a member of answers is never shown: it need not be, or nothing says so."""
+    needed = NEEDED_FOR.get(member)
+    if needed is not None and needed not in driver.capabilities:
+        return Status.LEFT_OUT, driver.left_out.get(needed, f"no {needed}")
+    return Status.UNSEEN, f"the answers never show {member}"
 
 
 def _unmet(clause: str) -> str:

@@ -8,14 +8,29 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, Literal
 
 from attrs import field, frozen
 from attrs.validators import deep_iterable, in_, instance_of, matches_re, min_len
 
 Level = Literal["MUST", "SHOULD", "MAY"]
+
+PROFILES: Mapping[str, str] = MappingProxyType(
+    {
+        "state": "transitions, invariants, listing and calling",
+        "hooks": "hooks, and what becomes of a step when one fails",
+        "sessions": "what belongs to a session, and what is kept of it",
+        "delivery": "what MCP carries in each era, and what clients are told",
+        "style": "names, order, wording and annotations: advice",
+    }
+)
+"""The levels of conformance that an implementation can aim at."""
+
+AIMED_AT = ("state",)
+"""What a verdict is about unless more is aimed at."""
 
 SUMMARY_LENGTH = 100  # characters
 
@@ -33,7 +48,7 @@ class Clause:
     """One clause of the specification.
 
     `layers` names the layers of the conformance kit that check it, `needs` the capabilities without which none of them
-    can.
+    can, `profile` the level of conformance that it belongs to, for those that are checked.
     """
 
     id: str = field(validator=matches_re(r"[A-Z]+-[0-9]+"))
@@ -43,6 +58,7 @@ class Clause:
     sources: tuple[str, ...] = field(default=(), converter=_strings, validator=deep_iterable(in_(tuple("ABCDEMT"))))
     layers: tuple[str, ...] = field(default=(), converter=_strings)
     needs: tuple[str, ...] = field(default=(), converter=_strings)
+    profile: str = field(default="", validator=in_(("", *PROFILES)))
     open: bool = field(default=False, validator=instance_of(bool))
 
     @property
@@ -55,6 +71,20 @@ class Clause:
         if cut.count("`") % 2:  # never cut inside code
             cut = cut.rpartition("`")[0]
         return f"{cut.rstrip(' ,;(')} …"
+
+
+def aimed_at(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the profiles of these names, in their order; "all" are those that are no advice.
+
+    Raises:
+        ValueError: There is no such profile.
+    """
+    chosen = set(names)
+    if unknown := sorted(chosen - {*PROFILES, "all"}):
+        raise ValueError(f"there is no profile {unknown[0]!r}; there are {', '.join(PROFILES)}, all")
+    if "all" in chosen:
+        chosen |= PROFILES.keys() - {"style"}
+    return tuple(name for name in PROFILES if name in chosen)
 
 
 def parse_clauses(text: str) -> tuple[Clause, ...]:

@@ -29,6 +29,8 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
         "paging": "lists come in pages of a given size",
         "groups": "groups can be listed with their states",
         "calls": "tools can be called",
+        "hidden tools": "tools can be left out of lists, and be called all the same",
+        "relevant controls": "control tools can be listed only while they could do something",
         "facts": "facts can be set on a session, and rules can depend on them",
         "notifications": "each answer tells how many notices of a changed list came",
         "transition": "several activations and deactivations can be one step",
@@ -103,7 +105,8 @@ class Tool:
     Its full name is the group's path and `name`, joined by a dot. `when` is "group" (available with its group, or
     always if it has none), "always", or "fact NAME": available while that fact is true. `does` says what its handler
     does: "echo" answers ``{"tool": full name, "arguments": …}`` as JSON text, "refuse" raises an error meant for the
-    model with the text "refused on purpose", "crash" raises any other exception with the text "secret".
+    model with the text "refused on purpose", "crash" raises any other exception with the text "secret". A tool that is
+    `flat` has a name of its own, as in a server that was not made for the kit (SPEC NAM-5); no other system has one.
     """
 
     name: str
@@ -112,11 +115,12 @@ class Tool:
     hidden: bool = False
     does: Literal["echo", "refuse", "crash"] = "echo"
     input_schema: Mapping[str, Any] | None = None
+    flat: bool = False
 
     @property
     def full_name(self) -> str:
         """The name under which it is listed and called (SPEC NAM-2)."""
-        return self.name if self.group is None else f"{self.group}.{self.name}"
+        return self.name if self.group is None or self.flat else f"{self.group}.{self.name}"
 
 
 def _groups(values: Iterable[Group]) -> tuple[Group, ...]:
@@ -143,7 +147,9 @@ class Setup:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data; `from_json` reads it back."""
-        return asdict(self)
+        data = asdict(self)
+        data["tools"] = [{name: tool[name] for name in tool if name != "flat" or tool[name]} for tool in data["tools"]]
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Setup:
@@ -204,7 +210,7 @@ class Answer:
     """The name of the error (SPEC ERR-1) if the operation was refused, "error" if it has none; None for success."""
     changed: bool | None = None
     detail: Mapping[str, Any] = field(factory=dict[str, Any])
-    """What the error names: `missing` for ParentInactive, `group` and `phase` for HookFailed, `sets`, …"""
+    """What the error names: `missing` for ParentInactive, `group`, `phase` and `cause` for HookFailed, `sets`, …"""
     active: tuple[str, ...] | None = None
     """The active groups after the operation, in canonical order."""
     hooks: tuple[tuple[str, str], ...] | None = None
@@ -214,6 +220,8 @@ class Answer:
     tools: tuple[str, ...] | None = None
     """The names of the user's tools in a list, in the order of the list; control tools are in `controls`."""
     controls: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
+    """Everything on a list, in its order, by the names that clients see."""
     next_cursor: str | None = None
     groups: tuple[Mapping[str, Any], ...] | None = None
     """For each group its `name`, `state`, `active` and number of `tools` (SPEC LST-4)."""
@@ -229,7 +237,7 @@ class Answer:
     def from_json(cls, data: Mapping[str, Any]) -> Answer:
         """Return the answer that `to_json` wrote."""
         known: dict[str, Any] = dict(data)
-        for name in ("active", "tools", "controls", "groups"):
+        for name in ("active", "tools", "controls", "names", "groups"):
             if name in data:
                 known[name] = tuple(data[name])
         if "hooks" in data:
@@ -250,6 +258,10 @@ class Driver:
     """The setting, for the report: "in process", "stdio, legacy", …"""
     left_out: Mapping[str, str] = MappingProxyType({})
     """Why capabilities are missing, where there is more to say than that they are."""
+    not_checked: Mapping[str, str] = MappingProxyType({})
+    """What of the target is left out of the system that is there, each with the reason."""
+    never_shown: Mapping[str, str] = MappingProxyType({})
+    """Clauses of which its answers can be no evidence, each with the reason, though they have the members for it."""
     given: Setup | None = None
     """The system that is there, for a driver without the capability "setups": it configures that one only."""
 
@@ -279,7 +291,7 @@ class Driver:
         raise NotSupported("transition")
 
     def list(self, cursor: str | None = None, session: str = MAIN) -> Answer:
-        """List tools: the answer has `tools`, `controls` and `next_cursor`: "listing"; with a cursor "paging"."""
+        """List tools: the answer has `tools`, `controls`, `names`, `next_cursor`: "listing"; with a cursor "paging"."""
         raise NotSupported("list")
 
     def list_groups(self, session: str = MAIN) -> Answer:
@@ -295,7 +307,10 @@ class Driver:
         raise NotSupported("set_fact")
 
     def end(self, session: str = MAIN) -> Answer:
-        """End a session, hooks and all; the next operation under its name is for a new one: "ending"."""
+        """End a session, hooks and all; the next operation under its name is for a new one: "ending".
+
+        In `detail` it may tell as `list` the error with which the ended session refuses to list, None if it lists.
+        """
         raise NotSupported("end")
 
     def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias
 from attrs import frozen
 
 from .checks import LAYERS, Check, Findings, in_order, run_checks
-from .clauses import load_clauses, load_revision
+from .clauses import AIMED_AT, aimed_at, load_clauses, load_revision
 from .driver import AT_RUN_TIME, CAPABILITIES, OVER_MCP, Answer, Driver, Setup, TargetFailed
 from .expected import load_expected
 from .layers import all_checks
@@ -37,6 +37,7 @@ def check(
     target: str = "",
     checks: Iterable[Check] | None = None,
     optional: bool = False,
+    profiles: Iterable[str] = AIMED_AT,
     progress: Progress | None = None,
 ) -> Report:
     """Return the report on an implementation, clause by clause (SPEC CNF-2, CNF-3).
@@ -52,10 +53,12 @@ def check(
         target: What to call the implementation in the report.
         checks: Other checks than those of the kit.
         optional: Whether a setting in which the target can't be started is left out, instead of failing the run.
+        profiles: The levels of conformance that the verdict is about, of `PROFILES`, or "all" of those that are no
+            advice.
         progress: Is told in a few words what is done.
 
     Raises:
-        ValueError: There is no such layer, or the file of expected failures is wrong (`ExpectationError`).
+        ValueError: There is no such layer or profile, or the file of expected failures is wrong (`ExpectationError`).
         MissingPackage: A package is missing that a layer needs.
     """
     run = Run(
@@ -68,6 +71,7 @@ def check(
         target=target,
         checks=checks,
         optional=optional,
+        profiles=profiles,
         progress=progress,
     )
     return run.perform()
@@ -96,6 +100,7 @@ class Run:
         target: str = "",
         checks: Iterable[Check] | None = None,
         optional: bool = False,
+        profiles: Iterable[str] = AIMED_AT,
         progress: Progress | None = None,
         at_once: int = 1,
         ended: Callable[[Result], None] = lambda _: None,
@@ -105,6 +110,7 @@ class Run:
         self._expected = _expectations(expected, every)
         self._checks = in_order(every, chosen)
         self._optional = optional
+        self._profiles = aimed_at(profiles)
         self._at_once = at_once
         self._options = _Options(deep, seed, budget, progress or _say_nothing, ended)
         settings: Mapping[str, Factory] = {"": factory} if callable(factory) else factory
@@ -148,8 +154,9 @@ class Run:
             header=self._header,
             results=tuple(results),
             clauses=load_clauses(),
-            left_out={**absent, **_left_out(starters)},
+            left_out={**absent, **_not_checked(starters), **_left_out(starters)},
             expected=self._expected,
+            profiles=self._profiles,
         )
 
 
@@ -335,6 +342,11 @@ def _left_out(starters: Iterable[_Starter]) -> dict[str, str]:
             else "; ".join(f"{', '.join(where)}: {reason}" for reason, where in reasons.items())
         )
     return said
+
+
+def _not_checked(starters: Iterable[_Starter]) -> dict[str, str]:
+    """Return what of the target was not checked, with the reason."""
+    return {name: why for one in starters if one.driver is not None for name, why in one.driver.not_checked.items()}
 
 
 def _expectations(

@@ -253,6 +253,7 @@ class Oracle:
         if failed is not None:
             script = dict(world.scripts)[failed[1], failed[0]]
             detail = {"phase": failed[0], "group": failed[1], "outcome": script}
+            detail |= {"cause": "ReentrantTransition"} if script == "ask" else {}
             return world, self._settled(holder, error="HookFailed", detail=detail, hooks=ran)
         after = evolve(holder, order=outcome.state if self.setup.max_active else tuple(sorted(outcome.state)))
         notified = int(self.names(after) != self.names(holder))
@@ -289,7 +290,9 @@ class Oracle:
         leaving = [self.paths[number] for number in sorted(holder.active, reverse=True)]
         ran = tuple(("on_deactivate", path) for path in leaving if "on_deactivate" in self.groups[path].hooks)
         error = "HookFailed" if any(self._fails(world, *hook) for hook in ran) else None
-        return world.having(session, Holder()), Answer(error=error, hooks=ran, active=())
+        return world.having(session, Holder()), Answer(
+            error=error, hooks=ran, active=(), detail={"list": "SessionClosed"}
+        )
 
     def following(self, operation: Operation) -> Oracle:
         """Return the oracle for what comes after an operation: another one where it configures another setup."""
@@ -343,7 +346,7 @@ class Oracle:
         tools = tuple(name for name in page if name in self.listed(holder))
         controls = tuple(name for name in page if name not in tools)
         holder = evolve(holder, page=page[-1] if more else None)
-        answer = Answer(tools=tools, controls=controls, next_cursor=NEXT if more else None)
+        answer = Answer(tools=tools, controls=controls, names=tuple(page), next_cursor=NEXT if more else None)
         return world.having(session, holder), answer
 
     def _row(self, holder: Holder, path: str) -> dict[str, Any]:

@@ -39,6 +39,8 @@ class ClauseItem(pytest.Item):
                 pytest.skip(row.reason)
             case Verdict.EXPECTED:
                 pytest.xfail(row.reason)
+            case Verdict.UNDECIDED if row.masked:
+                pytest.skip(f"{row.verdict.value}: {row.reason}")
             case Verdict.VIOLATED if not row.fails:
                 pytest.xfail(f"{row.level}: {row.violations[0].message}")
             case _:

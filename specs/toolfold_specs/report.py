@@ -11,9 +11,9 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from .clauses import Clause, Level
+from .clauses import AIMED_AT, Clause, Level
 from .driver import Operation, Setup
 
 DETERMINISTIC = frozenset({"exhaustive", "vectors", "schedules", "wire"})
@@ -41,6 +41,8 @@ class Status(Enum):
     """A case went wrong, and a clause that it takes for granted is broken: that may be why."""
     INTERRUPTED = "interrupted"
     """The run ended before the check did."""
+    UNSEEN = "not shown"
+    """Cases arose, but no answer showed what the clause speaks of."""
     DIED = "the target failed"
     BROKEN = "the harness failed"
 
@@ -104,6 +106,8 @@ class Result:
     cases: int = 0
     """How many answers were judged."""
     seconds: float = 0.0
+    hidden: tuple[Violation, ...] = ()
+    """Of what is masked: what went wrong there."""
 
 
 @frozen
@@ -115,6 +119,14 @@ class Row:
     reason: str = ""
     checks: tuple[str, ...] = ()
     violations: tuple[Violation, ...] = ()
+    hidden: tuple[Violation, ...] = ()
+    """What went wrong, but may only follow from another clause that is violated."""
+    masked: bool = False
+    """Whether nothing but violations of other clauses leaves it undecided."""
+    unseen: bool = False
+    """Whether it is undecided because no answer shows what it speaks of."""
+    aimed_at: bool = True
+    """Whether it is of a profile that the verdict is about."""
 
     @property
     def level(self) -> Level:
@@ -123,8 +135,12 @@ class Row:
 
     @property
     def fails(self) -> bool:
-        """Whether a run fails for it: a MUST is violated, or an expected failure is gone."""
-        return self.verdict is Verdict.FIXED or (self.verdict is Verdict.VIOLATED and self.level == "MUST")
+        """Whether a run fails for it: an expected failure is gone, or what is aimed at is violated.
+
+        That is a MUST, or a MAY: it is checked only where the implementation claims it.
+        """
+        violated = self.verdict is Verdict.VIOLATED and self.level != "SHOULD" and self.aimed_at
+        return violated or self.verdict is Verdict.FIXED
 
 
 @frozen
@@ -132,7 +148,8 @@ class Report:
     """A run of the kit against one target.
 
     `header` says what was run: target, kit version, spec revision, seed. `left_out` has the capabilities and settings
-    that were missing, with the reason. `expected` has what the adopter expects to be violated.
+    that were missing, with the reason. `expected` has what the adopter expects to be violated. `profiles` are the
+    levels of conformance that the verdict is about; what is wrong beyond them is told as well.
     """
 
     header: Mapping[str, str]
@@ -140,6 +157,7 @@ class Report:
     clauses: tuple[Clause, ...]
     left_out: Mapping[str, str] = field(factory=dict[str, str])
     expected: tuple[Expectation, ...] = ()
+    profiles: tuple[str, ...] = AIMED_AT
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
@@ -172,15 +190,17 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """Return 0 if every MUST that applies holds, 1 if one is violated or an expectation is stale, 2 if
-        nothing can be told: the kit failed or was interrupted, no check applied, or the target failed on the way.
+        """Return 0 if every MUST of the profiles that applies holds, and every MAY that is claimed; 1 if one of them is
+        violated or an expectation is stale; 2 if the kit can't tell: it failed or was interrupted, no check applied,
+        the target failed on the way, or no answer showed what a MUST speaks of.
         """
         statuses = {result.status for result in self.results}
         if not statuses.isdisjoint((Status.BROKEN, Status.INTERRUPTED)) or not self.ran:
             return 2
         if any(row.fails for row in self.rows) or self.stale:
             return 1
-        return 2 if Status.DIED in statuses else 0
+        unseen = any(row.unseen and row.aimed_at and row.level == "MUST" for row in self.rows)
+        return 2 if unseen or Status.DIED in statuses else 0
 
     def foresaw(self, violation: Violation) -> bool:
         """Return whether a violation was expected."""
@@ -194,6 +214,9 @@ class Report:
         return tuple(self._row(clause, about[clause.id]) for clause in self.clauses)
 
     def _row(self, clause: Clause, about: list[Result]) -> Row:
+        return evolve(self._known_of(clause, about), aimed_at=clause.profile in ("", *self.profiles))
+
+    def _known_of(self, clause: Clause, about: list[Result]) -> Row:
         violations = tuple(found for result in about for found in result.violations if found.clause == clause.id)
         checks = tuple(dict.fromkeys(result.check for result in about if result.status is not Status.LEFT_OUT))
         expected = [expectation for expectation in self.expected if expectation.clause == clause.id]
@@ -203,11 +226,15 @@ class Report:
             return Row(clause, verdict, _joined(foreseen), checks, violations)
         if stopped := [result for result in about if result.status in UNDECIDING]:
             said = _joined(f"{result.check}: {_why(result)}" for result in stopped)
-            return Row(clause, Verdict.UNDECIDED, said, checks)
+            hidden = tuple(one for result in stopped for one in result.hidden)
+            masked = all(result.status is Status.MASKED for result in stopped)
+            return Row(clause, Verdict.UNDECIDED, said, checks, hidden=hidden, masked=masked)
         if stale := [expectation for expectation in expected if self._is_stale(expectation, about)]:
             return Row(clause, Verdict.FIXED, _joined(one.reason for one in stale), checks)
-        if any(result.status is not Status.LEFT_OUT for result in about):
+        if any(result.status in DECIDING for result in about):
             return Row(clause, Verdict.HELD, "", checks)
+        if unseen := [result for result in about if result.status is Status.UNSEEN]:
+            return Row(clause, Verdict.UNDECIDED, _joined(result.reason for result in unseen), checks, unseen=True)
         never = f"it is checked by layers that were not run: {', '.join(clause.layers)}" if clause.layers else NOT_SEEN
         reasons = (reason for result in about for reason in result.reason.split("; "))
         return Row(clause, Verdict.NOT_APPLICABLE, _joined(reasons) or never)
@@ -226,6 +253,7 @@ class Report:
         return any(result.status is Status.PASSED and result.layer in DETERMINISTIC for result in about)
 
 
+DECIDING = (Status.PASSED, Status.FAILED)
 UNDECIDING = (Status.MASKED, Status.INTERRUPTED, Status.DIED, Status.BROKEN)
 NOT_SEEN = "the kit has no check for it: it cannot be seen from outside, or depends on how the server is used"
 

@@ -7,12 +7,12 @@ after would only show the same mismatch again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
-from .attribution import RESTS_ON, Mismatch, attributed, evidence
+from .attribution import REFUSAL, RESTS_ON, STATE, Mismatch, evidence, mismatches, observed
 from .driver import Answer, Driver, Operation, Setup, TargetFailed
 from .drivers.messages import checked
 from .oracle import NEXT, Holder, Oracle, World, refusal
@@ -20,6 +20,9 @@ from .report import Violation
 from .shrinking import reduced, shortened
 
 Progress = Callable[[str], None]
+
+READS = frozenset({"list", "list_groups", "call", "snapshot"})
+"""The verbs that change nothing: what is wrong with their answers leaves the state as it is."""
 
 
 _ABOUT_REFUSALS = {
@@ -68,9 +71,15 @@ class TestRun:
         self.known = set[str]() if known is None else known
         self.progress = progress
         self.shown: Counter[str] = Counter()
+        self.unseen: dict[str, str] = {}
+        """Clauses that a case put to the test, each with the member of the answer in which it would have been seen."""
         self.masked: dict[str, str] = {}
         """Clauses of which a case went wrong, each with a broken one that it rests on."""
+        self.hidden: dict[str, Violation] = {}
+        """What went wrong there: it may be a fault of its own, or follow from the broken clause."""
         self.cases = 0
+        self.ended_by: str | None = None
+        """The first clause at whose violation a case ended, so that what was to come after it was not seen."""
         self._violations: dict[str, Violation] = {}
 
     @property
@@ -94,7 +103,7 @@ class TestRun:
                 _ABOUT_REFUSALS.get(answer.error, "REG-1"), f"a legal system is refused: {answer.error}"
             )
         elif answer.error in (expected.error, "error"):
-            self.shown[expected.clause] += 1
+            self.showed(answer, {expected.clause: REFUSAL})
             return None
         else:
             mismatch = Mismatch(expected.clause, f"{answer.error or 'accepted'} instead of {expected.error}")
@@ -111,26 +120,50 @@ class TestRun:
         self.shown.update(clauses)
         self.cases += 1
 
+    def showed(self, answer: Answer, members: Mapping[str, str]) -> None:
+        """Say that an answer was right, and is evidence for each of these clauses if it shows the member beside it."""
+        for clause, member in members.items():
+            if clause in self.driver.never_shown:
+                continue
+            if observed(answer, member):
+                self.shown[clause] += 1
+            else:
+                self.unseen.setdefault(clause, member)
+
     def violated(self, clause: str, message: str, **known: Any) -> None:
         """Report a violation; the first of each clause is kept.
-
-        Nothing is reported of a clause that rests on one known to be broken: it would be the same mismatch again.
 
         Args:
             clause: The clause that is broken.
             message: What is wrong, in a sentence.
             known: `setup`, `history`, `expected` and `got` of the `Violation`.
         """
-        if broken := RESTS_ON.get(clause, frozenset()) & self.known:
-            self.masked.setdefault(clause, min(broken))
+        self.found(Violation(clause, self.check, self.driver.name, message, **known))
+
+    def found(self, violation: Violation, apart: frozenset[str] = frozenset()) -> None:
+        """Report a violation; the first of each clause is kept.
+
+        Where its clause rests on one known to be broken, this may be the same mismatch again: it is kept as hidden.
+
+        Args:
+            violation: What is wrong.
+            apart: Clauses that it rests on and that can't be why, though they are broken.
+        """
+        clause = violation.clause
+        if broken := (RESTS_ON.get(clause, frozenset()) & self.known) - apart:
+            self.hide(clause, min(broken), violation)
             return
-        violation = Violation(clause, self.check, self.driver.name, message, **known)
         self._violations.setdefault(clause, violation)
         self.known.add(clause)
 
+    def hide(self, clause: str, broken: str, violation: Violation) -> None:
+        """Say that what was found speaks against a clause too, which is not blamed for it: another one is."""
+        self.masked.setdefault(clause, broken)
+        self.hidden.setdefault(clause, violation)
+
     def knows(self, clause: str) -> bool:
-        """Return whether a violation of this clause, or of one that it rests on, was found already."""
-        return clause in self._violations or bool(RESTS_ON.get(clause, frozenset()) & self.known)
+        """Return whether what goes wrong with this clause was reported already, as a violation or as hidden by one."""
+        return clause in self._violations or clause in self.hidden
 
     def count(self) -> None:
         """Count one operation; raises `Spent` once there were too many."""
@@ -150,6 +183,8 @@ class Case:
         self.history: list[Operation] = []
         self.over = False
         self.last = Answer()
+        self.last_step = Answer()
+        """The answer to the last operation that is more than a read."""
         self._cursors: dict[str, str | None] = {}
 
     @property
@@ -157,7 +192,7 @@ class Case:
         """The state of the main session, by the oracle."""
         return self.world.holder("main")
 
-    def do(self, operation: Operation, clause: str | None = None) -> bool:
+    def do(self, operation: Operation, clause: str | None = None, members: Iterable[str] = ("active",)) -> bool:
         """Perform an operation, and report it if its answer is wrong; return whether the case can go on.
 
         It can where the answer is right, or is wrong again in a way that is known and leaves the state as it should be.
@@ -165,26 +200,35 @@ class Case:
         Args:
             operation: What to do.
             clause: The clause that is violated, where a check knows better than the comparison.
+            members: The members of the answer in which that clause is seen.
         """
         if self.over:
             return False
         mismatch, expected, got = self._judge(operation)
         self.last = got
+        self.last_step = self.last_step if operation.verb in READS else got
         if mismatch is None:
             if clause is not None:
-                self.test_run.shown[clause] += 1
+                missing = [member for member in members if not observed(got, member)]
+                self.test_run.showed(got, {clause: next(iter(missing or members))})
             return True
-        if self._is_known(mismatch, expected, got):
+        if self._is_known(mismatch, operation, expected, got):
             return True
         self.over = True
+        self.test_run.ended_by = self.test_run.ended_by or mismatch.clause
         if clause is None or mismatch.clause in self.test_run.known:
             clause = self._finer(mismatch, operation)
         self._report(mismatch, clause, expected, got)
+        if mismatch.also is not None and mismatch.also not in self.test_run.known:
+            run, history = self.test_run, tuple(self.history)
+            found = Violation(mismatch.also, run.check, run.driver.name, mismatch.message, self.setup, history)
+            run.hide(mismatch.also, clause, found)
         return False
 
-    def _is_known(self, mismatch: Mismatch, expected: Answer, got: Answer) -> bool:
+    def _is_known(self, mismatch: Mismatch, operation: Operation, expected: Answer, got: Answer) -> bool:
         """Return whether a mismatch is an old one, and leaves the state as it should be."""
-        return mismatch.clause in self.test_run.known and got.active is not None and got.active == expected.active
+        reads = operation.verb in READS and expected.active is None
+        return mismatch.clause in self.test_run.known and (reads or _state_is_right(expected, got))
 
     def _judge(self, operation: Operation) -> tuple[Mismatch | None, Answer, Answer]:
         self.test_run.count()
@@ -198,20 +242,38 @@ class Case:
             self._cursors.pop(operation.session, None)
         elif operation.verb == "restore":
             self._cursors.clear()
-        mismatch = attributed(self.oracle, before, operation, expected, got)
-        if mismatch is None or self._is_known(mismatch, expected, got):
-            found = evidence(self.oracle, before, operation, expected)
-            self.test_run.shown.update(found if mismatch is None else found - {mismatch.clause})
+        found = list(mismatches(self.oracle, before, operation, expected, got))
+        known = self.test_run.known
+        mismatch = next((one for one in found if one.clause not in known), found[0] if found else None)
+        if mismatch is None or self._is_known(mismatch, operation, expected, got):
+            self._note_evidence(before, operation, expected, got, found)
             self.oracle = self.oracle.following(operation) if expected.error is None else self.oracle
         return mismatch, expected, got
 
+    def _note_evidence(
+        self, before: World, operation: Operation, expected: Answer, got: Answer, wrong: Sequence[Mismatch]
+    ) -> None:
+        """Note what an answer is evidence for: all that is right in it, if nothing is wrong that explains the rest."""
+        if not any(one.explains for one in wrong):
+            broken = {one.clause for one in wrong}
+            shown = evidence(self.oracle, before, operation, expected)
+            right = {clause: member for clause, member in shown.items() if clause not in broken}
+            self.test_run.showed(got, right)
+
     def _performed(self, operation: Operation, expected: Answer) -> Answer:
+        if self._asks_for_an_unseen_page(operation, expected):
+            return Answer()
         try:
             return checked(operation.verb, self.test_run.driver.perform(self._with_cursor(operation)))
         except TargetFailed as error:
             if expected.detail.get("outcome") == "ask":  # a hook that waits for its own session
                 self.test_run.violated("HOOK-7", str(error), setup=self.setup, history=tuple(self.history))
             raise
+
+    def _asks_for_an_unseen_page(self, operation: Operation, expected: Answer) -> bool:
+        """Return whether there is a next page, but the one before it was not shown, nor its cursor."""
+        follows = operation.verb == "list" and operation.arguments.get("cursor") == NEXT and expected.error is None
+        return follows and self._cursors.get(operation.session) is None
 
     def _with_cursor(self, operation: Operation) -> Operation:
         cursor = self._cursors.get(operation.session)
@@ -261,14 +323,9 @@ class Case:
             again = self._replayed(history, setup)
             if again is not None:
                 mismatch, expected, got = again
-        self.test_run.violated(
-            clause,
-            mismatch.message,
-            setup=setup,
-            history=tuple(history),
-            expected=expected.to_json(),
-            got=got.to_json(),
-        )
+        run, told = self.test_run, (setup, tuple(history), expected.to_json(), got.to_json())
+        violation = Violation(clause, run.check, run.driver.name, mismatch.message, *told)
+        run.found(violation, STATE if not mismatch.explains and _state_is_right(expected, got) else frozenset())
 
     def _shows(self, history: Sequence[Operation], clause: str, setup: Setup | None = None) -> bool:
         found = self._replayed(history, setup)
@@ -284,7 +341,7 @@ class Case:
             return None
         for operation in history[:-1]:
             mismatch, expected, got = case._judge(operation)
-            if mismatch is not None and not case._is_known(mismatch, expected, got):
+            if mismatch is not None and not case._is_known(mismatch, operation, expected, got):
                 return None
         mismatch, expected, got = case._judge(history[-1])
         return None if mismatch is None else (mismatch, expected, got)
@@ -303,3 +360,7 @@ class Case:
             world, _ = self.oracle.apply(world, operation)
         reached = self.oracle.active(world.holder(last.session))
         return [*(Operation("activate", {"group": path}, last.session) for path in reached), last]
+
+
+def _state_is_right(expected: Answer, got: Answer) -> bool:
+    return got.active is not None and got.active == expected.active

@@ -65,8 +65,9 @@ def suite(factory: Factories, *, reports: Path | str | None = None, **options: A
     Args:
         factory: Makes a driver, or a factory for each setting; see `check`.
         reports: A folder to write the report to, in every form, and the violations for `toolfold conform --replay`.
-        options: Those of `check`: layers, deep, seed, expected, …
+        options: Those of `check`: layers, deep, seed, expected, …; what is aimed at is "all" unless `profiles` says so.
     """
+    options.setdefault("profiles", ("all",))
     return Suite(factory, options, None if reports is None else Path(reports))
 
 

@@ -81,9 +81,9 @@ def vectors(*arguments: str) -> Result:
 @pytest.mark.parametrize(
     ("target", "status", "message"),
     [
-        ("systems:TinyDriver", 0, "It conforms: "),
-        ("./systems.py:TinyDriver", 0, "It conforms: "),
-        ("systems:driver", 0, "It conforms: "),
+        ("systems:TinyDriver", 0, "It conforms (state): "),
+        ("./systems.py:TinyDriver", 0, "It conforms (state): "),
+        ("systems:driver", 0, "It conforms (state): "),
         ("systems:BrokenDriver", 1, "VIOLATED  INV-2 (MUST)"),
         ("systems:DyingDriver", 2, "THE TARGET FAILED  in process\n  It ended with status 3."),
         ("systems:FaultyDriver", 2, "THE HARNESS FAILED  in process\n  KeyError: '"),

@@ -204,7 +204,7 @@ def test_a_hook_that_is_released_to_fail_leaves_nothing_changed(driver: EngineDr
     ticket = driver.start(ask("activate", group="a"))
     driver.release("a", "on_activate", fail=True)
     answer = driver.finish(ticket)
-    assert (answer.error, answer.detail) == ("HookFailed", {"group": "a", "phase": "on_activate"})
+    assert (answer.error, answer.detail) == ("HookFailed", {"group": "a", "phase": "on_activate", "cause": "HookError"})
     assert (answer.active, answer.notified) == ((), 0)
 
 

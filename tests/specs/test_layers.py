@@ -13,7 +13,7 @@ from attrs import evolve
 from toolfold_specs.checks import Check, run_checks
 from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, Tool
 from toolfold_specs.drivers.toolfold import CoreDriver
-from toolfold_specs.layers import histories, schedules, stateful
+from toolfold_specs.layers import blocking, histories, schedules, stateful
 from toolfold_specs.oracle import Oracle
 from toolfold_specs.overlap import Overlap
 from toolfold_specs.report import Result, Status, Violation
@@ -134,7 +134,7 @@ def test_histories_in_which_nothing_overlaps_are_evidence_for_nothing() -> None:
 
 
 @pytest.mark.spec("SES-2")
-@pytest.mark.parametrize(("setup", "queue"), schedules.QUEUES)
+@pytest.mark.parametrize(("setup", "queue"), blocking.QUEUES)
 def test_what_queues_shows_any_other_order_than_that_of_arrival(setup: Setup, queue: tuple[Operation, ...]) -> None:
     def outcome(order: Iterable[int]) -> Any:
         oracle = Oracle(setup)

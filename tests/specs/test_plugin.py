@@ -103,16 +103,19 @@ def test_an_expected_violation_is_an_expected_failure_and_a_stale_expectation_fa
 
 
 @pytest.mark.spec("CNF-3")
-def test_a_violated_may_is_an_expected_failure(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("""
+@pytest.mark.parametrize(("aim", "outcome"), [("all", "failed"), ("hooks", "xfailed")])
+def test_a_violation_of_what_is_not_aimed_at_is_an_expected_failure(
+    pytester: pytest.Pytester, aim: str, outcome: str
+) -> None:
+    pytester.makepyfile(f"""
         import toolfold_specs
         from tests.specs.made import NO_LIMIT, TinyDriver
 
-        conformance = toolfold_specs.suite(TinyDriver, checks=[NO_LIMIT])
+        conformance = toolfold_specs.suite(TinyDriver, checks=[NO_LIMIT], profiles=["{aim}"])
     """)
-    result = pytester.runpytest_inprocess("-rx", "-k", "ACT-10")
-    result.assert_outcomes(xfailed=1, deselected=len(load_clauses()) - 1)
-    result.stdout.fnmatch_lines(["XFAIL *ACT-10 - *MAY: there is no limit*"])
+    result = pytester.runpytest_inprocess("-rfx", "-k", "ACT-10")
+    result.assert_outcomes(**{outcome: 1}, deselected=len(load_clauses()) - 1)
+    result.stdout.fnmatch_lines([f"{outcome.removesuffix('ed').upper()}*ACT-10*"])
 
 
 @pytest.mark.spec("CNF-8")

@@ -51,10 +51,11 @@ class BlackBoxDriver(McpDriver):
         super().__init__(link, grace)
         self.capabilities = frozenset({"listing"})
         self._described = Description()
-        self._inferred = description is None
         self._or_close(lambda: self._learn(description))
+        self._leave_out_what_does_not_tell()
         self.given = self._setup = self._described.setup
         self.capabilities, self.left_out = self._able()
+        self.never_shown = self._never_shown()
 
     def _learn(self, description: Path | Description | None) -> None:
         names = {str(tool["name"]) for tool in self.main.list_all_tools()}
@@ -66,6 +67,19 @@ class BlackBoxDriver(McpDriver):
         self._by_arguments = self._described.handles == "arguments"
         if description is None and self._described.groups:
             self._described = self._found(names)
+
+    def _leave_out_what_does_not_tell(self) -> None:
+        """Leave out the groups of which no list tells whether they are open, and those below them; say so."""
+        telling = {group.path for group in self._described.groups if set(group.tools) & self._described.labels.keys()}
+        if not telling:
+            return
+        kept = [one for one in self._described.groups if telling.issuperset((*_above(one.path), one.path))]
+        gone = [group.path for group in self._described.groups if group not in kept]
+        why = "it has no tool of its own on the list, or is within such a group, so whether it is open can't be told"
+        self.not_checked = {**self.not_checked, **{f"group {path}": why for path in gone}}
+        exclusions = (tuple(path for path in members if path not in gone) for members in self._described.exclusions)
+        several = tuple(members for members in exclusions if len(members) > 1)
+        self._described = evolve(self._described, groups=tuple(kept), exclusions=several)
 
     def _able(self) -> tuple[frozenset[str], Mapping[str, str]]:
         """Return what can be driven, and why the rest can't."""
@@ -82,6 +96,15 @@ class BlackBoxDriver(McpDriver):
             missing["listing"] = "a list can't be asked for with a handle"
         wire = wire_capabilities(self.link.era, self.call_tool)
         return wire | there, {name: why for name, why in missing.items() if name not in there}
+
+    def _never_shown(self) -> Mapping[str, str]:
+        """Return what the lists of this server are no evidence for: names that are its own are taken as they are."""
+        found: dict[str, str] = {}
+        if not self._each_its_own:
+            found = dict.fromkeys(("CTL-1", "CTL-2"), "its groups have no control tools of their own")
+        if any(tool.flat for tool in self._described.setup.tools):
+            found["NAM-2"] = "its tools have names of their own, without the group's path"
+        return found
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -188,8 +211,17 @@ class BlackBoxDriver(McpDriver):
         tools = [name for name in names if name in self._described.labels]
         labels = [self._label(name) for name in tools]
         ordered = sorted(labels) if tools == sorted(tools) else labels
-        controls = tuple(catalog_name(name) for name in names if self._is_control(name)) if self._inferred else None
-        return Answer(tools=tuple(ordered), controls=controls)
+        controls = tuple(catalog_name(name) for name in names if self._is_control(name)) if self._each_its_own else None
+        return Answer(tools=tuple(ordered), controls=controls, names=tuple(names))
+
+    @property
+    def _each_its_own(self) -> bool:
+        """Whether each group has control tools of its own, by the names of CTL-1: a loader shows nothing of it."""
+        return all(
+            call is None or catalog_name(call.tool) == f"{group.path}.{verb}"
+            for group in self._described.groups
+            for verb, call in (("activate", group.activate), ("deactivate", group.deactivate))
+        )
 
     def _names(self, session: Session) -> Sequence[str]:
         return [str(tool["name"]) for tool in session.connection.list_all_tools(self._meta(session))]
@@ -208,6 +240,9 @@ class BlackBoxDriver(McpDriver):
             for group in self._described.groups
             if all(tools.get(path) for path in (*_above(group.path), group.path))
         )
+        dropped = {group.path for group in self._described.groups} - {group.path for group in groups}
+        why = "opening it, or a group above it, adds no tools to the list, so whether it is open can't be told"
+        self.not_checked = {f"group {path}": why for path in sorted(dropped)}
         if not groups:
             raise TargetFailed("Opening its groups adds no tools to its list, so what is active can't be told.")
         found = evolve(self._described, groups=groups)
@@ -247,7 +282,8 @@ class BlackBoxDriver(McpDriver):
                     before = active()
                     self._step("activate", step, session)
                     gone = before - active()
-                    pairs |= {tuple(sorted((step, path))) for path in gone if not gone.intersection(_above(path))}
+                    rivals = (path for path in gone if path not in _above(step) and step not in _above(path))
+                    pairs |= {tuple(sorted((step, path))) for path in rivals if not gone.intersection(_above(path))}
         return tuple(sorted(pairs))
 
 

@@ -89,21 +89,21 @@ class Description:
     def setup(self) -> Setup:
         """The same as a system for the oracle; its tools are named by their labels."""
         groups = [Group(group.path, deactivator=group.deactivate is not None) for group in self.groups]
-        owned = [
-            (group.path, self.labels[tool]) for group in self.groups for tool in group.tools if tool in self.labels
-        ]
-        tools = [Tool(label.removeprefix(f"{path}."), path) for path, label in owned]
+        labels = self.labels
+        owned = [(group.path, labels[tool]) for group in self.groups for tool in group.tools if tool in labels]
+        tools = [Tool(label.removeprefix(f"{path}."), path, flat=label == _base(label, path)) for path, label in owned]
         return Setup(groups, self.exclusions, tools, relevant_controls=self.relevant_controls)
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """For each tool of one group the name that it has in the setup: qualified by the group's path."""
+        """For each tool of one group the name that it has in the setup: with dots, if it has the group's path."""
         owners: dict[str, list[str]] = {}
         for group in self.groups:
             for tool in group.tools:
                 owners.setdefault(tool, []).append(group.path)
         single = {tool: paths[0] for tool, paths in owners.items() if len(paths) == 1}
-        return {tool: f"{path}.{_base(tool, path)}" for tool, path in single.items()}
+        bases = {tool: _base(tool, path) for tool, path in single.items()}
+        return {tool: tool if bases[tool] == tool else f"{path}.{bases[tool]}" for tool, path in single.items()}
 
 
 def load(path: Path) -> Description:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from attrs import define, field
@@ -217,7 +217,7 @@ class McpDriver(Driver):
             error = None  # there is no tool for what is so already
         changed = reply.change.get("changed") if error is None else None
         told = reply.change.get("active") if error is None else None
-        active = self._active(session) if told is None else canonical(told)
+        active = self._active(session) if told is None else canonical(told, self._setup.paths)
         hooks = self._hooks(session)
         notified = self._notified(session, changed is True and self._list_follows(session.active, active))
         session.active = active
@@ -229,7 +229,7 @@ class McpDriver(Driver):
         if reply.refused is not None:
             if operation.arguments.get("group") not in self._setup.paths:
                 return _protocol_error(reply.refused, "GroupNotFound"), {}
-            return "error" if self._setup.relevant_controls else _protocol_error(reply.refused, "ToolNotFound"), {}
+            return "error", {}  # whatever the code: that it should have been a result is for CTL-5
         if not reply.is_error:
             return None, {}
         told = reply.meta.get(ERROR_META)
@@ -259,7 +259,7 @@ class McpDriver(Driver):
         names = [str(tool["name"]) for tool in page["tools"] if self._is_shown(str(tool["name"]))]
         control = [name for name in names if self._is_control(name)]
         tools = tuple(name for name in names if name not in control)
-        return Answer(tools=tools, controls=tuple(control), next_cursor=page.get("nextCursor"))
+        return Answer(tools=tools, controls=tuple(control), names=tuple(names), next_cursor=page.get("nextCursor"))
 
     def _list_follows(self, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> bool:
         """Return whether the list may differ before and after a change, so that a notice of it is due."""
@@ -308,9 +308,10 @@ def _protocol_error(error: WireError, name: str) -> str:
     return name if error.code == INVALID_PARAMS else "error"
 
 
-def canonical(told: Any) -> tuple[str, ...]:
-    """Return the groups that an answer names as active, in canonical order."""
+def canonical(told: Any, paths: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the groups that an answer names as active, in canonical order, by the paths that the setup has."""
     if not isinstance(told, list):
         raise TargetFailed(f"It named as active groups what is no list: {told!r}")
-    paths = cast("list[object]", told)
-    return tuple(sorted(map(str, paths), key=lambda path: path.split(".")))
+    known = {path.replace(".", separator): path for path in paths for separator in ("__", ".")}
+    named = [str(name) for name in cast("list[object]", told)]
+    return tuple(sorted((known.get(name, name) for name in named), key=lambda path: path.split(".")))

@@ -183,7 +183,7 @@ class CoreDriver(Driver):
         names = tuple(spec.name for spec in page.tools)
         tools = tuple(name for name in names if name in self._users)
         controls = tuple(name for name in names if name not in self._users)
-        return Answer(tools=tools, controls=controls, next_cursor=page.next_cursor)
+        return Answer(tools=tools, controls=controls, names=names, next_cursor=page.next_cursor)
 
     async def _list_groups(self, name: str) -> Answer:
         rows = (await self._session(name)).list_groups()
@@ -213,7 +213,13 @@ class CoreDriver(Driver):
         del self._sessions[name]
         ran = tuple(self._ran.pop(session.id, ()))
         self._notices.pop(name, None)
-        return Answer(error=error, hooks=ran, active=(await self._session(name)).active)
+        try:
+            session.list_tools()
+        except ToolfoldError as refused:
+            detail: dict[str, Any] = {"list": _named(refused)}
+        else:
+            detail = {"list": None}
+        return Answer(error=error, detail=detail, hooks=ran, active=(await self._session(name)).active)
 
     async def _register(self, name: str, setup: Setup) -> Answer:
         session, gone = await self._session(name), set(self._setup.paths) - set(setup.paths)
@@ -317,7 +323,7 @@ def _detail(error: ToolfoldError) -> dict[str, Any]:
     if isinstance(error, ParentInactive):
         return {"missing": error.parent}
     if isinstance(error, HookFailed):
-        return {"group": error.group, "phase": error.phase}
+        return {"group": error.group, "phase": error.phase, "cause": type(error.__cause__).__name__}
     return {"group": error.group} if isinstance(error, GroupNotFound) else {}
 
 

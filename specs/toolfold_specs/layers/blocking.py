@@ -80,3 +80,21 @@ def steps_of(*named: str) -> tuple[Operation, ...]:
     """Return operations by sign and group: +a activates a, -a deactivates it."""
     verbs = {"+": "activate", "-": "deactivate"}
     return tuple(Operation(verbs[name[0]], {"group": name[1:]}) for name in named)
+
+
+QUEUES: tuple[tuple[Setup, tuple[Operation, ...]], ...] = (
+    (hooked("a", "a.b"), steps_of("+a", "+a.b", "-a", "+a")),
+    (hooked("a", "b", exclusions=[("a", "b")]), steps_of("+a", "+b", "+a", "-a")),
+    (hooked("a", "b", "b.c", exclusions=[("a", "b")]), steps_of("+a", "+b", "+b.c", "+a")),
+)
+"""A step to be blocked and three that queue behind it: in any other order answers or the last state are others."""
+
+
+def ran_otherwise(run: Overlap, tickets: Iterable[int]) -> bool:
+    """Return whether hooks began that are not those of the order of arrival, as far as they were observed."""
+    return run.hooks is not None and run.hooks != foreseen(run, tickets)
+
+
+def foreseen(run: Overlap, tickets: Iterable[int]) -> list[Hook]:
+    """Return the hooks of operations, in the order of arrival."""
+    return [hook for ticket in tickets for hook in run.expected[ticket].hooks or ()]

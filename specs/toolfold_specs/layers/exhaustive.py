@@ -72,6 +72,7 @@ def tour(
                 return False
         way = _nearest(case, left)
         if way is None:
+            test_run.showed(case.last_step, {"INV-4": "active"} if not any(left.values()) else {})
             return True
         for operation in way:
             left.setdefault(case.world, steps(case.oracle))
@@ -116,7 +117,6 @@ def _tours(test_run: TestRun) -> None:
     for number, setup in enumerate(_setups(test_run), 1):
         test_run.progress(f"system {number}, {len(setup.groups)} groups")
         tour(test_run, setup, looks)
-        test_run.holds("INV-4")
 
 
 def _tour_of_given(test_run: TestRun, setup: Setup) -> None:
@@ -126,7 +126,6 @@ def _tour_of_given(test_run: TestRun, setup: Setup) -> None:
     for number in range(1, TOURS + 1):
         test_run.progress(f"tour {number} of {len(setup.groups)} groups")
         if tour(test_run, setup, looks, LARGEST_TOUR, left) and not any(left.values()):
-            test_run.holds("INV-4")
             return
 
 

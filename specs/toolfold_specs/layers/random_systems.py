@@ -63,17 +63,17 @@ def random_systems(draw: st.DrawFn, test_run: TestRun) -> Setup:
     return Setup(
         groups=tuple(Group(path, hooks=draw(st.sampled_from(phases))) for path in paths),
         exclusions=tuple(tuple(paths[member] for member in members) for members in sets),
-        tools=draw(_tools(paths, test_run.can("facts"))),
+        tools=draw(_tools(paths, test_run.can("facts"), test_run.can("hidden tools"))),
         page_size=draw(st.none() | st.integers(1, 6)) if test_run.can("paging") else None,
         max_active=draw(st.sampled_from((3, 2, 4, 1, 6))) if limited else None,
         evict_oldest=limited and draw(st.integers(0, 3)) > 0,
         pinned=draw(st.lists(st.sampled_from(paths), max_size=2, unique=True)) if limited else (),
-        relevant_controls=test_run.can("listing") and draw(st.booleans()),
+        relevant_controls=test_run.can("listing", "relevant controls") and draw(st.booleans()),
     )
 
 
 @st.composite
-def _tools(draw: st.DrawFn, paths: Sequence[str], facts: bool) -> tuple[Tool, ...]:
+def _tools(draw: st.DrawFn, paths: Sequence[str], facts: bool, hiding: bool) -> tuple[Tool, ...]:
     """Draw a tool for root and each group, hidden in some, and more of all kinds."""
     rules = ("group", "always", *([f"fact {FACT}"] if facts else []))
     extra = st.builds(
@@ -81,9 +81,9 @@ def _tools(draw: st.DrawFn, paths: Sequence[str], facts: bool) -> tuple[Tool, ..
         st.sampled_from(("more", "other")),
         st.sampled_from((None, *paths)),
         st.sampled_from(rules),
-        st.booleans(),
+        st.booleans() if hiding else st.just(False),
         st.sampled_from(("echo", "refuse", "crash")),
     )
     more = draw(st.lists(extra, max_size=6, unique_by=lambda tool: tool.full_name))
-    hidden = draw(st.lists(st.sampled_from(paths), max_size=3))
+    hidden = draw(st.lists(st.sampled_from(paths), max_size=3)) if hiding else []
     return (Tool("root"), *(Tool("tool", path, hidden=path in hidden) for path in paths), *more)

@@ -9,13 +9,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
 from typing import Any
 
+from ..attribution import CAUSE
 from ..checks import Check
 from ..driver import Answer, Operation, Setup
 from ..oracle import Oracle, World, as_setup
 from ..overlap import Hook, Overlap, agrees
-from ..runs import Case, TestRun
+from ..runs import TestRun
 from ..systems import distinct_systems
-from .blocking import HOOKS, begun, blocked, changes, hooked, hooks_of, newest, oldest, scripts, steps_of, ways
+from .blocking import (
+    HOOKS,
+    QUEUES,
+    begun,
+    blocked,
+    changes,
+    foreseen,
+    hooked,
+    hooks_of,
+    newest,
+    oldest,
+    ran_otherwise,
+    scripts,
+    steps_of,
+    ways,
+)
+from .cancelling import cancelled_twice, cancelled_while_waiting
 
 PARKING = ("hooks", "blocked hooks", "concurrency")
 
@@ -96,7 +113,7 @@ def _schedule(
     if not run.linearizable():
         _report_order(run, f"{pair[0]} and {pair[1]} at once come to what neither order of them comes to", final)
         return False
-    test_run.holds("SES-2", "HOOK-2")
+    test_run.showed(final, {"SES-2": "active", "HOOK-2": "active"})
     return True
 
 
@@ -153,7 +170,7 @@ def _reads(test_run: TestRun) -> None:
                         got=seen.to_json(),
                     )
                     return
-                test_run.holds("SES-2", "HOOK-2")
+                test_run.showed(seen, {"SES-2": "active", "HOOK-2": "active"})
 
 
 def _started(operation: Operation) -> Operation:
@@ -195,14 +212,6 @@ def _notices(test_run: TestRun) -> None:
 # -- order of arrival ------------------------------------------------------------------------------------------------
 
 
-QUEUES: tuple[tuple[Setup, tuple[Operation, ...]], ...] = (
-    (hooked("a", "a.b"), steps_of("+a", "+a.b", "-a", "+a")),
-    (hooked("a", "b", exclusions=[("a", "b")]), steps_of("+a", "+b", "+a", "-a")),
-    (hooked("a", "b", "b.c", exclusions=[("a", "b")]), steps_of("+a", "+b", "+b.c", "+a")),
-)
-"""A step to be blocked and three that queue behind it: in any other order answers or the last state are others."""
-
-
 def _order(test_run: TestRun) -> None:
     for setup, queue in QUEUES:
         run = begun(test_run, setup, (), [("on_activate", "a")])
@@ -213,19 +222,10 @@ def _order(test_run: TestRun) -> None:
         right = [agrees(run.expected[ticket], run.finish(ticket)) for ticket in tickets]
         final = run.perform(Operation("snapshot"))
         active = run.oracle.active(run.serial.holder("main"))
-        if not all(right) or final.active != active or _ran_otherwise(run, tickets):
+        if not all(right) or final.active not in (None, active) or ran_otherwise(run, tickets):
             _report_order(run, "steps are not taken in the order in which they were asked for", final)
             return
-        test_run.holds("SES-2")
-
-
-def _ran_otherwise(run: Overlap, tickets: Iterable[int]) -> bool:
-    """Return whether hooks began that are not those of the order of arrival, as far as they were observed."""
-    return run.hooks is not None and run.hooks != _foreseen(run, tickets)
-
-
-def _foreseen(run: Overlap, tickets: Iterable[int]) -> list[Hook]:
-    return [hook for ticket in tickets for hook in run.expected[ticket].hooks or ()]
+        test_run.showed(final, {"SES-2": "active"})
 
 
 # -- a step that is undone while others wait -------------------------------------------------------------------------
@@ -263,14 +263,21 @@ def _undone_once(
     final = run.perform(Operation("snapshot"))
     active = run.oracle.active(run.serial.holder("main"))
     known: tuple[Any, Any] = ({**run.foretold(), "active": active}, {**run.told(), "active": final.active})
-    if answer.error is None or final.active != active or not agrees(run.expected[second], run.answers[second]):
+    if (
+        answer.error is None
+        or final.active not in (None, active)
+        or not agrees(run.expected[second], run.answers[second])
+    ):
         run.report(clause, f"{pair[0]} does not come to nothing while {pair[1]} waits", *known)
         return False
-    if _ran_otherwise(run, (first, second)):
-        ran = {"hooks": _foreseen(run, (first, second))}, {"hooks": run.hooks}
+    if ran_otherwise(run, (first, second)):
+        ran = {"hooks": foreseen(run, (first, second))}, {"hooks": run.hooks}
         run.report("HOOK-5" if clause == "HOOK-4" else clause, "the hooks that had succeeded are not undone", *ran)
         return False
-    run.test_run.holds(clause, *(["HOOK-5"] if run.hooks is not None and clause == "HOOK-4" else []))
+    run.test_run.showed(final, {clause: "active"})
+    run.test_run.showed(
+        Answer(hooks=None if run.hooks is None else ()), {"HOOK-5": "hooks"} if clause == "HOOK-4" else {}
+    )
     return True
 
 
@@ -280,20 +287,10 @@ def _failing(test_run: TestRun) -> None:
 
 def _cancelled(test_run: TestRun) -> None:
     _undone(test_run, "HOOK-6", lambda run, ticket, _: run.cancel(ticket))
-    if test_run.knows("HOOK-6"):
-        return
-    setup, queue = QUEUES[0]
-    hook = ("on_activate", "a")
-    run = begun(test_run, setup, (), [hook])
-    if run is None or (first := blocked(run, queue[0])) is None:
-        return
-    gone, last = run.start(queue[1], undone=hook), run.start(queue[2])
-    run.cancel(gone)
-    run.drain(oldest)
-    right = [agrees(run.expected[ticket], run.finish(ticket, "HOOK-6")) for ticket in (first, last)]
-    if run.finish(gone, "HOOK-6").error is None or not all(right):
-        message = "a step that is cancelled while it waits is taken, or another is not"
-        run.report("HOOK-6", message, run.foretold(), run.told())
+    if not test_run.knows("HOOK-6"):
+        cancelled_while_waiting(test_run)
+    if not test_run.knows("HOOK-6"):
+        cancelled_twice(test_run)
 
 
 # -- hooks that ask their own session --------------------------------------------------------------------------------
@@ -311,15 +308,16 @@ def _asking(test_run: TestRun) -> None:
         got = run.finish(ticket, "HOOK-7")
         expected = run.expected[ticket]
         final = run.perform(Operation("snapshot"))
-        if not agrees(expected, got) or final.active != case.oracle.active(case.holder):
+        if not agrees(expected, got) or final.active not in (None, case.oracle.active(case.holder)):
             message = "a hook that asks its own session is not refused"
             run.report("HOOK-7", message, expected.to_json(), {**got.to_json(), "active": final.active})
             return
-        if not _goes_on(case, run, hook, step):
+        if not _goes_on(run, hook, step):
             return
+        test_run.showed(got, {"HOOK-7": CAUSE})
 
 
-def _goes_on(case: Case, run: Overlap, hook: Hook, step: Operation) -> bool:
+def _goes_on(run: Overlap, hook: Hook, step: Operation) -> bool:
     """Return whether the session takes the same step once its hook asks no more."""
     run.perform(scripts([hook], "succeed")[0])
     ticket = run.start(step)
@@ -327,7 +325,6 @@ def _goes_on(case: Case, run: Overlap, hook: Hook, step: Operation) -> bool:
     if not agrees(run.expected[ticket], got):
         run.report("HOOK-7", "the session is stuck", run.expected[ticket].to_json(), got.to_json())
         return False
-    case.test_run.holds("HOOK-7")
     return True
 
 
@@ -345,7 +342,7 @@ def _apart(test_run: TestRun) -> None:
             second = run.start(theirs)
             look = run.perform(Operation("snapshot", session=OTHER))
             active = run.oracle.active(run.serial.holder(OTHER))
-            if look.active != active:
+            if look.active not in (None, active):
                 message = "a step of one session waits for a step of another, or shows in it"
                 run.report("SES-1", message, {"active": active}, look.to_json())
                 return
@@ -354,7 +351,7 @@ def _apart(test_run: TestRun) -> None:
             if not all(right) or not run.linearizable():
                 run.report("SES-1", "steps of two sessions disturb each other", run.foretold(), run.told())
                 return
-            test_run.holds("SES-1")
+            test_run.showed(look, {"SES-1": "active"})
 
 
 CHECKS = (

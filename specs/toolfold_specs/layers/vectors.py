@@ -15,15 +15,19 @@ steps     operations: `do` is the verb, `with` its arguments, `session` the sess
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
+from ..attribution import REFUSAL, observed
 from ..checks import Check
-from ..driver import Operation, Setup
+from ..driver import Answer, Operation, Setup
 from ..runs import Case, TestRun
 
 Vector = Mapping[str, Any]
+
+OPTIONAL = ("detail", "next_cursor")
+"""What a step may expect, and an answer may leave out: there is none, or it is said in words."""
 
 
 def load_vectors() -> tuple[Vector, ...]:
@@ -47,21 +51,42 @@ def check_of(vector: Vector) -> Check:
         if case is not None:
             _follow(case, vector)
 
-    needs = {"setups", *vector.get("needs", ())}
+    needs = {"setups", *vector.get("needs", ()), *_used(Setup.from_json(vector["setup"]))}
     return Check(vector["name"], "vectors", tuple(vector["clauses"]), run, needs)
+
+
+def _used(setup: Setup) -> Iterator[str]:
+    """Yield the capabilities that a system makes use of, whatever is done with it."""
+    if any(tool.when.startswith("fact ") for tool in setup.tools):
+        yield "facts"
+    if any(tool.hidden for tool in setup.tools):
+        yield "hidden tools"
+    if setup.relevant_controls:
+        yield "relevant controls"
+    if setup.max_active is not None:
+        yield "limits"
+    if setup.page_size is not None:
+        yield "paging"
 
 
 def _follow(case: Case, vector: Vector) -> None:
     denials: dict[str, str] = {}
+    unseen: list[tuple[Answer, str]] = []
     for step in vector.get("steps", ()):
         operation = operation_of(step)
-        if not case.do(operation, step.get("clause")):
+        members = [REFUSAL if name == "error" else name for name in step.get("expect", {}) if name not in OPTIONAL]
+        if not case.do(operation, step.get("clause"), members or ("active",)):
             return
+        unseen += [(case.last, member) for member in members if not observed(case.last, member)]
         if case.last.error == "ToolNotFound" and case.last.text is not None:
             denials[operation.arguments["tool"]] = case.last.text
     _same_but_for_the_name(case, denials)
-    if not case.over:
-        case.test_run.holds(*vector["clauses"])
+    if case.over:
+        return
+    case.test_run.holds()
+    answer, member = unseen[0] if unseen else (Answer(active=()), "active")
+    noted = case.test_run.shown.keys() | case.test_run.unseen.keys()
+    case.test_run.showed(answer, {clause: member for clause in vector["clauses"] if clause not in noted})
 
 
 def _same_but_for_the_name(case: Case, denials: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..checks import Check
 from ..driver import Group, Operation, Setup, Tool
+from ..drivers.description import SEPARATORS
 from ..drivers.protocol import INVALID_PARAMS
 from ..drivers.replies import Reply, WireError
 from . import delivery
@@ -63,10 +64,17 @@ def _judge_structure(
     """Judge what a control tool's answer tells programs."""
     told = reply.change
     right: dict[str, Any] = {"group": group, "changed": changed, "active": [*active], "displaced": [*displaced]}
-    got = {name: told.get(name) for name in right}
+    got = {name: _as_paths(wire.setup, told.get(name)) for name in right}
     if tools is not None:
         right["tools"], got["tools"] = sorted(tools), sorted({*map(name_in, items(told.get("tools")))} - wire.controls)
     wire.judge("CTL-4", got == right, "what an answer tells programs is not what happened", right, got)
+
+
+def _as_paths(setup: Setup, told: Any) -> Any:
+    """Return what an answer names, groups by their paths, whatever separates the parts of their names."""
+    if isinstance(told, list):
+        return [_as_paths(setup, one) for one in items(told)]
+    return next((path for path in setup.paths if told in [path.replace(".", one) for one in SEPARATORS]), told)
 
 
 @on()

@@ -66,6 +66,7 @@ def _lines(report: Report) -> Iterator[dict[str, Any]]:
         "expected": [asdict(expectation) for expectation in report.expected],
         "stale": [asdict(expectation) for expectation in report.stale],
         "counts": dict(counts(report.rows)),
+        "profiles": list(report.profiles),
         "exit_status": report.exit_status,
     }
     yield from map(_result, report.results)
@@ -86,6 +87,7 @@ def _result(result: Result) -> dict[str, Any]:
         "cases": result.cases,
         "seconds": round(result.seconds, 6),
         "violations": list(map(violation_as_json, result.violations)),
+        "hidden": list(map(violation_as_json, result.hidden)),
     }
 
 
@@ -95,6 +97,7 @@ def _clause(row: Row) -> dict[str, Any]:
         "id": row.clause.id,
         "section": row.clause.section,
         "level": row.level,
+        "profile": row.clause.profile,
         "verdict": row.verdict.value,
         "reason": row.reason,
         "checks": list(row.checks),

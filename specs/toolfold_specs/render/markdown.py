@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..report import Report, Row, Violation
-from .trace import also_found_by, ended_badly, found_by, particulars, plain, steps, summary, title, violated, why
+from .trace import (
+    also_found_by,
+    ended_badly,
+    found_by,
+    hidden,
+    levels,
+    particulars,
+    plain,
+    steps,
+    summary,
+    title,
+    violated,
+    why,
+)
 
 
 def markdown(report: Report) -> str:
@@ -17,6 +30,9 @@ def _lines(report: Report) -> Iterator[str]:
     yield from (f"# {_inline(title(report))}", "", _inline(particulars(report)), "", _inline(summary(report)))
     for row, first, others in violated(report):
         yield from _violation(row, first, others)
+    yield from ("", *(f"- {_inline(line)}" for line in levels(report)))
+    for row, found in hidden(report):
+        yield from _violation(row, found, ())
     yield from _ended_badly(report)
     yield from _stale(report)
     yield from _table(report)
@@ -32,7 +48,7 @@ def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> Ite
     for line in also_found_by(others):
         yield from ("", _inline(line))
     if row.reason:
-        yield from ("", f"Expected, because: {_inline(row.reason)}")
+        yield from ("", f"{'Undecided' if row.hidden else 'Expected'}, because: {_inline(row.reason)}")
 
 
 def _ended_badly(report: Report) -> Iterator[str]:

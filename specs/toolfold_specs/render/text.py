@@ -8,7 +8,22 @@ from io import StringIO
 from toolfold.spi import extras_named
 
 from ..report import Report, Row, Verdict, Violation
-from .trace import also_found_by, ended_badly, found_by, particulars, plain, steps, summary, title, violated, why
+from .trace import (
+    also_found_by,
+    ended_badly,
+    found_by,
+    hidden,
+    label,
+    levels,
+    not_applicable,
+    particulars,
+    plain,
+    steps,
+    summary,
+    title,
+    violated,
+    why,
+)
 
 with extras_named():
     from rich.console import Console, RenderableType
@@ -47,19 +62,20 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     yield Text(f"{particulars(report)}\n", style="dim")
     for row, first, others in violated(report):
         yield _violation(row, first, others)
+    yield from (_hidden(row, found) for row, found in hidden(report))
     yield from _ended_badly(report)
     yield from (_remove(str(stale), stale.reason) for stale in report.stale)
     yield _table(report)
-    yield from _not_applicable(report)
+    if told := not_applicable(report):
+        yield Text(f"\n{told}", style="dim")
     yield from _left_out(report)
+    yield from (Text(line) for line in levels(report))
     yield Text(summary(report), style="bold green" if report.exit_status == 0 else "bold red")
 
 
 def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> RenderableType:
     colour = COLOURS[row.verdict]
-    said = Text.assemble(
-        (f"{row.verdict.value.upper()}  {row.clause.id} ({row.level})", colour), f"  {found_by(first)}"
-    )
+    said = Text.assemble((f"{label(row)}  {row.clause.id} ({row.level})", colour), f"  {found_by(first)}")
     said.append(f"\n  {row.clause.summary}", style="dim")
     said.append(f"\n  {plain(first.message)}\n", style="bold")
     for line in steps(first):
@@ -70,6 +86,13 @@ def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> Ren
     if row.reason:
         said.append(f"  expected, because: {plain(row.reason)}\n")
     return said
+
+
+def _hidden(row: Row, found: Violation) -> RenderableType:
+    """Return what went wrong and is not blamed, because something else may be why."""
+    said = Text.assemble((f"UNDECIDED  {row.clause.id} ({row.level})", COLOURS[row.verdict]), f"  {found_by(found)}")
+    said.append(f"\n  {plain(found.message)}\n", style="bold")
+    return said.append(f"  {plain(row.reason)}\n", style="dim")
 
 
 def _ended_badly(report: Report) -> Iterator[RenderableType]:
@@ -95,17 +118,6 @@ def _table(report: Report) -> RenderableType:
             verdict = Text(row.verdict.value, style=COLOURS[row.verdict])
             made.add_row(row.clause.id, row.level, verdict, Text(why(row)))
     return made
-
-
-def _not_applicable(report: Report) -> Iterator[RenderableType]:
-    reasons: dict[str, list[str]] = {}
-    for row in report.rows:
-        if row.verdict is Verdict.NOT_APPLICABLE:
-            reasons.setdefault(row.reason, []).append(row.clause.id)
-    if reasons:
-        yield Text("\nNot applicable", style="bold")
-    for reason, clauses in sorted(reasons.items(), key=lambda known: len(known[1])):
-        yield Text(f"  {plain(reason)}: {', '.join(clauses)}", style="dim")
 
 
 def _left_out(report: Report) -> Iterator[RenderableType]:

@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..clauses import PROFILES
 from ..driver import Group, Operation, Setup, Tool
-from ..report import Report, Row, Status, Verdict, Violation
+from ..report import NOT_SEEN, Report, Row, Status, Verdict, Violation
 
 ABSENT = object()
+ERAS = ("legacy", "modern")
+NO_VERDICT = Verdict.NOT_APPLICABLE.value
 MANY = 3
 """How many checks that found the same are named besides the first."""
 
@@ -49,11 +52,55 @@ def counts(rows: Iterable[Row]) -> Mapping[str, int]:
 
 def summary(report: Report) -> str:
     """Return the last line of a report."""
-    clauses = "; ".join(f"{number} {verdict}" for verdict, number in counts(report.rows).items())
+    aimed = [row for row in report.rows if row.clause.profile in report.profiles or _is_known_besides(row)]
+    clauses = "; ".join(f"{number} {verdict}" for verdict, number in counts(aimed).items())
     judged = sum(result.cases for result in report.results)
     seconds = sum(result.seconds for result in report.results)
     said = {0: "It conforms", 1: "It does not conform", 2: "It could not be checked to the end"}[report.exit_status]
-    return f"{said}: {clauses}; {judged:,} answers judged in {seconds:.1f} s."
+    about = f" ({', '.join(report.profiles)})" if any(row.clause.profile for row in aimed) else ""
+    return f"{said}{about}: {clauses}; {judged:,} answers judged in {seconds:.1f} s."
+
+
+def label(row: Row) -> str:
+    """Return the verdict on a violated clause, as what it comes to: advice where it is about style."""
+    advice = row.clause.profile == "style" and not row.aimed_at and row.verdict is Verdict.VIOLATED
+    return "ADVICE" if advice else row.verdict.value.upper()
+
+
+def levels(report: Report) -> Iterator[str]:
+    """Yield for each level of conformance of which anything is known how it stands, delivery for each era."""
+    for profile in PROFILES:
+        rows = {"": report.rows}
+        if profile == "delivery":
+            eras = {setting: setting.rpartition(", ")[2] for setting in report.settings}
+            rows = {f", {era}" if era in ERAS else "": report.rows_in(setting) for setting, era in eras.items()}
+        for where, known in rows.items():
+            counted = counts(row for row in known if row.clause.profile == profile)
+            said = [f"{number} {verdict}" for verdict, number in counted.items() if verdict != NO_VERDICT]
+            aim = "" if profile in report.profiles else " (advice)" if profile == "style" else " (not aimed at)"
+            if said:
+                yield f"{profile}{where}{aim}: {'; '.join(said)}"
+
+
+def hidden(report: Report) -> Iterator[tuple[Row, Violation]]:
+    """Yield what went wrong, but may only follow from another clause that is violated: one of each clause."""
+    yield from ((row, min(row.hidden, key=_length)) for row in report.rows if row.hidden)
+
+
+def not_applicable(report: Report) -> str:
+    """Return in a line how many clauses this way of checking can't show, and for lack of what; "" if it shows all."""
+    rows = [row for row in report.rows if row.verdict is Verdict.NOT_APPLICABLE]
+    unseen = sum(row.reason == NOT_SEEN for row in rows)
+    reasons = Counter(row.reason for row in rows if row.reason != NOT_SEEN)
+    said = [f"{number}: {plain(reason)}" for reason, number in reasons.most_common(MANY)]
+    rest = len(rows) - unseen - sum(number for _, number in reasons.most_common(MANY))
+    said += [f"{rest} for other reasons, of which the report in JSON tells"] if rest else []
+    said += [f"{unseen}: no check of the kit is about them"] if unseen else []
+    return f"Not applicable: {len(rows)} clauses ({'; '.join(said)})" if rows else ""
+
+
+def _is_known_besides(row: Row) -> bool:
+    return not row.clause.profile and row.verdict is not Verdict.NOT_APPLICABLE
 
 
 def by_weight(report: Report) -> tuple[Violation, ...]:

@@ -152,6 +152,7 @@ class EngineDriver(Driver):
                 return {"changed": (yield from getattr(engine, verb)(session, **arguments))}
             case "end":
                 yield from engine.end(session)
+                return {"detail": {"list": engine.list_closed(session)}}
             case "set_fact":
                 engine.set_fact(session, **arguments)
             case "script":
@@ -160,7 +161,7 @@ class EngineDriver(Driver):
                 names, following = engine.page(session, arguments.get("cursor"))
                 controls = tuple(name for name in names if engine.control(name) is not None)
                 tools = tuple(name for name in names if name not in controls)
-                return {"tools": tools, "controls": controls, "next_cursor": following}
+                return {"tools": tools, "controls": controls, "names": tuple(names), "next_cursor": following}
             case "list_groups":
                 return {"groups": tuple(engine.group_infos(session))}
             case "call":

@@ -162,7 +162,7 @@ class Engine(Rules):
                 yield from self.give_up(session, succeeded, cancelled)
                 if cancelled:
                     raise
-                raise Refused("HookFailed", group=hook[1], phase=hook[0]) from error
+                raise Refused("HookFailed", group=hook[1], phase=hook[0], cause=cause(error)) from error
             succeeded.append(hook)
         return cancelled
 
@@ -220,6 +220,10 @@ class Engine(Rules):
     def compensation_failed(self) -> None:
         """HOOK-5: go on, so that it never hides the cause."""
 
+    def list_closed(self, session: Session) -> str | None:
+        """SES-3: the error with which a session that has ended refuses to list."""
+        return "SessionClosed" if session.closed else None
+
     # -- the end of a session (SPEC HOOK-9, SES-3) --------------------------------------------------------------------
 
     def end(self, session: Session) -> Work[None]:
@@ -247,6 +251,11 @@ class Engine(Rules):
         session.active = []
         session.closed = True
         self.sessions.pop(session.name, None)
+
+
+def cause(error: BaseException) -> str:
+    """The name of what a hook failed with."""
+    return error.error if isinstance(error, Refused) else type(error).__name__
 
 
 def shielded(work: Work[T]) -> Work[T]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from random import Random
 from typing import Any
 
 from .engine import OPPOSITE, Cancelled, Engine, Hook, Paths, Refused, Session, Work
@@ -16,6 +17,12 @@ def siblings_in_order(right: Right[list[Hook]], self: Engine, leaving: Paths, en
         *sorted(down, key=lambda hook: (-hook[1].count("."), hook[1])),
         *(hook for hook in right() if hook not in down),
     ]
+
+
+def siblings_at_random(right: Right[list[Hook]], self: Engine, leaving: Paths, entering: Paths) -> list[Hook]:
+    down = [hook for hook in right() if hook[0] == "on_deactivate"]
+    Random(len(self.begun)).shuffle(down)
+    return [*sorted(down, key=lambda hook: -hook[1].count(".")), *(hook for hook in right() if hook not in down)]
 
 
 def hooks_of_nothing(
@@ -204,6 +211,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     vectors("runs deactivation hooks of siblings in canonical order", "HOOK-3")(Engine.hook_order, siblings_in_order),
+    vectors("runs deactivation hooks of siblings in any order", "HOOK-3")(Engine.hook_order, siblings_at_random),
     vectors("runs the hooks of an activated group's ancestors again", "HOOK-3")(
         Engine.hook_order,
         lambda right, self, leaving, entering: Engine.hook_order(
@@ -226,6 +234,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     vectors("compensates only the last hook", "HOOK-5")(
         Engine.undo, lambda right, self, session, succeeded: Engine.undo(self, session, succeeded[-1:])
+    ),
+    vectors("compensates at most four hooks", "HOOK-5")(
+        Engine.undo, lambda right, self, session, succeeded: Engine.undo(self, session, succeeded[-4:])
     ),
     vectors("compensates only activation hooks", "HOOK-5")(
         Engine.undo,
@@ -251,9 +262,15 @@ MUTANTS: tuple[Mutant, ...] = (
     schedules("does not shield compensation from cancellation", "HOOK-6", budget=1500)(
         Engine.give_up, undoing_is_cancelled
     ),
+    schedules("does not shield compensation from a second cancellation", "HOOK-6", budget=6000)(
+        Engine.give_up, lambda right, self, session, succeeded, cancelled: self.undo(session, succeeded)
+    ),
     schedules("ignores cancellation", "HOOK-6")(Engine.run, swallows_cancellation),
     vectors("deadlocks on a hook that asks for a transition", "HOOK-7")(
         Engine.refuse_reentry, lambda right, self, within: None
+    ),
+    vectors("refuses a hook's request with another error", "HOOK-7")(
+        Engine.refuse_reentry, lambda right, self, within: refuse("SessionClosed") if within else None
     ),
     vectors("allows transitions from within hooks", "HOOK-7").being(AllowsReentry),
     vectors("ignores `force`", "HOOK-8")(Engine.passes_over, lambda right, self, phase, force: False),

@@ -16,12 +16,15 @@ class NotifiesTooSoon(Engine):
     told = False
 
     def run_hooks(self, session: Session, hooks: list[Hook], force: bool) -> Work[bool]:
-        self.told = bool(hooks)
+        kept, listed = session.active, self.names(session)
+        session.active = [path for path in kept if ("on_deactivate", path) not in hooks]
+        session.active += [path for phase, path in hooks if phase == "on_activate"]
+        self.told, session.active = self.names(session) != listed, kept
         session.notifications += self.told
         return super().run_hooks(session, hooks, force)
 
     def give_up(self, session: Session, succeeded: list[Hook], cancelled: bool) -> Work[None]:
-        session.notifications = max(0, session.notifications - 1)
+        session.notifications = max(0, session.notifications - self.told)
         return super().give_up(session, succeeded, cancelled)
 
     def notifications(self, session: Session, listed: list[str], before: list[str], after: list[str]) -> int:
@@ -90,6 +93,7 @@ def plans_before_its_turn(
 
 
 SESSIONS = (
+    vectors("lists in a session that has ended", "SES-3")(Engine.list_closed, lambda right, self, session: None),
     exhaustive("notifies of requests that changed nothing", "NTF-1")(Engine.unchanged, notifies_of_nothing),
     exhaustive("notifies once for each changed group", "NTF-1")(
         Engine.notifications,
@@ -101,7 +105,7 @@ SESSIONS = (
     vectors("notifies of transitions that leave the list as it was", "NTF-1")(
         Engine.notifications, lambda right, self, session, listed, before, after: 1 if before != after else right()
     ),
-    schedules("notifies before the commit", "NTF-2", also=["NTF-1"]).being(NotifiesTooSoon),
+    schedules("notifies before the commit", "NTF-2").being(NotifiesTooSoon),
     vectors("never notifies of facts", "NTF-3")(
         Engine.notifications, lambda right, self, session, listed, before, after: 0 if before == after else right()
     ),

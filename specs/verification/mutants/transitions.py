@@ -172,6 +172,9 @@ ONE_GROUP = (
     exhaustive("names the nearest inactive ancestor", "ACT-2")(
         Engine.locked, lambda right, self, path, inactive: Refused("ParentInactive", missing=inactive[-1])
     ),
+    vectors("names one of the five nearest inactive ancestors", "ACT-2")(
+        Engine.locked, lambda right, self, path, inactive: Refused("ParentInactive", missing=inactive[-5:][0])
+    ),
     exhaustive("reports locked groups as unknown", "ACT-2")(
         Engine.locked, lambda right, self, path, inactive: Refused("GroupNotFound", group=path)
     ),
@@ -275,7 +278,7 @@ SEVERAL_GROUPS = (
     vectors("activates before it deactivates", "ACT-9")(Engine.plan, activates_first),
     vectors("activates in the order given", "ACT-9")(Engine.activation_order, lambda right, self, paths: list(paths)),
     vectors("activates only the first group", "ACT-9")(Engine.activation_order, lambda right, self, paths: right()[:1]),
-    vectors("keeps what was done before the refusal", "ACT-9", also=["NTF-1"]).being(NotAtomic),
+    vectors("keeps what was done before the refusal", "ACT-9", also=["NTF-1", "HOOK-3"]).being(NotAtomic),
     vectors("displaces a group that it has just activated", "ACT-9")(
         Engine.check_conflict, lambda right, self, requested, now: None
     ),
@@ -382,6 +385,12 @@ INVARIANTS = (
         Engine.deactivated,
         lambda right, self, now, path: (
             now - {below for below in self.subtree(path) if below.count(".") - path.count(".") < 3}
+        ),
+    ),
+    vectors("deactivates only five levels of groups", "INV-1")(
+        Engine.deactivated,
+        lambda right, self, now, path: (
+            now - {below for below in self.subtree(path) if below.count(".") - path.count(".") < 5}
         ),
     ),
     exhaustive("overlooks the last group as a child", "INV-1")(

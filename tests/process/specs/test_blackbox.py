@@ -43,6 +43,8 @@ starts_active = ["core"]
 groups = ["sandbox", "live"]
 """
 
+SHARED = {"copy": "read", "copy.more": "extra"}
+
 Write = Callable[[str], Path]
 
 
@@ -83,6 +85,17 @@ def test_a_described_server_is_toured_with_the_groups_that_it_has(write: Write) 
         assert driver.configure(Setup()) == Answer(error="error")
 
 
+@pytest.mark.spec("CNF-3", "CNF-5")
+def test_names_and_controls_of_a_servers_own_are_evidence_for_nothing(write: Write) -> None:
+    results = run_checks(exhaustive.CHECKS, lambda: BlackBoxDriver(Link(plain()), write(DESCRIPTION)))
+    reasons = {clause: result.reason for result in results for clause in result.clauses if result.reason}
+    assert reasons["NAM-2"] == "its tools have names of their own, without the group's path"
+    assert reasons["CTL-1"] == "its groups have no control tools of their own"
+    shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
+    assert {"ACT-4", "ACT-5", "INV-1", "VIS-2"} <= shown
+    assert not shown & {"NAM-2", "CTL-1"}
+
+
 @pytest.mark.spec("CNF-1", "CNF-5")
 def test_a_fault_of_a_described_server_is_found(write: Write) -> None:
     with driving(plain("children stay"), write(DESCRIPTION)) as driver:
@@ -94,13 +107,54 @@ def test_a_fault_of_a_described_server_is_found(write: Write) -> None:
         assert history == ["activate(group='files')", "activate(group='files.edit')", "deactivate(group='files')"]
 
 
+@pytest.mark.spec("CNF-3", "CNF-5")
+def test_a_refusal_by_an_error_of_the_protocol_is_a_refusal(write: Write) -> None:
+    with driving(plain("protocol errors"), write(DESCRIPTION)) as driver:
+        assert driver.given is not None
+        test_run = TestRun(driver)
+        assert exhaustive.tour(test_run, driver.given)
+        assert test_run.violations == ()
+        assert test_run.shown["ACT-2"]
+
+
+@pytest.mark.spec("CNF-5", "NTF-1")
+def test_a_server_that_advertises_notices_and_sends_none_is_found(write: Write) -> None:
+    results = run_checks(exhaustive.CHECKS, lambda: BlackBoxDriver(Link(plain("never notifies")), write(DESCRIPTION)))
+    assert {violation.clause for result in results for violation in result.violations} <= {"NTF-1"}
+    assert "NTF-1" not in {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
+
+
+@pytest.mark.spec("CNF-8")
+def test_groups_that_lists_do_not_tell_apart_are_listed_and_the_rest_is_judged(write: Write) -> None:
+    more = "".join(GROUP.format(path=path, tool=tool, name=path.replace(".", "_")) for path, tool in SHARED.items())
+    with driving(plain("a shared tool"), write(DESCRIPTION + more)) as driver:
+        assert set(driver.not_checked) == {"group copy", "group copy.more", "group files", "group files.edit"}
+        assert driver.given is not None
+        assert driver.given.paths == ("core", "live", "sandbox")
+        test_run = TestRun(driver)
+        assert exhaustive.tour(test_run, driver.given)
+        assert test_run.shown["ACT-4"]
+
+
+@pytest.mark.spec("CNF-5", "INV-1")
+def test_a_child_that_closes_its_parent_is_judged(write: Write) -> None:
+    with driving(plain("parents close"), write(DESCRIPTION)) as driver:
+        assert driver.given is not None
+        test_run = TestRun(driver)
+        exhaustive.tour(test_run, driver.given)
+        assert [violation.clause for violation in test_run.violations] == ["INV-1"]
+
+
 @pytest.mark.spec("CNF-1")
 def test_what_a_described_server_lists_has_the_names_of_the_setup(write: Write) -> None:
     with driving(plain(), write(DESCRIPTION)) as driver:
         assert driver.list().tools == ()
         driver.activate("files")
-        assert driver.list() == Answer(tools=("files.read",))
-        assert driver.name_of("files.read") == "read"
+        listed = driver.list()
+        assert (listed.tools, listed.controls) == (("read",), None)
+        assert listed.names is not None
+        assert "read" in listed.names
+        assert driver.name_of("read") == "read"
         assert driver.snapshot("two").active == ()
         assert driver.end().active == ()
 

@@ -1,7 +1,7 @@
 """A server as others build them: tools of its own to open and close groups, texts for answers. Legacy only, no library.
 
 `files` has the child `files.edit`; `sandbox` and `live` exclude one another; `core` is open from the start. The first
-argument may name a fault.
+argument may name a fault, or a way of its own: refusals as errors of the protocol, a group that shares its only tool.
 """
 
 import json
@@ -10,6 +10,8 @@ from typing import Any
 
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
 TOOLS = {"files": ["read"], "files.edit": ["write"], "sandbox": ["rehearse"], "live": ["execute"], "core": ["help"]}
+if FAULT == "a shared tool":
+    TOOLS |= {"copy": ["read"], "copy.more": ["extra"]}
 PARTNERS = {"sandbox": "live", "live": "sandbox"}
 active = {"core"}
 
@@ -27,6 +29,8 @@ def switch(verb: str, path: str) -> str:
         if parent and parent not in active:
             return f"open {parent} first"
         active.discard(PARTNERS.get(path, ""))
+        if FAULT == "parents close" and parent:
+            active.discard(parent)
         active.add(path)
     else:
         active.discard(path)
@@ -43,7 +47,7 @@ def call(name: str) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": name if listed else "no such tool"}], "isError": not listed}
     before = tools()
     problem = switch(verb, path) if path else f"there is no group {shown}"
-    if tools() != before:
+    if tools() != before and FAULT != "never notifies":
         send({"method": "notifications/tools/list_changed"})
     return {"content": [{"type": "text", "text": problem or "done"}], "isError": bool(problem)}
 
@@ -64,5 +68,8 @@ for line in sys.stdin:
     elif asked["method"] == "tools/list":
         answer = {"result": {"tools": tools()}}
     elif asked["method"] == "tools/call":
-        answer = {"result": call(asked["params"]["name"])}
+        result = call(asked["params"]["name"])
+        answer = {"result": result}
+        if FAULT == "protocol errors" and result["isError"]:
+            answer = {"error": {"code": -32602, "message": result["content"][0]["text"]}}
     send({"id": asked["id"], **answer})

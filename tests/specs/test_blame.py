@@ -1,0 +1,95 @@
+"""Nothing is blamed for what another clause is broken by, nor for how an answer is written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from attrs import evolve
+
+from tests.specs.made import BOTH, PAIR, TinyDriver
+from toolfold_specs.attribution import RESTS_ON
+from toolfold_specs.checks import Check, run_checks
+from toolfold_specs.driver import CAPABILITIES, Answer, Operation, Setup, Tool
+from toolfold_specs.drivers.description import parse
+from toolfold_specs.drivers.sessions import canonical
+from toolfold_specs.layers import vectors
+from toolfold_specs.layers.vectors import CHECKS, load_vectors
+from toolfold_specs.report import Status
+from toolfold_specs.runs import TestRun
+from verification.mutants import MUTANTS
+from verification.mutants.driver import EngineDriver
+
+pytestmark = pytest.mark.spec("CNF-3", "CNF-8")
+
+CALL = Operation("call", {"tool": "root", "arguments": {}})
+ROOT = Setup(tools=[Tool("root")])
+
+
+@pytest.mark.parametrize(("text", "right"), [('{"arguments":{},\n"tool":"root"}', True), ('{"tool": "leaf"}', False)])
+def test_json_is_compared_as_json(text: str, right: bool) -> None:
+    class Writes(EngineDriver):
+        def finish(self, ticket: int) -> Answer:
+            return evolve(super().finish(ticket), text=text)
+
+    assert json.loads(text)
+    assert TestRun(Writes()).play(ROOT, [CALL]) is right
+
+
+def test_concurrent_steps_rest_on_the_transitions() -> None:
+    make = MUTANTS["displaces nothing"].driver
+    results = run_checks((*vectors.CHECKS, *_schedules()), make, budget=300)
+    found = {violation.clause for result in results for violation in result.violations}
+    assert "INV-2" in found
+    assert "SES-2" not in found
+    assert {"ACT-4", "ACT-5", "INV-2"} <= RESTS_ON["SES-2"]
+
+
+def _schedules() -> tuple[Check, ...]:
+    from toolfold_specs.layers import schedules
+
+    return tuple(check for check in schedules.CHECKS if "SES-2" in check.clauses)
+
+
+@pytest.mark.parametrize("capability", ["facts", "hidden tools", "relevant controls", "limits", "paging"])
+def test_a_vector_needs_what_its_system_uses(capability: str) -> None:
+    class Without(EngineDriver):
+        capabilities = frozenset(CAPABILITIES) - {capability}
+
+        def configure(self, setup: Setup) -> Answer:
+            used = {
+                "facts": any(tool.when.startswith("fact") for tool in setup.tools),
+                "hidden tools": any(tool.hidden for tool in setup.tools),
+                "relevant controls": setup.relevant_controls,
+                "limits": setup.max_active is not None,
+                "paging": setup.page_size is not None,
+            }
+            assert not used[capability]
+            return super().configure(setup)
+
+    results = run_checks(CHECKS, Without)
+    assert {result.status for result in results} == {Status.PASSED, Status.LEFT_OUT}
+    assert len([result for result in results if result.status is Status.PASSED]) < len(load_vectors())
+
+
+def test_names_in_data_are_normalised_as_those_in_messages() -> None:
+    assert canonical(["files__edit", "files"], ["files", "files.edit"]) == ("files", "files.edit")
+    assert canonical(["a__b"], ["a__b"]) == ("a__b",)
+
+
+def test_a_report_has_the_names_that_the_author_gave() -> None:
+    group = {"path": "files", "tools": ["read_file", "files__write"], "activate": {"tool": "open"}}
+    described = parse({"group": [group]})
+    assert [tool.full_name for tool in described.setup.tools] == ["read_file", "files.write"]
+    assert described.labels == {"read_file": "read_file", "files__write": "files.write"}
+
+
+def test_a_history_has_no_step_that_it_does_not_need() -> None:
+    class Late(TinyDriver):
+        excludes = False
+
+    test_run = TestRun(Late())
+    idle = [Operation("activate", {"group": "b"}), Operation("deactivate", {"group": "b"})] * 3
+    test_run.play(PAIR, [*idle, *BOTH])
+    (violation,) = test_run.violations
+    assert violation.history == BOTH

@@ -1,0 +1,176 @@
+"""What counts as evidence: a clause is held only where an answer showed what it speaks of, where it could fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from toolfold_specs.checks import Check, run_checks
+from toolfold_specs.clauses import load_clauses
+from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, Tool
+from toolfold_specs.kit import check
+from toolfold_specs.report import Report, Row, Verdict
+from toolfold_specs.runs import TestRun
+from verification.mutants import MUTANTS
+from verification.mutants.driver import EngineDriver
+from verification.mutants.engine import Engine
+
+pytestmark = pytest.mark.spec("CNF-3", "CNF-5")
+
+TRANSITIONS = ("ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-1", "INV-2", "INV-4", "INV-5")
+
+
+def silent_about(*members: str, capabilities: frozenset[str] = EngineDriver.capabilities) -> Callable[[], Driver]:
+    """Return a driver of the naive engine whose answers lack some members."""
+
+    class Silent(EngineDriver):
+        def finish(self, ticket: int) -> Answer:
+            without: dict[str, Any] = dict.fromkeys(members)
+            return evolve(super().finish(ticket), **without)
+
+    Silent.capabilities = capabilities
+    return Silent
+
+
+def rows(report: Report) -> dict[str, Row]:
+    return {row.clause.id: row for row in report.rows}
+
+
+def of_check(run: Callable[[TestRun], object], *clauses: str, make: Callable[[], Driver] = EngineDriver) -> Report:
+    def ran(test_run: TestRun) -> None:
+        run(test_run)
+
+    return Report({}, run_checks([Check("it", "vectors", clauses, ran)], make), load_clauses())
+
+
+def activate(group: str) -> Operation:
+    return Operation("activate", {"group": group})
+
+
+def test_a_driver_that_never_shows_the_state_leaves_the_transitions_undecided() -> None:
+    report = check(silent_about("active", "changed"), layers=["exhaustive"], budget=700)
+    told = {clause: (row.verdict, row.reason) for clause, row in rows(report).items() if clause in TRANSITIONS}
+    assert {verdict for verdict, _ in told.values()} == {Verdict.UNDECIDED}
+    assert told["ACT-4"][1] == "the answers never show active"
+    assert rows(report)["ACT-1"].verdict is Verdict.HELD  # a refusal by its name shows itself
+
+
+def test_vectors_hold_nothing_that_their_answers_do_not_show() -> None:
+    report = check(silent_about("active", "changed"), layers=["vectors"])
+    held = {clause for clause, row in rows(report).items() if row.verdict is Verdict.HELD}
+    assert not held & {*TRANSITIONS, "ACT-9", "ACT-10", "HOOK-4", "HOOK-8"}
+
+
+@pytest.mark.parametrize(
+    ("member", "clauses"),
+    [
+        ("hooks", {"HOOK-1", "HOOK-3", "HOOK-5", "HOOK-9"}),
+        ("notified", {"NTF-1", "NTF-3"}),
+        ("controls", {"CTL-1", "CTL-2"}),
+        ("tools", {"NAM-2", "VIS-2", "LST-2"}),
+        ("names", {"LST-1"}),
+        ("groups", {"LST-4"}),
+        ("text", {"VIS-7"}),
+    ],
+)
+def test_a_clause_needs_the_member_that_it_is_seen_in(member: str, clauses: set[str]) -> None:
+    layers = ["exhaustive", "vectors"]
+    whole, without = (
+        {clause for clause, row in rows(check(make, layers=layers, budget=700)).items() if row.verdict is Verdict.HELD}
+        for make in (EngineDriver, silent_about(member))
+    )
+    assert whole >= clauses
+    assert not without & clauses
+
+
+def test_a_member_of_a_capability_that_is_missing_makes_a_clause_not_applicable() -> None:
+    make = silent_about("notified", capabilities=EngineDriver.capabilities - {"notifications"})
+    row = rows(check(make, layers=["exhaustive"], budget=300))["NTF-1"]
+    assert (row.verdict, row.reason) == (Verdict.NOT_APPLICABLE, "no notifications")
+
+
+def test_a_nameless_refusal_alone_is_evidence_for_nothing() -> None:
+    class Nameless(EngineDriver):
+        def finish(self, ticket: int) -> Answer:
+            error = super().finish(ticket).error
+            return Answer(error=error and "error")
+
+    report = check(Nameless, layers=["exhaustive"], budget=700)
+    assert {row.verdict for row in report.rows} == {Verdict.UNDECIDED, Verdict.NOT_APPLICABLE}
+
+
+def test_notices_are_shown_where_one_is_due() -> None:
+    never = MUTANTS["never notifies of transitions"].driver
+    quiet = Setup(groups=[Group("a")])
+    report = of_check(lambda run: run.play(quiet, [activate("a")]), "NTF-1", make=never)
+    assert rows(report)["NTF-1"].verdict is Verdict.NOT_APPLICABLE
+
+
+def test_the_order_of_hooks_is_shown_where_there_are_two() -> None:
+    hooks = ("on_activate", "on_deactivate")
+    one, two = (Setup(groups=[Group(path, hooks=hooks) for path in paths]) for paths in (("a",), ("a", "a.b")))
+    steps = [activate("a"), activate("a.b"), Operation("deactivate", {"group": "a"})]
+    assert rows(of_check(lambda run: run.play(one, steps[:1]), "HOOK-3"))["HOOK-3"].verdict is Verdict.NOT_APPLICABLE
+    assert rows(of_check(lambda run: run.play(two, steps), "HOOK-3"))["HOOK-3"].verdict is Verdict.HELD
+
+
+def test_a_tour_that_a_violation_ends_shows_no_absence_of_dead_ends() -> None:
+    report = check(MUTANTS["displaces nothing"].driver, layers=["exhaustive"], budget=8)
+    assert rows(report)["INV-4"].verdict is not Verdict.HELD
+
+
+# -- what is hidden ---------------------------------------------------------------------------------------------------
+
+
+class Misnames(Engine):
+    """Names the nearest inactive ancestor, and runs hooks in the wrong order."""
+
+    locked = MUTANTS["names the nearest inactive ancestor"].engine.locked
+    hook_order = MUTANTS["runs activation hooks before deactivation hooks"].engine.hook_order
+
+
+class Shuffles(Engine):
+    """Runs hooks of siblings in the wrong order, and compensates nothing."""
+
+    hook_order = MUTANTS["runs deactivation hooks of siblings in canonical order"].engine.hook_order
+    undo = MUTANTS["compensates no hooks"].engine.undo
+
+
+def driver_of(engine: type[Engine]) -> Callable[[], Driver]:
+    return lambda: EngineDriver(engine)
+
+
+@pytest.mark.parametrize("layers", [["vectors"], ["exhaustive", "vectors"], ["exhaustive", "vectors", "stateful"]])
+def test_more_layers_never_find_less(layers: list[str]) -> None:
+    found = {violation.clause for violation in check(driver_of(Misnames), layers=layers).violations}
+    assert {"ACT-2", "HOOK-3"} <= found
+
+
+def test_a_failure_that_another_may_explain_is_listed_and_its_clause_undecided() -> None:
+    row = rows(check(driver_of(Shuffles), layers=["vectors"]))["HOOK-5"]
+    assert row.verdict is Verdict.UNDECIDED
+    assert "HOOK-3, which is violated, may be why a case of it went wrong" in row.reason
+    assert row.masked
+    (first, *_) = row.hidden
+    assert first.clause == "HOOK-5"
+    assert first.history
+
+
+def test_a_clause_whose_case_was_ended_by_another_is_undecided() -> None:
+    setup = Setup(groups=[Group("a"), Group("b")], exclusions=[("a", "b")], tools=[Tool("tool", "a")])
+    make = MUTANTS["displaces nothing"].driver
+    report = of_check(lambda run: run.play(setup, [activate("a"), activate("b"), activate("b")]), "ACT-3", make=make)
+    row = rows(report)["ACT-3"]
+    assert (row.verdict, row.reason) == (Verdict.UNDECIDED, "it: the check ended when INV-2 was violated")
+
+
+def test_a_wrong_list_does_not_end_what_can_be_seen_of_the_state() -> None:
+    class Backwards(Engine):
+        sorted_names = MUTANTS["lists in the order of registration"].engine.sorted_names
+        deactivated = MUTANTS["deactivates siblings"].engine.deactivated
+
+    found = {violation.clause for violation in check(driver_of(Backwards), layers=["exhaustive"]).violations}
+    assert found == {"LST-1", "ACT-6"}

@@ -1,0 +1,106 @@
+"""Levels of conformance: what a verdict is about, and how the rest is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.specs.made import report, result
+from tests.specs.test_evidence import silent_about
+from toolfold_specs.clauses import PROFILES, Clause, aimed_at, load_clauses
+from toolfold_specs.kit import check
+from toolfold_specs.layers import all_checks
+from toolfold_specs.render import jsonl
+from toolfold_specs.render.text import text
+from toolfold_specs.report import Report, Status, Verdict, Violation
+from verification.mutants import MUTANTS
+
+pytestmark = pytest.mark.spec("CNF-3")
+
+
+def run(mutant: str, *profiles: str) -> Report:
+    return check(MUTANTS[mutant].driver, layers=["exhaustive", "vectors"], budget=700, profiles=profiles)
+
+
+def test_each_clause_that_is_checked_belongs_to_one_level_and_no_other_does() -> None:
+    checked = {clause for found in all_checks() for clause in found.clauses} | {"REG-5", "REG-7"}
+    assert {clause.id for clause in load_clauses() if clause.profile} == checked
+    assert {clause.profile for clause in load_clauses()} == {"", *PROFILES}
+
+
+@pytest.mark.parametrize(
+    ("mutant", "clause", "profile"),
+    [
+        ("names the nearest inactive ancestor", "ACT-2", "state"),
+        ("compensates no hooks", "HOOK-5", "hooks"),
+        ("lists in a session that has ended", "SES-3", "sessions"),
+        ("never notifies of transitions", "NTF-1", "delivery"),
+        ("lists in the order of registration", "LST-1", "style"),
+    ],
+)
+def test_the_verdict_is_about_the_levels_that_are_aimed_at(mutant: str, clause: str, profile: str) -> None:
+    for aim in PROFILES:
+        found = run(mutant, aim)
+        assert {violation.clause for violation in found.violations} == {clause}
+        assert found.exit_status == int(aim == profile)
+
+
+def test_the_usual_verdict_is_about_the_state() -> None:
+    assert check(MUTANTS["compensates no hooks"].driver, layers=["vectors"]).exit_status == 0
+    assert check(MUTANTS["never evicts"].driver, layers=["vectors"]).exit_status == 1
+
+
+def test_a_may_that_is_claimed_counts() -> None:
+    found = run("ignores the limit", "state")
+    assert [(row.clause.id, row.level) for row in found.rows if row.fails] == [("ACT-10", "MAY")]
+    assert found.exit_status == 1
+
+
+def test_all_levels_are_those_that_are_no_advice() -> None:
+    assert aimed_at(["all"]) == ("state", "hooks", "sessions", "delivery")
+    assert aimed_at(["style", "state"]) == ("state", "style")
+    with pytest.raises(ValueError, match="no profile 'stat'; there are state, hooks"):
+        aimed_at(["stat"])
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_driver_that_does_not_show_what_is_asked_is_not_told_to_conform() -> None:
+    found = check(silent_about("active", "changed"), layers=["exhaustive"], budget=700)
+    assert found.violations == ()
+    assert found.exit_status == 2
+    assert "It could not be checked to the end" in text(found)
+    assert check(silent_about("hooks"), layers=["vectors"]).exit_status == 0
+    assert check(silent_about("hooks"), layers=["vectors"], profiles=["hooks"]).exit_status == 2
+
+
+def test_what_is_wrong_with_style_is_told_as_advice() -> None:
+    said = text(run("lists in the order of registration", "state"))
+    assert "ADVICE  LST-1 (MUST)" in said
+    assert "style (advice): " in said
+    assert "It conforms (state): " in said
+    assert "VIOLATED  LST-1 (MUST)" in text(run("lists in the order of registration", "style"))
+
+
+def test_delivery_has_a_verdict_for_each_era() -> None:
+    clause = Clause(id="DEL-9", section="18", level="MUST", text="Unknown tools are refused.", profile="delivery")
+    wrong = Violation("DEL-9", "x", "http, modern", "another code")
+    settings = (
+        result("x", ["DEL-9"], setting="stdio, legacy"),
+        result("x", ["DEL-9"], Status.FAILED, setting="http, modern", violations=(wrong,)),
+    )
+    said = text(Report(report().header, settings, (clause,)))
+    assert "delivery, legacy (not aimed at): 1 held" in said
+    assert "delivery, modern (not aimed at): 1 violated" in said
+
+
+def test_a_failure_that_another_may_explain_is_told() -> None:
+    found = run("deactivates a group but not its children", "state")
+    rows = {row.clause.id: row for row in found.rows}
+    assert rows["INV-1"].verdict is Verdict.VIOLATED
+    assert rows["ACT-5"].verdict is Verdict.UNDECIDED
+    assert "UNDECIDED  ACT-5 (MUST)" in text(found)
+    assert '"hidden": [{"clause": "ACT-5"' in jsonl(found)
+
+
+def test_what_can_never_be_shown_is_one_line() -> None:
+    said = text(run("displaces nothing", "state"))
+    assert len([line for line in said.splitlines() if line.startswith("Not applicable")]) == 1

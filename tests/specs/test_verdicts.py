@@ -1,0 +1,24 @@
+"""For each clause that is checked one implementation breaks it alone, one holds it, and one leaves it open."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolfold_specs.kit import check
+from toolfold_specs.report import Verdict
+from verification import verdicts
+from verification.verdicts import TABLE, EmptyDriver, prove, render
+
+pytestmark = pytest.mark.spec("CNF-5", "CNF-8")
+
+
+def test_the_table_of_three_implementations_for_each_clause_is_right_and_fresh() -> None:
+    proofs = prove()
+    assert [problem for proof in proofs for problem in proof.problems] == []
+    assert TABLE.read_text(encoding="utf-8") == render(proofs), f"run {verdicts.COMMAND}"
+
+
+@pytest.mark.parametrize("layer", ["exhaustive", "vectors", "stateful", "schedules", "histories"])
+def test_of_answers_that_say_nothing_no_layer_says_anything(layer: str) -> None:
+    report = check(EmptyDriver, layers=[layer], budget=3000)
+    assert {row.verdict for row in report.rows} == {Verdict.UNDECIDED, Verdict.NOT_APPLICABLE}
