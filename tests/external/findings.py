@@ -35,8 +35,8 @@ from tests.external.support import ROOT, TOOLFOLD
 FILE = ROOT / "specs" / "findings.md"
 PATIENCE = 600  # seconds
 WIDTH = 120
-LONG = 100
-"""How many characters of an answer are shown."""
+LONG = 240
+"""How many characters of what was expected and what came are shown, and not left out."""
 
 HEAD = """\
 # Findings
@@ -60,8 +60,11 @@ class Judged:
     era: str
     verdicts: Mapping[str, str]
     found: Mapping[str, Mapping[str, Any]]
+    findings: Mapping[str, Finding]
     confirmed: frozenset[str]
     disputed: Mapping[str, Dispute]
+    missed: frozenset[str]
+    """The clauses that are held, says the kit, and by hand they are seen to be violated."""
     seconds: float
 
     @property
@@ -80,13 +83,18 @@ def judge(server: Server, era: str) -> Judged:
     verdicts, found = _conform(server, era)
     seconds = time.monotonic() - start
     known = import_module(f"tests.external.foreign.{server.folder.name}.confirm")
+    findings: Mapping[str, Finding] = known.FINDINGS
+    disputes: Mapping[str, Dispute] = known.DISPUTES
     disputed = {
-        clause: known.DISPUTES[clause]
+        clause: disputes[clause]
         for clause, violation in found.items()
-        if clause in known.DISPUTES and violation["message"].startswith(known.DISPUTES[clause].message)
+        if clause in disputes and disputes[clause].evidence in evidence(violation)
     }
-    confirmed = {clause for clause in found.keys() - disputed.keys() if _shows(server, era, known.FINDINGS.get(clause))}
-    return Judged(server, era, verdicts, found, frozenset(confirmed), disputed, seconds)
+    held = {clause for clause in findings if verdicts[clause] == "held"}
+    shown = {clause for clause in found.keys() - disputed.keys() | held if _shows(server, era, findings.get(clause))}
+    return Judged(
+        server, era, verdicts, found, findings, frozenset(shown - held), disputed, frozenset(shown & held), seconds
+    )
 
 
 def _conform(server: Server, era: str) -> tuple[dict[str, str], dict[str, Mapping[str, Any]]]:
@@ -133,56 +141,49 @@ def table(runs: Sequence[Judged]) -> str:
 def section(runs: Sequence[Judged]) -> str:
     """Return what was found in one server, in each era."""
     server = runs[0].server
-    title = f"\n## {server.name}\n\n`{server.package}` {server.version}, in `{server.folder.relative_to(ROOT)}`. "
-    return _wrapped(title + " ".join(server.about.split())) + "".join("".join(_era(run)) for run in runs)
+    about = f"`{server.package}` {server.version}, in `{server.folder.relative_to(ROOT)}`. {server.about}"
+    return f"\n## {server.name}\n\n" + _wrapped(about) + "".join("".join(_era(run)) for run in runs)
 
 
 def _era(run: Judged) -> Iterator[str]:
-    words = import_module(f"tests.external.foreign.{run.server.folder.name}.confirm").FINDINGS
-    yield f"\n**In the {run.era} era.** " + ("" if run.confirmed else "Nothing was found. ")
-    yield _wrapped(f"Held: {', '.join(run.having('held')) or 'nothing'}.").lstrip("\n")
-    if undecided := run.having("undecided"):
-        yield _wrapped(f"Undecided: {', '.join(undecided)}.")
+    held = f"Held: {', '.join(run.having('held')) or 'none'}."
+    undecided = run.having("undecided")
+    rest = f" Undecided: {', '.join(undecided)}." if undecided else ""
+    yield "\n" + _wrapped(f"**In the {run.era} era.** {held}{rest}")
     if run.confirmed:
         yield "\n"
-    for clause in run.found:
+    for clause, violation in run.found.items():
         if clause in run.confirmed:
-            yield _wrapped(f"- **{clause}** {words[clause].words} {_evidence(run.found[clause])}", "  ")
+            yield _wrapped(f"- **{clause}** {run.findings[clause].words} Seen: {evidence(violation)}.", "  ")
 
 
-def _evidence(violation: Mapping[str, Any]) -> str:
-    """Return the shortest history that showed it, what was expected, and what came."""
-    steps = ", ".join(_step(step) for step in violation["history"])
-    after = f"After {steps}: " if steps else ""
-    message = f"{after}{violation['message']}"
-    expected, got = (
-        {key: value for key, value in violation[side].items() if key in violation["got"]}
-        for side in ("expected", "got")
-    )
-    different = [key for key in got if expected.get(key) != got[key]]
-    if not expected or not different:
-        return f"({message}.)"
-    shown = "; ".join(
-        f"expected {key} {_short(expected[key])}, got {_short(got[key])}" for key in different if key in expected
-    )
-    return f"({message}; {shown}.)" if shown else f"({message}.)"
+def evidence(violation: Mapping[str, Any]) -> str:
+    """Return the shortest history that showed it, and what was expected and came, unless that is long."""
+    steps = ", ".join(f"`{_step(step)}`" for step in violation["history"])
+    said = f"after {steps}, {violation['message']}" if steps else str(violation["message"])
+    expected, got = violation["expected"], violation["got"]
+    different = [
+        f"expected {key} `{_json(expected[key])}`, got `{_json(got[key])}`"
+        for key in expected.keys() & got.keys()
+        if expected[key] != got[key]
+    ]
+    return "; ".join([said, *(each for each in sorted(different) if len(each) <= LONG)])
 
 
 def _step(step: Mapping[str, Any]) -> str:
     return f"{step['verb']}({', '.join(map(str, step['arguments'].values()))})"
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return f"`{text if len(text) <= LONG else text[:LONG] + ' …'}`"
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _wrapped(text: str, indent: str = "") -> str:
-    body = textwrap.fill(
-        text.strip("\n"), WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    """Return a paragraph in lines of the usual width."""
+    filled = textwrap.fill(
+        " ".join(text.split()), WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
-    lead = "\n" if text.startswith("\n") else ""
-    return f"{lead}{body}\n"
+    return f"{filled}\n"
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("; ".join(lacking))
     runs = {name: _run(server) for name, server in servers.items()}
     every = [run for found in runs.values() for run in found]
-    fine = not any(run.unconfirmed for run in every)
+    fine = not any(run.unconfirmed or run.missed for run in every)
     sections = {name: section(found) for name, found in runs.items()}
     if not given.check:
         FILE.write_text(HEAD + table(every) + "".join(sections.values()), "utf-8")
@@ -228,9 +229,11 @@ def _run(server: Server) -> list[Judged]:
         counts = f"{len(run.having('held'))} held, {len(run.confirmed)} violated and confirmed"
         print(f"{server.name}, {era}: {counts}, {run.seconds:.0f} s", flush=True)
         for clause, dispute in run.disputed.items():
-            print(f"  disputed: {clause}: {run.found[clause]['message']}: {dispute.words}", flush=True)
+            print(f"  disputed: {clause}: {evidence(run.found[clause])}: {dispute.words}", flush=True)
         for clause in run.unconfirmed:
-            print(f"  not confirmed: {clause}: {run.found[clause]['message']}", flush=True)
+            print(f"  not confirmed: {clause}: {evidence(run.found[clause])}", flush=True)
+        for clause in sorted(run.missed):
+            print(f"  missed by the kit: {clause}: {run.findings[clause].words}", flush=True)
         runs.append(run)
     return runs
 

@@ -27,9 +27,9 @@ class Finding:
 
 @frozen
 class Dispute:
-    """What the kit says of a server that is not so: the beginning of its message, and what is so."""
+    """What the kit says of a server that is not so: a part of its evidence, and what is so."""
 
-    message: str
+    evidence: str
     words: str
 
 
