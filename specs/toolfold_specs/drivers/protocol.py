@@ -26,6 +26,8 @@ CLAIMED = frozenset(
     {
         "errors",
         "registration",
+        "hidden tools",
+        "relevant controls",
         "calls",
         "paging",
         "facts",
