@@ -88,7 +88,7 @@ def judge(server: Server, era: str) -> Judged:
     disputed = {
         clause: disputes[clause]
         for clause, violation in found.items()
-        if clause in disputes and disputes[clause].evidence in evidence(violation)
+        if clause in disputes and disputes[clause].evidence in f"{violation['message']} {_json(violation['got'])}"
     }
     held = {clause for clause in findings if verdicts[clause] == "held"}
     shown = {clause for clause in found.keys() - disputed.keys() | held if _shows(server, era, findings.get(clause))}
