@@ -69,7 +69,7 @@ class Proof:
     @property
     def problems(self) -> Iterator[str]:
         """What is not as it should be."""
-        if self.clause not in INDIRECT and self.blamed != {self.clause}:
+        if self.clause not in INDIRECT and self.blamed != frozenset({self.clause}):
             by = ", ".join(sorted(self.blamed)) or "nothing"
             yield f"{self.clause}: the mutant that {self.mutant} is blamed by {by}"
         if self.honest is not Verdict.HELD:
@@ -94,7 +94,7 @@ def _proof(clause: str, honest: Row, empty: Row) -> Proof:
     best, blamed = "", frozenset[str]()
     for mutant in sorted(tried, key=lambda one: (len(one.also), one.budget)):
         best, blamed = mutant.name, _blamed(mutant)
-        if blamed == {clause}:
+        if blamed == frozenset({clause}):
             break
     return Proof(clause, best, blamed, honest.verdict, empty)
 
