@@ -82,7 +82,7 @@ def responses(command: Command, requests: Sequence[Message]) -> Iterator[Message
     return map(json.loads, ran.stdout.splitlines())
 
 
-@pytest.mark.spec("CNF-1", "CNF-3", *TRANSITIONS)
+@pytest.mark.spec("CNF-1", "CNF-3")
 def test_a_starter_passes_the_level_of_transitions(starter: Command, tmp_path: Path) -> None:
     options = ("--layers", "exhaustive", "-o", str(tmp_path), "--driver", "--")
     command = (TOOLFOLD, "conform", *options, *starter)
