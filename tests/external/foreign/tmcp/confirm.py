@@ -29,9 +29,4 @@ FINDINGS: dict[str, Finding] = {
     ),
     "CTL-6": Finding("The schema of a control takes any argument.", open_schema("files.activate")),
 }
-DISPUTES: dict[str, Dispute] = {
-    "ACT-2": Dispute(
-        "ToolNotFound instead of ParentInactive",
-        "the refusal names the group and the parent to open first; its code is −32602, but the tool is known",
-    ),
-}
+DISPUTES: dict[str, Dispute] = {}
