@@ -219,9 +219,10 @@ class McpDriver(Driver):
         told = reply.change.get("active") if error is None else None
         active = self._active(session) if told is None else canonical(told, self._setup.paths)
         hooks = self._hooks(session)
-        notified = self._notified(session, changed is True and self._list_follows(session.active, active))
-        session.active = active
         changed = changed if isinstance(changed, bool) else None
+        moved = changed if changed is not None else active != session.active  # not every server tells
+        notified = self._notified(session, moved and self._list_follows(session.active, active))
+        session.active = active
         return Answer(error, changed, detail, active=active, hooks=hooks, notified=notified)
 
     def _refusal(self, operation: Operation, reply: Reply) -> tuple[str | None, Mapping[str, Any]]:

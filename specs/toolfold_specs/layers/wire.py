@@ -80,7 +80,7 @@ def _as_paths(setup: Setup, told: Any) -> Any:
 @on()
 def _refused(wire: Wire) -> None:
     child = next((path for path in wire.setup.paths if "." in path), None)
-    if child is not None and not wire.setup.relevant_controls:
+    if child is not None and wire.driver.control("activate", child)[0] in wire.names():
         parent = child.partition(".")[0]
         _judge_refusal(wire, wire.step("activate", child), "a group whose parent is inactive", parent)
     if wire.test_run.can("setups", "limits"):
@@ -125,21 +125,27 @@ def _defined(wire: Wire) -> None:
 @on()
 def _unknown(wire: Wire) -> None:
     hidden = wire.tool if wire.setup.groups else UNKNOWN_NAMES[0]
+    is_open = hidden in wire.names()  # by what an earlier check did, if activations are shared
     answers: dict[str, Any] = {}
-    for name in dict.fromkeys((hidden, *UNKNOWN_NAMES)):
+    for name in dict.fromkeys((*(() if is_open else (hidden,)), *UNKNOWN_NAMES)):
         reply = wire.call(name, {})
         code = reply.refused.code if reply.refused else None
         said = reply.refused.message if reply.refused else reply.text
         right = code == INVALID_PARAMS
         wire.judge("DEL-9", right, f"a call of the tool {name!r}, which is not there", INVALID_PARAMS, code or said)
         data = reply.refused.data if reply.refused else reply.is_error
-        answers[name] = [code, said.replace(name, "NAME") if name else said, data]
-    if not wire.setup.groups:
+        answers[name] = [code, said.replace(name, "NAME") if name else said, _nameless(data, name)]
+    if is_open or not wire.setup.groups:
         return
     code, said, data = answers[hidden]
     same = [code, denied(said, "NAME", wire.group), data] == answers["no_such_tool"]
     message = "a tool that is not available is answered otherwise than one that does not exist"
     wire.judge("CALL-1", same, message, answers["no_such_tool"], answers[hidden])
+
+
+def _nameless(data: Any, name: str) -> Any:
+    """Return the data of an error without the name of the tool."""
+    return json.loads(json.dumps(data).replace(json.dumps(name)[1:-1], "NAME")) if name else data
 
 
 CALLED = Setup(tools=[Tool("strict", input_schema=SCHEMA), Tool("refuse", does="refuse"), Tool("crash", does="crash")])

@@ -38,9 +38,4 @@ FINDINGS: dict[str, Finding] = {
         "A call of an unknown tool is a result with `isError`, not an error of the protocol.", unknown_tool_is_a_result
     ),
 }
-DISPUTES: dict[str, Dispute] = {
-    "DEL-9": Dispute(
-        "validation error for call[read_note]",
-        "an earlier request of the same process opened its group, so it is there; an unknown tool is another matter",
-    ),
-}
+DISPUTES: dict[str, Dispute] = {}

@@ -31,13 +31,4 @@ FINDINGS: dict[str, Finding] = {
         "For the same reason a change reaches a client three times.", told_more_than_once("activate_files")
     ),
 }
-DISPUTES: dict[str, Dispute] = {
-    "CTL-5": Dispute(
-        "activating a group whose parent is inactive is an error of the protocol",
-        "the control is not in the list while its parent is closed, so that it is an unknown tool, as DEL-9 wants",
-    ),
-    "CALL-1": Dispute(
-        "a tool that is not available is answered otherwise than one that does not exist",
-        "the two answers differ in the name that was called, and in nothing else",
-    ),
-}
+DISPUTES: dict[str, Dispute] = {}
