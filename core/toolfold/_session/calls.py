@@ -141,10 +141,11 @@ class Calls(ABC):
         with self._tools.observers.requested(self.id, "resource", uri):
             view = self._view_of_request()
             found = calling.resources_at(view, uri)
-            component, arguments = next(((one, values) for one, values in found if available(one, view)), (None, {}))
-            if component is None:
+            usable = [(component, values) for component, values in found if available(component, view)]
+            if not usable:
                 missed = found[0][0] if found else None
                 raise ToolNotFound(uri, self._tools.hint(missed, view, to_wire), "resource")
+            component, arguments = usable[0]
             to_contents = partial(results.to_contents, uri, component.definition.get("mimeType"))
             return await calling.fetch(
                 component, arguments, self._context(component.name, view, request, to_wire), to_contents
