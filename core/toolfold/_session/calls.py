@@ -141,11 +141,11 @@ class Calls(ABC):
         with self._tools.observers.requested(self.id, "resource", uri):
             view = self._view_of_request()
             found = calling.resources_at(view, uri)
-            usable = [(component, values) for component, values in found if available(component, view)]
-            if not usable:
+            first = next((match for match in found if available(match[0], view)), None)
+            if first is None:
                 missed = found[0][0] if found else None
                 raise ToolNotFound(uri, self._tools.hint(missed, view, to_wire), "resource")
-            component, arguments = usable[0]
+            component, arguments = first
             to_contents = partial(results.to_contents, uri, component.definition.get("mimeType"))
             return await calling.fetch(
                 component, arguments, self._context(component.name, view, request, to_wire), to_contents
