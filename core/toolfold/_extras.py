@@ -1,6 +1,6 @@
-"""What the extras of the distribution bring, and the error that is raised where one is missing.
+"""Which extra of the distribution installs a package, and the error that is raised where one is missing.
 
-A package that needs an extra imports it within `extras_named()`, so that whoever imports that package first learns
+A package that needs an extra imports it within `extras_named()`, so that whoever imports that package is told
 what to install.
 """
 
@@ -26,12 +26,12 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "uvicorn": "mcp",
     }
 )
-"""The extra that brings a package, by the name under which the package is imported."""
+"""The extra that installs a package, by the package's import name."""
 
 
 @contextmanager
 def extras_named() -> Generator[None]:
-    """Turn the failed import of a package that an extra brings into an error that names the extra.
+    """Raise an error that names the extra if a package that an extra installs can't be imported.
 
     Raises:
         MissingExtra: Such a package is not installed; the failed import is the cause.

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 MAX_DEPTH = 100
-"""How many arrays and objects may be inside of one another, in arguments, in results that are checked, and in schemas;
-and how many schemas may apply to one value by way of one another, `$ref` to `$ref` and so on."""
+"""How deep arrays and objects may be nested, in arguments, in results that are checked, and in schemas;
+and how long a chain of schemas may apply to one value, `$ref` to `$ref` and so on."""
 
 MAX_VALUES = 200_000
-"""How many values the arguments of a call may have: texts, numbers, arrays, objects and so on, all counted."""
+"""How many values the arguments of a call may have: strings, numbers, arrays, objects and so on, all counted."""
 
 MAX_VISITS = 30_000_000
 """How many times validation may look at a value, over all values of the arguments. It does so some 50 million times
@@ -45,11 +45,11 @@ MAX_PROBLEMS = 10
 """How many places an error names; it says how many more there are."""
 
 MAX_QUOTE = 300
-"""How many characters of a text of somebody else's an error quotes."""
+"""How many characters of a foreign text an error quotes."""
 
 
 def escaped(text: str) -> str:
-    r"""Return a text as UTF-8 can carry it: as it is, or with lone surrogates as escapes such as `\udce9`."""
+    r"""Return a text that UTF-8 can encode: unchanged, or with lone surrogates as escapes such as `\udce9`."""
     if text.isascii():
         return text
     try:
@@ -60,7 +60,7 @@ def escaped(text: str) -> str:
 
 
 def quoted(text: str, most: int = MAX_QUOTE) -> str:
-    """Return a text of somebody else's as an error quotes it: escaped, and its beginning alone if it is long."""
+    """Return a foreign text as an error quotes it: escaped, and cut if it is long."""
     shown = text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
     return escaped(shown)
 
@@ -72,6 +72,6 @@ def enumerated(names: Sequence[str]) -> str:
 
 
 def listed(problems: Mapping[str, str], more: int) -> str:
-    """Return what is wrong, place by place, and in how many more places."""
+    """Return the problems, place by place, and how many more there are."""
     places = [f"{place}: {problem}" for place, problem in problems.items()]
     return "; ".join([*places, f"and {more:,} more"] if more else places)

@@ -15,7 +15,7 @@ _ALPHABET = "use 1 to 64 of the characters A-Z a-z 0-9 _ -"
 
 
 def is_text(value: object) -> bool:
-    """Return whether `value` is a text: what comes from outside may be anything, whatever its annotation says."""
+    """Return whether `value` is a string: input from outside may be anything, whatever its annotation says."""
     return isinstance(value, str)
 
 
@@ -50,7 +50,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 ToWire = Callable[[str], str]
-"""Gives a tool's name as a caller knows it."""
+"""Maps a tool's name to the one that a caller knows."""
 
 
 def ancestors(path: str) -> list[str]:
@@ -85,7 +85,7 @@ class WireNames:
         self._names: dict[str, str] = {}
 
     def admit(self, name: str) -> None:
-        """Take a name in, or raise `ConfigError` if its wire name is taken by another or too long."""
+        """Admit a name, or raise `ConfigError` if its wire name is taken by another or too long."""
         wire = self.to_wire(name)
         holder = self._names.get(wire, name)
         if holder != name:
@@ -99,12 +99,12 @@ class WireNames:
         self._names[wire] = name
 
     def admit_all(self, names: Iterable[str]) -> None:
-        """Take many names in; see `admit`."""
+        """Admit many names; see `admit`."""
         for name in names:
             self.admit(name)
 
     def release(self, name: str) -> None:
-        """Let a name go, so that another may have its wire name."""
+        """Release a name, so that another may have its wire name."""
         wire = self.to_wire(name)
         if self._names.get(wire) == name:
             del self._names[wire]

@@ -29,9 +29,9 @@ def array(value: object) -> list[Any] | None:
 
 
 def encodable(value: Any) -> Any:
-    """Return a value as JSON in UTF-8 can carry it: itself if it can, else a copy, escaped (see `limits.escaped`).
+    """Return a value that JSON in UTF-8 can encode: itself if it can be, else an escaped copy (see `_limits.escaped`).
 
-    Models, dates and so on are put as JSON, by pydantic.
+    Models, dates and so on are converted to JSON by pydantic.
 
     Raises:
         TypeError: The value has no JSON form.
@@ -48,7 +48,7 @@ def encodable(value: Any) -> Any:
 
 
 def as_json(value: Any) -> tuple[Any, str]:
-    """Return a value as plain JSON and as a JSON text, both such that UTF-8 can carry them.
+    """Return a value as plain JSON and as a JSON text, both encodable in UTF-8.
 
     Raises:
         TypeError: The value has no JSON form.
@@ -68,7 +68,7 @@ def as_json(value: Any) -> tuple[Any, str]:
 
 
 def _is_ascii_table(value: Any) -> bool:
-    """Return whether a value is an object of texts alone that need no escapes, as most content blocks are."""
+    """Return whether a value is an object of ASCII strings only, as most content blocks are."""
     given = table(value)
     return given is not None and all(type(text) is str and text.isascii() for item in given.items() for text in item)
 
@@ -114,7 +114,7 @@ def walked(value: Any, values: int = MAX_VALUES, depth: int = MAX_DEPTH) -> tupl
 
 
 def not_json(value: Any) -> str | None:
-    """Return what in a value is none of JSON's, in words, or `None` if all of it is."""
+    """Return a description of the first part of a value that is not JSON, or `None` if all of it is."""
     if type(value) not in _CONTAINERS:
         return None if type(value) in _SCALARS else f"a value of type {type(value).__name__}"
     for container in walked(value)[1]:
@@ -130,7 +130,7 @@ def not_json(value: Any) -> str | None:
 
 
 def levels(value: Any) -> list[int]:
-    """Return how many values each level of a JSON value has: one, then those inside of it, and so on."""
+    """Return how many values each level of a JSON value has: one, then those inside it, and so on."""
     level, found = [value], list[int]()
     while level:
         found.append(len(level))

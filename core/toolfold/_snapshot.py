@@ -1,7 +1,7 @@
 """The snapshot: the immutable value `(catalog, configuration, facts)` (SPEC 1).
 
-Equal snapshots of one catalog are one object while any of them is in use, so what is worked out for a state, such as
-its list, is worked out once and shared by every session in it.
+Equal snapshots of one catalog are one object while any of them is in use, so what is computed for a state, such as
+its list, is computed once and shared by every session in it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 class Snapshot:
     """One state of one session; compare by identity. Make one with `Snapshot.of`.
 
-    `memo` is for what others work out once for a snapshot.
+    `memo` is for what others compute once for a snapshot.
     """
 
     catalog: Catalog

@@ -1,9 +1,9 @@
 """Running the code of users: handlers, hooks, predicates, observers (SPEC SAF-2).
 
-Whatever that code does harms the request that called it, and nothing else. So every place that calls it catches what it
-raises, of whatever class, and asks `is_failure` what that was. What must come to its end runs `uninterrupted`.
+A failure of that code affects only the request that called it. So every place that calls it catches what it
+raises, of whatever class, and asks `is_failure` what it was. What must run to its end runs `uninterrupted`.
 
-Plain functions run in worker threads, so that they hold up nobody, unless they were registered to run on the event loop
+Plain functions run in worker threads, so that they delay no other request, unless registered to run on the event loop
 (`caller`). State belongs to the loop: what such a function asks of it goes there (`on_loop`), as far as it is more than
 reading one reference.
 """
@@ -38,9 +38,9 @@ _RAISING = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
 
 
 def is_failure(error: BaseException) -> bool:
-    """Return whether the code that raised `error` has failed, by whatever class of error; else it must be passed on.
+    """Return whether the code that raised `error` has failed, whatever its class; otherwise it must be raised again.
 
-    Three things come out of code without being its doing:
+    Three kinds of exception are not the fault of the code that they come from:
 
     - The cancellation of the task that runs it. A `CancelledError` of asyncio can also be raised by the code itself, or
       come from something else that was cancelled and that it awaited; it is the task's own if `Task.cancelling` says
@@ -63,7 +63,7 @@ async def uninterrupted(function: Callable[[], Coroutine[Any, Any, T]]) -> tuple
     """Return what `function` returns, and the cancellation that came meanwhile, which is the caller's to raise.
 
     The cancellation of a scope waits outside, for the next checkpoint. asyncio's `Task.cancel` goes through shields,
-    and any number of times, so under asyncio the function runs in a task of its own, which nobody else knows.
+    and any number of times, so under asyncio the function runs in a task of its own, unknown to others.
     """
     if not _is_asyncio():
         with anyio.CancelScope(shield=True):
@@ -163,7 +163,7 @@ def caller(function: Callable[..., Any], *, in_thread: bool) -> Callable[..., Aw
 class InThread:
     """A plain function as an async one that runs it in a worker thread. If it returns an awaitable, the loop awaits it.
 
-    The caller that is cancelled is free at once; the thread goes on, and nobody hears of what comes of it.
+    A cancelled caller is free at once; the thread goes on, and its result is discarded.
 
     Args:
         function: What to call.

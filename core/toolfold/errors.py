@@ -1,6 +1,6 @@
 """Every error that Toolfold raises (SPEC ERR-1, ERR-2): one base, few leaves, data on the instance.
 
-A message says what happened, with which names, and what to do next. Nothing of a foreign exception's text is copied
+A message says what happened, with which names, and what to do next. No text of a foreign exception is copied
 into a message: the cause stays reachable as `__cause__`.
 """
 
@@ -138,7 +138,7 @@ class HookFailed(ToolfoldError):
         self.compensation = tuple(compensation)
         self.__cause__ = cause
         outcome = "and the group was closed all the same" if forced else "so nothing was changed"
-        why = "; mend its cause and try again." if self.reason is None else f". {self.reason}"
+        why = "; fix its cause and try again." if self.reason is None else f". {self.reason}"
         undone = f" Undoing the earlier hooks met {len(self.compensation)} more failure(s)." if compensation else ""
         super().__init__(f"The {phase} hook of group {group!r} failed, {outcome}{why}{undone}")
 
@@ -238,7 +238,7 @@ class ConfigError(ToolfoldError):
 
 
 class MissingExtra(ToolfoldError, ModuleNotFoundError):
-    """A package that an extra of the distribution brings is not installed."""
+    """A package that an extra of the distribution installs is missing."""
 
     def __init__(self, name: str, extra: str) -> None:
         self.extra = extra
@@ -255,7 +255,7 @@ class IllegalEvent(ToolfoldError):
 
 
 class ToolError(ToolfoldError):
-    """Raised by a handler or hook to tell the model what went wrong, in words that it may read (SPEC CALL-3)."""
+    """Raised by a handler or hook to report a failure to the model, with a message that it may read (SPEC CALL-3)."""
 
 
 class ProtocolError(ToolfoldError):

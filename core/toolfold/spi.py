@@ -1,4 +1,4 @@
-"""What adapters, diagrams and the kit may use beyond the public API; it may change with any release."""
+"""What adapters, diagrams and the kit may use beyond the public API; it may change in any release."""
 
 from ._catalog.components import KINDS, Kind, is_settled, listing_rule, never_listed
 from ._catalog.rules import Always, Both, Either, Group, Not, required_groups

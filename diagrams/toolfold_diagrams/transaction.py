@@ -142,7 +142,7 @@ def _region_dot() -> str:
 
 def _initial() -> Iterator[tuple[RegionState, str]]:
     """Yield the states to begin in: whatever the ancestors make of a region that comes to be."""
-    for row in TABLE[RegionState.LOCKED, RegionEvent.ANCESTOR_ENTERED]:
+    for row in TABLE[RegionState.LOCKED, RegionEvent.ANCESTOR_ACTIVATED]:
         yield row.target, row.guard.value
 
 

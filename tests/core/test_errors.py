@@ -188,7 +188,7 @@ CASES: list[tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str]
         {},
         failing,
         {"group": "bad", "phase": "on_activate", "compensation": ()},
-        r"^The on_activate hook of group 'bad' failed, so nothing was changed; mend its cause and try again\.$",
+        r"^The on_activate hook of group 'bad' failed, so nothing was changed; fix its cause and try again\.$",
     ),
     (
         ReentrantTransition,

@@ -36,9 +36,9 @@ def after(tools: ToolSet, active: tuple[str, ...], step: TransitionRequest) -> t
 @pytest.mark.spec("ACT-11")
 def test_what_the_table_has_no_row_for_is_refused_with_state_and_event() -> None:
     with pytest.raises(IllegalEvent) as raised:
-        rows(ACTIVE, RegionEvent.ANCESTOR_ENTERED)
-    assert (raised.value.state, raised.value.event) == ("active", "ancestor entered")
-    assert str(raised.value) == "Event 'ancestor entered' can't happen in state 'active'."
+        rows(ACTIVE, RegionEvent.ANCESTOR_ACTIVATED)
+    assert (raised.value.state, raised.value.event) == ("active", "ancestor activated")
+    assert str(raised.value) == "Event 'ancestor activated' can't happen in state 'active'."
 
 
 @pytest.mark.spec("ACT-11")

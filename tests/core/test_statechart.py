@@ -170,10 +170,10 @@ def test_the_reactions_to_an_event_are_what_it_does_in_all_regions_each_with_its
 
 @pytest.mark.spec("DIA-2", "ACT-2")
 def test_nesting_does_what_the_table_says_of_ancestors() -> None:
-    assert {row.target for (_, event), rows in TABLE.items() if event is RegionEvent.ANCESTOR_LEFT for row in rows} == {
-        RegionState.LOCKED
-    }
-    entered = {state: rows for (state, event), rows in TABLE.items() if event is RegionEvent.ANCESTOR_ENTERED}
+    assert {
+        row.target for (_, event), rows in TABLE.items() if event is RegionEvent.ANCESTOR_DEACTIVATED for row in rows
+    } == {RegionState.LOCKED}
+    entered = {state: rows for (state, event), rows in TABLE.items() if event is RegionEvent.ANCESTOR_ACTIVATED}
     assert {(state, row.target) for state, rows in entered.items() for row in rows} == {
         (RegionState.LOCKED, INITIAL),
         (RegionState.LOCKED, RegionState.LOCKED),

@@ -123,7 +123,7 @@ def test_a_wrong_table_in_the_page_would_be_noticed(pages: Pages) -> None:
     start = Snapshot.of(scattered(2).catalog)
     numbers, must = pressed(start, 2, 40)
     row = '{{"guard":"","target":"{}","effect":"{}","emits":[{}]}}'
-    left = '{"event":"ancestor left","to":"descendants"}'
+    left = '{"event":"ancestor deactivated","to":"descendants"}'
     right, wrong = row.format("inactive", "tear down", left), row.format("active", "nothing", "")
     text = page(start)
     assert text.count(f'"displaced":[{right}]') == 1

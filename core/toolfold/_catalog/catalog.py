@@ -1,7 +1,7 @@
 """The catalog: groups, exclusion sets, and everything that is registered, as one immutable value (SPEC 1, 3).
 
 A catalog is compiled once, when it is made. What its groups are to each other is the machine's `Forest`.
-What is registered is put into buckets by a group that must be active for it to be available; a list then looks only
+What is registered is indexed by a group that must be active for it to be available; a list then looks only
 into the buckets of active groups, however much is registered (SPEC LST-5).
 """
 

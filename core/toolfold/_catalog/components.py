@@ -80,10 +80,10 @@ class GroupSpec:
 class Component:
     """Something registered: a tool, prompt, resource or resource template (SPEC REG-9).
 
-    `name` is what it is called by: the full name, the URI, or the URI template. `definition` is what clients are shown,
+    `name` is the full name, the URI, or the URI template. `definition` is what clients are shown,
     in the shape of the MCP specification; treat it as read-only. `control` is set for what the library made itself, and
     `loader` for a tool that opens groups by name. `hidden` says whether lists leave it out, or is the rule under which
-    they do (SPEC VIS-6); ask `visibility.is_hidden`. `modes` is set for a composite tool, and `origin` for one as it is
+    they do (SPEC VIS-6); ask `visibility.is_hidden`. `modes` is set for a composite tool, and `origin` for one as
     offered in one snapshot: what was registered.
     """
 

@@ -1,4 +1,4 @@
-"""Composite tools: one parameter picks a mode, and only the modes that are of use now are offered (SPEC 13).
+"""Composite tools: one parameter picks a mode, and only the modes that are available now are offered (SPEC 13).
 
 A user declares `Modes`; registration checks them against the tool's schema. Which of them are available is decided by
 `visibility` alone. What follows from that is made here: `narrowed` for a call, `shown` for a list.
@@ -23,7 +23,7 @@ Count = Callable[[View], int]
 
 
 _ELSEWHERE = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if")
-"""What would put the texts that a parameter accepts into another place than its own `enum`."""
+"""The keywords by which a schema could define the accepted strings elsewhere than in its own `enum`."""
 
 
 @frozen
@@ -33,8 +33,8 @@ class Mode:
     Args:
         available: Whether there is a use for it now: a predicate of the view, fast and not async. Always by default.
         count: How much there is for it now, as a function of the view; shown to clients in `_meta.data_counts` of each
-            list. A change of counts alone notifies nobody: clients see it when they list again, for another change or
-            after `ToolSet.notify_list_changed` (SPEC MOD-2).
+            list. A change of counts alone sends no notification: clients see it when they list again, for another
+            change or after `ToolSet.notify_list_changed` (SPEC MOD-2).
     """
 
     available: Predicate | None = None

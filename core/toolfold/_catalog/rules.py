@@ -1,6 +1,6 @@
 """Visibility rules and their algebra: values that say when something is available (SPEC VIS-1, VIS-2).
 
-What a rule depends on is worked out here, once for each catalog, for lists to cost what they return (SPEC LST-5):
+What a rule depends on is computed here, once for each catalog, so that lists cost what they return (SPEC LST-5):
 `required_groups(rule)`, groups without which the rule can't hold, and `is_static(rule)`, whether it depends on the
 active groups alone. Whether a rule holds is for `_view.visibility` to say.
 """

@@ -84,7 +84,7 @@ def _plain_mapping(value: Any) -> Any:
 class Arguments:
     """How the arguments of one tool are described and checked.
 
-    `model` is there for a typed function only: it turns checked JSON into the annotated Python values, under the names
+    `model` is set for a typed function only: it converts checked JSON into the annotated Python values, under the names
     in `parameters`, which maps a parameter to its field of the model. `fields` is there for a field specification only,
     and fills in defaults; else the arguments stay as they are (SPEC KIT-3). `memo` is for what others work out once.
     """

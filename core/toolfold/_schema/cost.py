@@ -1,4 +1,4 @@
-"""What validation costs at most, worked out from the schema alone (SPEC SAF-1).
+"""The most that validation can cost, computed from the schema alone (SPEC SAF-1).
 
 A schema of a few hundred bytes can make validation exponential: each of thirty definitions refers twice to the next, or
 a model refers to itself from two alternatives. So this counts how often one value can be looked at: by the schemas that
@@ -172,7 +172,7 @@ class Cost:
             self._open.add(number)
             found = self._made(self._schemas[number]) if len(self._open) <= MAX_DEPTH else None
             if found is None or found.nesting > MAX_DEPTH:
-                raise TooLarge(f"has more than {MAX_DEPTH} schemas for one value by way of one another")
+                raise TooLarge(f"has more than {MAX_DEPTH} chained schemas for one value")
             if found.visits > MAX_VISITS:
                 raise TooLarge("has too many schemas for one value, once its references are followed")
             self._open.remove(number)

@@ -14,7 +14,7 @@ ABSENT: Any = object()
 
 @frozen(eq=False)
 class Entry:
-    """A field as it is filled in: its default, if it has one, and the fields inside of it, or of its items."""
+    """A field to fill in: its default, if it has one, and the fields inside it or its items."""
 
     name: str
     default: Any = ABSENT

@@ -1,4 +1,4 @@
-"""What a session is asked for by name: tools, prompts and resources (SPEC 9)."""
+"""Calls of a session by name: tools, prompts and resources (SPEC 9)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .pool import SessionPool
 
 
 class Host(Surroundings, Protocol):
-    """The tool set of a session, as far as the session needs it."""
+    """What a session needs of its tool set."""
 
     @property
     def name(self) -> str:
@@ -40,11 +40,11 @@ class Host(Surroundings, Protocol):
         ...
 
     def new_identity(self) -> str:
-        """Return what a session is called unless it is given another name."""
+        """Return a name for a session that is given none."""
         ...
 
     def hint(self, component: Component | None, view: RequestView, to_wire: ToWire) -> str | None:
-        """Return which group to open first for what is not available, and how, where hints are on."""
+        """Return which group to open first for an unavailable component, and how, where hints are on."""
         ...
 
 
@@ -91,9 +91,9 @@ class Calls(ABC):
         Args:
             name: The full name of the tool.
             arguments: Its arguments, as JSON values.
-            progress: Receives how far the call has come.
-            request: Whatever the call came from, for the handler's context.
-            to_wire: Gives tools' names in results as the caller knows them.
+            progress: Receives the progress of the call.
+            request: What the adapter received the call as, for the handler's context.
+            to_wire: Maps tools' names in results to the caller's.
             view: What the call is checked against, if there is more to this request than the call (SPEC MOD-3).
 
         Raises:
@@ -121,7 +121,7 @@ class Calls(ABC):
     ) -> Any:
         """Return what the handler of a prompt, resource or resource template answers (SPEC REG-9).
 
-        `to_wire` gives tools' names as the caller knows them.
+        `to_wire` maps tools' names to the caller's.
 
         Raises:
             ToolNotFound: It is unknown or not available.
@@ -134,7 +134,7 @@ class Calls(ABC):
     async def read(self, uri: str, request: Any = None, to_wire: ToWire = str) -> Any:
         """Return the contents of the resource at `uri`, its own or an instance of a template (SPEC REG-9).
 
-        `to_wire` gives tools' names as the caller knows them.
+        `to_wire` maps tools' names to the caller's.
 
         Raises `ToolNotFound` if no available resource has that URI, and else as `fetch` does.
         """
@@ -174,7 +174,7 @@ class Calls(ABC):
             )
 
     def _available(self, kind: Kind, name: str, view: RequestView, to_wire: ToWire) -> Component:
-        """Return what is called by that name and is available in the view of the request (SPEC CALL-1, CALL-4)."""
+        """Return the component of that name if it is available in the view of the request (SPEC CALL-1, CALL-4)."""
         component = view.snapshot.catalog.components[kind].by_name.get(name)
         if component is None or not available(component, view):
             raise ToolNotFound(name, self._tools.hint(component, view, to_wire), kind.replace("_", " "))

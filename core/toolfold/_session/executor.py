@@ -1,6 +1,6 @@
 """The executor of one session: plan, hooks, commit (SPEC 5).
 
-`Executor.execute` is the way of every change of groups, and reads from top to bottom. It is the only place where hooks
+`Executor.execute` makes every change of groups, and reads from top to bottom. It is the only place where hooks
 are awaited, and `Executor._commit` the only one that makes a plan's result the state of the session.
 """
 
@@ -44,7 +44,7 @@ class Catalogs(Protocol):
 
 
 class Surroundings(Protocol):
-    """What the sessions of one tool set have in common."""
+    """What the sessions of one tool set share."""
 
     @property
     def catalogs(self) -> Catalogs:
@@ -53,12 +53,12 @@ class Surroundings(Protocol):
 
     @property
     def observers(self) -> Observers:
-        """Whom to notify of what happens."""
+        """The observers to notify."""
         ...
 
     @property
     def hook_timeout(self) -> float | None:
-        """Seconds that a hook may take; `None` for ever (SPEC HOOK-6)."""
+        """Seconds that a hook may take; `None` for no limit (SPEC HOOK-6)."""
         ...
 
     def view_of(self, snapshot: Snapshot) -> RequestView:
@@ -87,7 +87,7 @@ class Executor(Queue):
 
     @property
     def observers(self) -> Observers:
-        """Whom to notify of what happens."""
+        """The observers to notify."""
         return self._around.observers
 
     @property
@@ -107,7 +107,7 @@ class Executor(Queue):
         self.inherited = self._state.active
 
     def change_facts(self, facts: Mapping[str, Any], view: RequestView | None = None) -> None:
-        """Replace the facts; notify of the lists that differ from those of `view`, if anybody has had one."""
+        """Replace the facts; with `view`, notify listeners of the lists that differ from its own."""
         self._state = self.snapshot.with_facts(facts)
         if view is not None:
             self.notify(changes(view, view.of(self._state)))
@@ -131,11 +131,11 @@ class Executor(Queue):
 
         Args:
             planner: Plans the transition for a configuration.
-            context_of: Makes what a hook is given, of its group, its phase, and the phase that it undoes.
-            force: Pass over failing `on_deactivate` hooks (SPEC HOOK-8).
+            context_of: Makes the context of a hook from its group, its phase, and the phase that it undoes.
+            force: Continue past failing `on_deactivate` hooks (SPEC HOOK-8).
             view: The view of the request that this is part of, if there is one (SPEC MOD-3).
-            compare: Whether anybody has had a list that may differ afterwards.
-            shielded: Let every hook come to its end before a cancellation is raised (SPEC HOOK-9).
+            compare: Whether a list was given out that may differ afterwards.
+            shielded: Let every hook finish before a cancellation is raised (SPEC HOOK-9).
 
         Raises:
             HookFailed: A hook failed, and what had succeeded was undone (SPEC HOOK-4, HOOK-5).
@@ -171,7 +171,7 @@ class Executor(Queue):
                 raise _noted(stop, transaction.compensation_failures)
 
     def _transaction(self, catalog: Catalog, plan: Plan, force: bool) -> Transaction:
-        """Return the transaction of a plan: deactivations from below, then activations from above (SPEC HOOK-3).
+        """Return the transaction of a plan: deactivations bottom up, then activations top down (SPEC HOOK-3).
 
         The hooks of inherited groups belong to the session that they are inherited from.
         """
@@ -181,7 +181,7 @@ class Executor(Queue):
         return Transaction(reversed(deactivated), activated, force=force)
 
     def _commit(self, plan: Plan, transaction: Transaction, view: RequestView | None, compare: bool) -> Change:
-        """Make a plan's result the state, and notify of it."""
+        """Make a plan's result the state, and send the notifications."""
         now = self.snapshot
         before = self._around.view_of(now) if view is None else view.of(now)
         transaction.commit()
@@ -199,9 +199,9 @@ class Executor(Queue):
     async def _run_hooks(
         self, transaction: Transaction, context_of: ContextOf, interrupted: BaseException | None, shielded: bool
     ) -> BaseException | None:
-        """Run the hooks that the transaction asks for; return the cancellation that met it, to be raised at its end.
+        """Run the hooks that the transaction asks for; return the cancellation that arrived, to be raised at its end.
 
-        From then on, and while hooks are undone, every hook comes to its end, however often the caller is cancelled.
+        From then on, and while hooks are undone, every hook finishes, however often the caller is cancelled.
         """
         if (call := transaction.next()) is None:
             return interrupted
@@ -258,7 +258,7 @@ class Executor(Queue):
 
     @property
     def has_listeners(self) -> bool:
-        """Whether anybody is notified of changes: a connection may go on with another session."""
+        """Whether there are listeners: a connection may continue with another session."""
         return bool(self._listeners)
 
     def notify(self, kinds: frozenset[str]) -> None:
@@ -308,13 +308,13 @@ async def _cancellation() -> BaseException | None:
 
 
 def _groups(catalog: Catalog, plan: Plan) -> tuple[list[GroupSpec], list[GroupSpec]]:
-    """Return the groups to deactivate and to activate as they are registered: a path may come to name another."""
+    """Return the groups to deactivate and to activate, as objects: a path may name another later."""
     groups = catalog.groups
     return [groups[number] for number in bits(plan.deactivated)], [groups[number] for number in bits(plan.activated)]
 
 
 def _again(planner: Planner, plan: Plan, catalog: Catalog, now: Snapshot) -> tuple[Plan, Exception | None]:
-    """Return the plan in a catalog that has changed since, and why it can't be committed, if it means another thing."""
+    """Return the plan in a catalog that has changed since, and why it can't be committed, if it differs."""
     try:
         again = planner(now.configuration)
     except ToolfoldError as error:
@@ -331,7 +331,7 @@ def _unless(interrupted: BaseException | None, change: Change) -> Change:
 
 
 def _noted(error: BaseException, failures: Iterable[BaseException]) -> BaseException:
-    """Return `error` with the failures met while undoing attached, where it has no place of its own for them."""
+    """Return `error` with the failures met while undoing attached as notes."""
     for failure in failures:
         error.add_note(f"while undoing the hooks that had run: {failure!r}")
     return error

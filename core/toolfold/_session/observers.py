@@ -1,7 +1,7 @@
-"""Events and traces of a tool set: values, handed to plain functions.
+"""Events and traces of a tool set: values that plain functions receive.
 
-Observers get outcomes, after the fact. Tracers get these and of how each came about: who asked, what was
-planned, and every hook as it begins and ends. Neither can change the outcome: whatever they raise is logged and goes no
+Observers get outcomes, after the fact. Tracers also get how each came about: who asked, what was
+planned, and every hook as it begins and ends. Neither can change the outcome: what they raise is logged and goes no
 further. Without tracers, nothing is made for them.
 """
 
@@ -117,8 +117,8 @@ Event = (
 Asked = Literal[
     "tool", "prompt", "resource", "resource_template", "start", "transition", "close", "set_fact", "success"
 ]
-"""What a session can be asked for: something of a kind by its name, a transition, a fact by its name, or, by itself, to
-open what opens on the success of a tool."""
+"""What a session can be asked for: something of a kind by its name, a transition, a fact by its name, or, internally,
+to open what opens on the success of a tool."""
 
 
 @frozen
@@ -179,7 +179,7 @@ class ListChanged:
 
 @frozen
 class Answered:
-    """A call came to a result; what opens on its success does so after this."""
+    """A call has a result; groups that open on its success do so after this."""
 
     session: str
     number: int | None
@@ -212,40 +212,40 @@ class Observers:
         self._numbers = count(1)
 
     def add(self, observer: Observer) -> Callable[[], None]:
-        """Add an observer and return a function that takes it away again."""
+        """Add an observer and return a function that removes it."""
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)
 
     def add_tracer(self, tracer: Tracer) -> Callable[[], None]:
-        """Add a tracer and return a function that takes it away again."""
+        """Add a tracer and return a function that removes it."""
         self._tracers.append(tracer)
         return lambda: self._tracers.remove(tracer)
 
     @property
     def request(self) -> int | None:
-        """The number of the request in whose course this is asked, if tracers were notified of it."""
+        """The number of the request that is being handled, if tracers were notified of it."""
         observers, number = _within.get()
         return number if observers is self else None
 
     def notify(self, event: Event) -> None:
-        """Hand `event` to every observer and tracer."""
+        """Pass `event` to every observer and tracer."""
         for observer in tuple(self._observers):
             _hand(event, observer)
         self.trace(event)
 
     def trace(self, event: Event | Trace) -> None:
-        """Hand `event` to every tracer."""
+        """Pass `event` to every tracer."""
         for tracer in tuple(self._tracers):
             _hand(event, tracer)
 
     def requested(
         self, session: str, what: Asked, name: str = "", request: TransitionRequest | None = None, force: bool = False
     ) -> AbstractContextManager[None]:
-        """Return a context manager for the time of a request, of whose beginning and end tracers are notified."""
+        """Return a context manager for a request; tracers are notified of its beginning and end."""
         return self._requested(session, what, name, request, force) if self._tracers else _UNTRACED
 
     def hook(self, session: str, group: str, phase: str, undoes: str | None) -> AbstractContextManager[None]:
-        """Return a context manager for the time of a hook, of whose beginning and end tracers are notified."""
+        """Return a context manager for a hook; tracers are notified of its beginning and end."""
         return self._hook(session, group, phase, undoes) if self._tracers else _UNTRACED
 
     def planned(self, session: str, plan: Plan) -> None:
@@ -254,7 +254,7 @@ class Observers:
             self.trace(Planned(session, self.request, *plan.paths))
 
     def answered(self, session: str, is_error: bool) -> None:
-        """Notify tracers that a call has come to a result."""
+        """Notify tracers that a call has a result."""
         if self._tracers:
             self.trace(Answered(session, self.request, is_error))
 

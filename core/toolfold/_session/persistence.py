@@ -1,7 +1,7 @@
 """A session's state as a value that outlives it, and back (SPEC PER-1, PER-2, PER-4).
 
 `Saved` is the state, apart from any session and catalog. `dumped` and `read` give it the form of a small JSON value, in
-which groups have their paths, so that it outlives the catalog that it was dumped from; `StatePacker` gives it that of a
+which groups have their paths, so that it outlives the catalog that it was dumped from; `StatePacker` makes it a
 few bytes, for the time between two requests. What is stored where, signed or sent is the caller's affair.
 """
 
@@ -40,7 +40,7 @@ _NAMED_LIMIT = 12
 
 @frozen
 class Saved:
-    """A state that was read, and is not yet any session's.
+    """A state that was read, and not yet restored in a session.
 
     Attributes:
         active: The paths of the groups, oldest first where the quota of the catalog it is from needs the order.
@@ -95,7 +95,7 @@ def dumped(tools: str, profile: str | None, snapshot: Snapshot) -> dict[str, Any
 
 
 def read(tools: str, data: Any) -> Saved:
-    """Return the state that `dumped` wrote, perhaps by way of JSON, for the tool set called `tools`.
+    """Return the state that `dumped` wrote, perhaps after a round trip through JSON, for the tool set `tools`.
 
     Raises:
         HandleInvalid: It is damaged, or was dumped by another tool set or a later version.
@@ -114,7 +114,7 @@ def read(tools: str, data: Any) -> Saved:
 
 
 class StatePacker:
-    """Packs states into as few bytes as tell the groups apart, and unpacks them.
+    """Packs states into as few bytes as distinguish the groups, and unpacks them.
 
     A few groups have digests of their paths, which a newer catalog can read; many are bits of a mask, or numbers where
     the quota needs their order, which the very same catalog alone can read.
@@ -146,7 +146,7 @@ class StatePacker:
         """Return the state that `pack` wrote; `None` if `catalog` can't read it.
 
         Args:
-            packed: The bytes, which nobody has changed.
+            packed: The bytes, whose integrity the caller has checked.
             catalog: The present catalog. Groups that it does not have are named if this packer has ever known them,
                 and are `NAMELESS` otherwise.
             same: Whether it must be the catalog of the state itself.
@@ -198,7 +198,7 @@ def _digest(path: str) -> bytes:
 
 
 def _paths_by_digest(catalog: Catalog) -> Mapping[bytes, str]:
-    """Return the groups of a catalog by their digests, worked out once."""
+    """Return the groups of a catalog by their digests, computed once."""
     if (known := catalog.memo.get(_digest)) is None:
         known = catalog.memo[_digest] = {_digest(group.path): group.path for group in catalog.groups}
     found: Mapping[bytes, str] = known

@@ -1,8 +1,8 @@
-"""The pool of sessions: which are open, where they are found, how many there may be, and when one is idle.
+"""The pool of sessions: which are open, under which keys, how many there may be, and when one is idle.
 
-The pool of a tool set has all its open sessions. Whoever keeps some of them between requests, such as a server for its
-handles, makes a part of that pool, with keys, a limit and an idle time of its own; a session that ends leaves both.
-A pool has no clock: whoever wants sessions to time out brings one (SPEC SES-3, SES-4, SAF-4).
+The pool of a tool set has all its open sessions. A server that retains some of them between requests, for its
+handles say, makes a part of that pool, with keys, a limit and an idle time of its own; a session that ends leaves both.
+A pool has no clock: one is passed in where sessions time out (SPEC SES-3, SES-4, SAF-4).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .observers import Observers, SessionEnded, SessionOpened
 from .quota import Caller, Full, Limit, Tally
 
 AT_ONCE = 100
-"""How many idle sessions end at once: their hooks may need a thread each."""
+"""How many idle sessions are ended at once: their hooks may need a thread each."""
 
 
 class Pooled(Protocol):
-    """A session, as far as a pool deals with it."""
+    """What a pool needs of a session."""
 
     id: str
     caller: str | None
@@ -44,7 +44,7 @@ class Pooled(Protocol):
 
     @property
     def has_hooks(self) -> bool:
-        """Whether any transition runs something, so that its end does."""
+        """Whether any transition, and so its end, runs hooks."""
         ...
 
     async def start(self) -> Self:
@@ -61,7 +61,7 @@ S = TypeVar("S", bound=Pooled)
 
 @define(eq=False, weakref_slot=False)
 class _Entry:
-    """How a session is kept: whose place it takes, when it was used last, and whether time alone ends it."""
+    """A session's place in the pool: its key, its caller, when it was last used, and whether only time ends it."""
 
     key: str | None
     caller: Caller
@@ -75,8 +75,8 @@ class SessionPool(Generic[S]):
     Args:
         limit: How many there may be. The idlest session of a caller may make room for a new one of the same caller.
         idle_timeout: Seconds without use after which a session is idle; `None` for never.
-        clock: Tells the time in seconds.
-        observers: Are notified of each session that opens and ends.
+        clock: Returns the time in seconds.
+        observers: Notified of each session that opens and ends.
         parent: The pool that this is a part of.
         what: What the sessions are called in refusals.
     """
@@ -108,7 +108,7 @@ class SessionPool(Generic[S]):
         self._ordered = idle_timeout is not None or limit.when_full == "end_idlest"
 
     def part(self, what: str, limit: Limit, idle_timeout: float, clock: Callable[[], float]) -> SessionPool[S]:
-        """Return a part of this pool, for sessions that are kept under keys."""
+        """Return a part of this pool, for sessions that are retained under keys."""
         part = SessionPool(limit, idle_timeout, clock, parent=self, what=what)
         self._parts.add(part)
         return part
@@ -123,15 +123,15 @@ class SessionPool(Generic[S]):
         """All open sessions, those of requests under way among them: what a change of the catalog must reach."""
         return (*self.sessions, *self._requests)
 
-    # -- coming and going ---------------------------------------------------------------------------------------------
+    # -- admission ----------------------------------------------------------------------------------------------------
 
     async def admit(self, session: S, key: str | None = None, caller: Caller = None, *, shared: bool = False) -> None:
-        """Take a session in, and end another to make room if need be and if that is allowed (SPEC SES-4).
+        """Admit a session, and end another to make room if that is needed and allowed (SPEC SES-4).
 
         Args:
             session: The session; nothing happens if it is in here.
             key: What `find` finds it by. A session that has the key ends first.
-            caller: Whose place it takes, unless that is its own caller's.
+            caller: Whose quota it counts towards, unless it has a caller of its own.
             shared: Whether others use it, too, so that it does not end to make room.
 
         Raises:
@@ -218,7 +218,7 @@ class SessionPool(Generic[S]):
         Args:
             key: What it is found by. Who asks for the same waits until it is open.
             make: Makes it, still to be started.
-            caller: Whose place it takes, unless that is its own caller's.
+            caller: Whose quota it counts towards, unless it has a caller of its own.
             is_usable: Whether an open one will do; otherwise it ends before another opens.
 
         Raises:
@@ -235,7 +235,7 @@ class SessionPool(Generic[S]):
 
     @asynccontextmanager
     async def _turn(self, key: str) -> AsyncGenerator[None]:
-        """Let those who ask for the same key come one after the other."""
+        """Serialise requests for one key."""
         lock = self._opening.setdefault(key, anyio.Lock())
         try:
             async with lock:
@@ -245,9 +245,9 @@ class SessionPool(Generic[S]):
                 del self._opening[key]
 
     def touch(self, session: S) -> None:
-        """Take note that a session was used now, and with it the one that it inherits from: that one ends later.
+        """Record that a session was used now, and with it the one that it inherits from, which so ends later.
 
-        What handlers and hooks ask of it in their threads is part of a request that was.
+        Requests of handlers and hooks in their threads are part of a request that was recorded.
         """
         if self._ordered and not is_away():
             for used in (session, session.owner):
@@ -267,13 +267,13 @@ class SessionPool(Generic[S]):
     async def end_idle(self) -> int:
         """End the sessions that are idle, side by side; return how many.
 
-        Hooks that take long hold up the end of no other session. One that others inherit from ends after these.
+        Slow hooks of one session delay no other. A session that others inherit from ends after these.
         """
         idle = [session for session in self._entries if self.is_idle(session) and session not in self._ending]
         return await self._end_each(idle, self.is_idle, AT_ONCE)
 
     async def end_if_over(self, key: str) -> None:
-        """End the session of a key if it is not found any more."""
+        """End the session of a key if it is over."""
         session = self._keys.get(key)
         if session is not None and self._is_over(session):
             await self._end(session)
@@ -300,7 +300,7 @@ class SessionPool(Generic[S]):
                         await self._end(session)
                         ended += 1
             except ReentrantTransition:
-                return  # asked within one of its hooks: it is at work
+                return  # requested within one of its hooks: it is in use
             finally:
                 over[session].set()
 
@@ -318,7 +318,7 @@ class SessionPool(Generic[S]):
         finally:
             self._ending.discard(session)
 
-    # -- within -------------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------------
 
     def _enter(self, session: S, entry: _Entry) -> None:
         self._requests.pop(session, None)
@@ -334,7 +334,7 @@ class SessionPool(Generic[S]):
             self._observers.notify(event(session.id))
 
     def _is_over(self, session: S) -> bool:
-        """Return whether nobody can go on with a session: it is idle, or what it inherits has been closed."""
+        """Return whether a session can't be used any more: it is idle, or what it inherits has been closed."""
         return session.is_orphaned or self.is_idle(session)
 
     def _dispensable(self, caller: Caller, owner: S | None = None) -> S | None:

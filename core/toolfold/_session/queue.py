@@ -42,7 +42,7 @@ class Queue(ABC):
     @property
     @abstractmethod
     def observers(self) -> Observers:
-        """Whose tracers are notified of who asks for what."""
+        """The observers whose tracers are notified of requests."""
 
     @asynccontextmanager
     async def queued(
@@ -50,11 +50,11 @@ class Queue(ABC):
     ) -> AsyncGenerator[None]:
         """Wait for the requests that came before, and keep later ones waiting until the end.
 
-        Tracers are notified of who asks for what: `what`, `request` and `force` are for them alone. The end of a
-        session is not given up because whoever ends it is cancelled: the cancellation is raised after it (SPEC HOOK-9).
+        `what`, `request` and `force` are for tracers. The end of a
+        session is not abandoned because its caller is cancelled: the cancellation is raised after it (SPEC HOOK-9).
 
         Raises:
-            ReentrantTransition: It would wait for ever: see `_refuse_deadlock` (SPEC HOOK-7).
+            ReentrantTransition: It would deadlock: see `_refuse_deadlock` (SPEC HOOK-7).
         """
         with self.observers.requested(self.id, what, "", request, force):
             if self._lock is None:
@@ -78,7 +78,7 @@ class Queue(ABC):
 
     @contextmanager
     def running_hooks(self) -> Generator[None]:
-        """Take note that hooks run within, for `ReentrantTransition`."""
+        """Mark what runs within as hooks of this session, for `ReentrantTransition`."""
         self._running = _Hooks()
         token = _under_way.set((*_under_way.get(), self._running))
         try:
@@ -93,12 +93,12 @@ class Queue(ABC):
             raise ReentrantTransition(self.id)
 
     def _refuse_deadlock(self) -> None:
-        """Raise `ReentrantTransition` if what asks would wait for itself, or where it can't be handed its turn.
+        """Raise `ReentrantTransition` if the caller would wait for itself, or waits in another event loop.
 
         It would wait for itself within a hook of this session, and within a hook of another one for which a hook of
-        this one waits, perhaps by way of more sessions. A hook is recognised by its context, which tasks inherit, and
+        this one waits, perhaps through more sessions. A hook is recognised by its context, which tasks inherit, and
         threads started by `anyio.to_thread`, `asyncio.to_thread` and `anyio.from_thread`; not plain threads, which
-        wait until `hook_timeout` ends the hook. A turn can't be handed from one event loop to another.
+        wait until `hook_timeout` ends the hook. The lock can't wake a waiter in another event loop.
         """
         self.refuse_reentry()
         if self._running is not None and self._running.thread != get_ident():
@@ -115,7 +115,7 @@ class Queue(ABC):
                 ahead += hooks.waits
 
     async def _wait(self, lock: anyio.Semaphore, *, patient: bool) -> BaseException | None:
-        """Wait for a turn; a `patient` caller does so to the end, and is given the cancellation that came meanwhile."""
+        """Wait for the lock; return the cancellation that a `patient` caller received meanwhile and waited through."""
         asking = _under_way.get()
         for hooks in asking:
             hooks.waits.append(self)

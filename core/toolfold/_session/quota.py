@@ -1,6 +1,6 @@
-"""How much there may be of something at a time: in all, and of each caller (SPEC SAF-4, SES-4, STO-7).
+"""Limits on how many of something there may be at a time: in all, and for each caller (SPEC SAF-4, SES-4, STO-7).
 
-What is full refuses what is new, and says when to try again where that is known.
+At the limit, anything new is refused, with the time to try again where it is known.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .._usercode import counted
 from ..errors import ConfigError, QuotaExceeded
 
 Caller = str | None
-"""Whoever requests come from, such as a principal or an address; `None` where that is not known."""
+"""Where requests come from, such as a principal or an address; `None` where that is not known."""
 
 WhenFull = Literal["refuse", "end_idlest"]
 
 SOON = 1.0
-"""Seconds after which to try again, where nothing tells when there will be room."""
+"""Seconds after which to try again, where it is not known when there will be room."""
 
 
 @frozen
@@ -65,7 +65,7 @@ class Full(QuotaExceeded):
 
 
 class Tally:
-    """Counts how many there are of something, in all and of each caller.
+    """Counts how many of something there are, in all and for each caller.
 
     Args:
         what: What is counted, in the plural.
@@ -92,7 +92,7 @@ class Tally:
         return None
 
     def take(self, caller: Caller, retry_after: Callable[[bool], float] = lambda own: SOON) -> None:
-        """Count one more of a caller's, or raise `Full`.
+        """Count one more for a caller, or raise `Full`.
 
         `retry_after` gives the seconds after which there may be room: under the caller's own limit, or that in all.
         """
@@ -102,12 +102,12 @@ class Tally:
         self.add(caller)
 
     def add(self, caller: Caller) -> None:
-        """Count one more of a caller's, whatever the limit."""
+        """Count one more for a caller, whatever the limit."""
         self._counts[caller] += 1
         self._total += 1
 
     def give_back(self, caller: Caller) -> None:
-        """Count one less of a caller's."""
+        """Count one less for a caller."""
         self._total -= 1
         self._counts[caller] -= 1
         if not self._counts[caller]:
@@ -115,7 +115,7 @@ class Tally:
 
     @contextmanager
     def held(self, caller: Caller) -> Generator[None]:
-        """Count one more of a caller's while the context lasts, and while threads that it leaves behind run.
+        """Count one more for a caller until the context ends and the threads that it abandons have ended.
 
         Raises:
             Full: There is no room.

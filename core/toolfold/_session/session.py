@@ -1,6 +1,6 @@
 """A session: one holder's activation state, to read, to call in, and to change (SPEC 5, 9, 10, 11).
 
-Its `Executor` holds the state and changes it. Reads take the state as it is and never wait. Nothing here decides a
+Its `Executor` holds the state and changes it. Reads take the present state and never wait. Nothing here decides a
 state or an availability.
 """
 
@@ -64,7 +64,7 @@ class Session(Calls):
         self._discarded = start.discarded(self.catalog) if isinstance(start, Saved) else ()
         self._owner: Session | None = None
 
-    # -- life ---------------------------------------------------------------------------------------------------------
+    # -- life cycle ---------------------------------------------------------------------------------------------------
 
     if not TYPE_CHECKING:  # a type checker refuses `with` because there is no such method
 
@@ -72,7 +72,7 @@ class Session(Calls):
             raise SessionClosed(self.id, _NOT_OPENED)
 
         def __exit__(self, *_: object) -> None:
-            """Be there, so that `with` gets as far as to the message above."""
+            """Exist, so that `with` reaches the message above."""
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -116,7 +116,7 @@ class Session(Calls):
     async def close(self) -> None:
         """End the session: tear down its active groups, all of them, whatever fails (SPEC HOOK-9, SES-3).
 
-        It is not given up when the caller is cancelled: the cancellation goes on once the session is closed.
+        It is not abandoned when the caller is cancelled: the cancellation is raised once the session is closed.
 
         Raises:
             ExceptionGroup: Of `HookFailed`, one for each hook that failed; the session is closed all the same.
@@ -143,7 +143,7 @@ class Session(Calls):
     async def set_up(self, paths: Iterable[str]) -> None:
         """Activate the groups that the session begins with, before anything is listed; raises as `transition` does.
 
-        Nobody has had a list that could differ, so the application state is not read for one (SPEC MOD-3).
+        No list was given out that could differ, so the application state is not read for one (SPEC MOD-3).
         """
         await self._begin_with(partial(plan, request=TransitionRequest(paths)))
 
@@ -176,7 +176,7 @@ class Session(Calls):
     def holder(self, path: str) -> Session:
         """Return the session in which a group's hooks run: this one, or the owner that it inherits the group from.
 
-        What a hook keeps by `context.session`, a tool of the group finds by `context.session.holder(path)`, also where
+        What a hook stores by `context.session`, a tool of the group finds by `context.session.holder(path)`, also where
         a server opens the group for everybody (SPEC DEL-4, HOOK-1).
         """
         return self._owner if self._owner is not None and path in self.inherited else self
@@ -230,12 +230,12 @@ class Session(Calls):
     def fork(self, *, identity: str | None = None) -> Session:
         """Return a new session in the state that this one has now, for a sub-agent (SPEC SES-7).
 
-        It is to be opened as one of `ToolSet.open_session` is, and has the groups, the facts, the profile and the
+        Open it like one of `ToolSet.open_session`. It has the groups, the facts, the profile and the
         caller of this one. Opening it runs the hooks of its groups, as for any session that begins with groups; from
         now on neither session sees what the other does.
 
         Args:
-            identity: What the session is called in logs and events; numbered otherwise.
+            identity: The session's name in logs and events; numbered otherwise.
 
         Raises:
             SessionClosed: This session has ended.
@@ -272,7 +272,7 @@ class Session(Calls):
     ) -> Page:
         """Return a page of what is listed of a kind, and of `extra` beside it; see `list_tools` (SPEC REG-9).
 
-        `to_wire` gives the names that the list is in order of.
+        `to_wire` maps names to those by which the list is ordered.
         """
         self._check_open()
         self._tools.pool.touch(self)
@@ -349,22 +349,22 @@ class Session(Calls):
         """Have `listener(kinds)` called once after each committed change of this session's lists (SPEC NTF-1, NTF-2).
 
         It is a plain function that returns at once; `kinds` names the lists, such as `{"tool"}`. What it raises is
-        logged. Returns a function that takes the listener away.
+        logged. Returns a function that removes the listener.
         """
         return self._executor.listen(listener)
 
     @on_loop
     def notify(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
-        """Tell this session's listeners that lists changed, for changes of the catalog (SPEC NTF-3).
+        """Notify this session's listeners that lists changed, for changes of the catalog (SPEC NTF-3).
 
         Raises `ConfigError` as `ToolSet.notify_list_changed` does.
         """
         self._executor.notify(kinds_of(kinds))
 
-    # -- within -------------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------------
 
     async def _restore(self, saved: Saved) -> None:
-        """Take up a state; hooks run, since the world that they set up may be gone."""
+        """Restore a state; hooks run, since what they set up may be gone."""
         self._executor.change_facts(saved.facts)
         await self._begin_with(lambda _: saved.plan(self.catalog))
         self._discarded = saved.discarded(self.catalog)
@@ -394,9 +394,9 @@ class Context(CallContext):
     """What a handler is given beside its arguments (SPEC CALL-5).
 
     `session` is the session of the call, `name` the full name of the tool. `view` is what the call was checked against,
-    with its one reading of the application state; what the handler changes is seen by the next request. What it does
-    through this context belongs to the same request (SPEC MOD-3). `request` is whatever the adapter got the call from,
-    or `None`; `to_wire` gives a tool's name as the caller knows it.
+    with its one reading of the application state; the next request sees what the handler changes. What it does
+    through this context belongs to the same request (SPEC MOD-3). `request` is what the adapter received the call as,
+    or `None`; `to_wire` maps a tool's name to the caller's.
 
     A plain function that runs in a worker thread may use it from there. It calls what is async by
     `anyio.from_thread.run(context.activate, "a")`.
@@ -408,7 +408,7 @@ class Context(CallContext):
 
 @frozen(eq=False)
 class HookContext:
-    """What a hook is given, if it takes an argument: whose session, which group, and why it runs.
+    """What a hook is given, if it takes an argument: the session, the group, and the phase.
 
     A hook can read its session, and ask other sessions for changes, but not its own: `ReentrantTransition` (SPEC
     HOOK-7). One that is a plain function runs in a worker thread and calls what is async by `anyio.from_thread.run`.

@@ -76,7 +76,7 @@ class Builder:
 
     @contextmanager
     def all_or_nothing(self) -> Generator[None]:
-        """Undo what was registered within if an error comes out (SPEC REG-1)."""
+        """Undo what was registered within if it raises (SPEC REG-1)."""
         groups, exclusions, profiles = dict(self._groups), dict(self._exclusions), dict(self._profiles)
         components: dict[Kind, dict[str, Component]] = {kind: dict(held) for kind, held in self._specs.items()}
         frozen = self.newest
@@ -192,7 +192,7 @@ class Builder:
 
     @on_loop
     def remove_component(self, kind: Kind, name: str) -> Component | None:
-        """Remove what a user registered and return it, or `None`; a generated control tool comes back in its place."""
+        """Remove what a user registered and return it, or `None`; a generated control tool takes its place again."""
         component = self._specs[kind].get(name)
         if component is None or component.control is not None:
             return None

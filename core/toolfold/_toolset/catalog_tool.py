@@ -86,7 +86,7 @@ class CatalogTool:
         return entries
 
     def _offered(self, component: Component, view: RequestView) -> Component | None:
-        """Return `component` as it is offered now, or as it was registered if it is shown all the same, else `None`."""
+        """Return `component` as offered now; if it is not, as registered where everything is shown, else `None`."""
         if available(component, view):
             return render(component, view)
         return component if self.everything else None

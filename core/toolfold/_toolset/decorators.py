@@ -61,7 +61,7 @@ def tool(*, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable
 def tool(target: Any = None, /, **options: Any) -> Any:
     """Mark a function or method as a tool, for `ToolSet.include`, `ToolSet.tool` and `ToolSet.register`.
 
-    Several marks on one function merge; the outer one wins. Returns the function as it is. Raises `InvalidDefinition`
+    Several marks on one function merge; the outer one wins. Returns the function unchanged. Raises `InvalidDefinition`
     for unknown options, wrong schemas and handlers that take too much (SPEC KIT-1 to KIT-3, KIT-8).
     """
     return decorator(target, options, partial(_mark, "tool"))
@@ -96,9 +96,9 @@ def toolkit(target: C, /, **options: Unpack[ToolkitOptions]) -> C: ...
 @overload
 def toolkit(**options: Unpack[ToolkitOptions]) -> Callable[[C], C]: ...
 def toolkit(target: Any = None, /, **options: Any) -> Any:
-    """Say of a class what holds for all that it declares, unless its functions say otherwise (SPEC KIT-4).
+    """Set options for everything that a class declares, unless its functions override them (SPEC KIT-4).
 
-    Returns the class as it is. A subclass takes it over.
+    Returns the class unchanged. A subclass inherits the options.
     """
 
     def mark(kind: Any, options: Options) -> Any:
@@ -121,7 +121,7 @@ def group(target: Any = None, /, **options: Any) -> Any:
 
     On a class the options are those of `ToolSet.register_group`; hooks may be names of its methods. On a method they
     override the class's for this place. A group's name is the method's option, else the class's option, else the
-    class's name in snake case (SPEC NAM-3). Returns the class or method as it is.
+    class's name in snake case (SPEC NAM-3). Returns the class or method unchanged.
     """
 
     def mark(marked: Any, options: Options) -> Any:
@@ -197,7 +197,7 @@ def named(thing: Any) -> str:
 
 
 def words(kind: Kind) -> str:
-    """Return a kind in words."""
+    """Return a kind as prose."""
     return kind.replace("_", " ")
 
 

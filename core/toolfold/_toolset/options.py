@@ -31,9 +31,9 @@ class ComponentOptions(TypedDict, total=False):
         description: What the model reads; the handler's docstring otherwise (SPEC KIT-1).
         icons: Icons in the form of the MCP specification.
         meta: More for `_meta`.
-        run_in_thread: Whether a handler that is a plain function runs in a worker thread, where it holds up nobody and
-            other calls may run at the same time; by default as the tool set has it. Async handlers run on the event
-            loop.
+        run_in_thread: Whether a handler that is a plain function runs in a worker thread, where it delays no other
+            request and other calls may run concurrently; by default as the tool set has it. Async handlers run on the
+            event loop.
     """
 
     group: str | None
@@ -124,7 +124,8 @@ class GroupTraits(TypedDict, total=False):
         transient: Whether its state is left out when a session is stored (SPEC PER-4).
         run_in_thread: Whether hooks that are plain functions run in worker threads; by default as the tool set has it.
             One that takes longer than `hook_timeout` can't be stopped: it has failed, but goes on in its thread, and
-            whatever it still does is not undone. A hook that may hang should be async, or bound itself (SPEC HOOK-6).
+            what it still does is not undone. A hook that may hang should be async, or have a timeout of its own
+            (SPEC HOOK-6).
     """
 
     title: str | None
@@ -225,7 +226,7 @@ def _check_value(name: str, option: str, value: Any) -> None:
 
 
 def _instead(option: str, known: Collection[str]) -> str:
-    """Return what an unknown option may have been meant to be."""
+    """Return a suggestion for an unknown option."""
     near = get_close_matches(option, sorted(known), n=3, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"

@@ -1,4 +1,4 @@
-"""The groups in a system prompt, for an agent whose model is told there what it can open (SPEC GRP-5).
+"""The groups in a system prompt, which lists for the model what it can open (SPEC GRP-5).
 
 The section says nothing about which groups are open, so it stays the same for the whole conversation.
 """
@@ -27,7 +27,7 @@ def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str) -> str:
 
     Args:
         of: A tool set, or a session, which under a profile has fewer groups.
-        to_wire: Gives tools' names as the model knows them.
+        to_wire: Maps tools' names to those that the model knows.
     """
     catalog = of.catalog
     groups = openers(catalog)
@@ -44,7 +44,7 @@ def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str) -> str:
 def system_prompt(base: str, of: ToolSet | Session, *, to_wire: ToWire = str) -> str:
     """Return a system prompt with the section of `prompt_section` at its end (SPEC GRP-5).
 
-    A base prompt comes back as it is if there is no section, and a blank one is replaced by the section.
+    Without a section the base prompt is returned unchanged; a blank one is replaced by the section.
     """
     section = prompt_section(of, to_wire=to_wire)
     if not section:

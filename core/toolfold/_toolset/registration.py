@@ -135,7 +135,7 @@ class Registration:
     @overload
     def tool(self, /, *, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
     def tool(self, target: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
-        """Register a function as a tool and return it as it is: `@tools.tool`, or with options (SPEC KIT-1, KIT-8).
+        """Register a function as a tool and return it unchanged: `@tools.tool`, or with options (SPEC KIT-1, KIT-8).
 
         Its name is the option `name`, else that of its mark, else the function's. The other options, what a mark means,
         and what is raised are as in `register`.
@@ -208,7 +208,7 @@ class Registration:
         return self._builder.remove_component(kind, name)
 
     def all_or_nothing(self) -> AbstractContextManager[None]:
-        """Return a context manager that takes back what was registered within it if an error comes out (SPEC REG-1)."""
+        """Return a context manager that undoes what was registered within it if it raises (SPEC REG-1)."""
         return self._builder.all_or_nothing()
 
     def guard_names(self, guard: Callable[[str], None], release: Callable[[str], None] = lambda _: None) -> None:
@@ -222,7 +222,7 @@ class Registration:
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog as it is now."""
+        """The present catalog."""
         return self._builder.freeze()
 
     def groups(self) -> tuple[GroupSpec, ...]:

@@ -1,4 +1,4 @@
-"""What the settings of a tool set must be; whatever else they are is a `ConfigError` that names the setting."""
+"""Checks the settings of a tool set; a wrong one is a `ConfigError` that names it."""
 
 from __future__ import annotations
 

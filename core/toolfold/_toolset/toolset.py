@@ -1,6 +1,6 @@
 """`ToolSet`: registration and sessions, the face that most users see (SPEC 3, 11).
 
-It owns the catalog, which `Registration` builds, and the live sessions, and decides nothing about state or
+It owns the catalog, which `Registration` builds, and the open sessions, and decides nothing about state or
 availability.
 """
 
@@ -51,14 +51,14 @@ class ToolSet(Registration):
         max_active: The greatest number of active groups in a session (SPEC ACT-10).
         evict: `"oldest"` to make room for a new group by closing the longest-active one; `None` to refuse.
         run_in_thread: Whether handlers and hooks that are plain functions run in worker threads, so that none of them
-            holds up other requests. They may then run at the same time as others: guard what they share. Otherwise
-            they run on the event loop, and must be quick. Each registration may say otherwise for itself.
-        hook_timeout: Seconds that a hook may take (SPEC HOOK-6, SAF-5), 30 by default; `None` for ever.
+            delays other requests. They may then run concurrently: guard what they share. Otherwise
+            they run on the event loop, and must be quick. Each registration can override it.
+        hook_timeout: Seconds that a hook may take (SPEC HOOK-6, SAF-5), 30 by default; `None` for no limit.
         max_sessions: The greatest number of open sessions (SPEC SES-4).
         when_full: `"refuse"` a new session, or `"end_idlest"` to end the one that was used least recently, of those of
             the same caller where callers are known.
         idle_timeout: Seconds without a request after which `end_idle_sessions` ends a session (SPEC SES-3).
-        clock: Tells the time in seconds, such as `time.monotonic`; needed for `idle_timeout`.
+        clock: Returns the time in seconds, such as `time.monotonic`; needed for `idle_timeout`.
 
     Raises:
         ConfigError: A setting is wrong.
@@ -206,7 +206,7 @@ class ToolSet(Registration):
         can read the facts. If one fails, what had succeeded is undone, and the session is closed.
 
         Args:
-            data: What `dump` gave, perhaps by way of JSON.
+            data: The result of `dump`, perhaps after a round trip through JSON.
             profile: A profile in place of the one that the dumped session was opened under.
             identity: What the session is called in logs and events; numbered otherwise.
 
@@ -252,11 +252,11 @@ class ToolSet(Registration):
 
     @on_loop
     def notify_list_changed(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
-        """Tell every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3).
+        """Notify every open session's listeners that lists changed, after registrations at run time (SPEC NTF-3).
 
-        Call it also after a change of the application state that predicates and modes look at: nobody is notified of it
-        otherwise, although the next list shows it. A change of counts alone is none of the list (SPEC MOD-2): clients
-        see it when they list again, for whatever reason; call this to make them do so.
+        Call it also after a change of the application state that predicates and modes read: no notification is sent
+        otherwise, although the next list shows it. A change of counts is not a change of the list (SPEC MOD-2): clients
+        see it when they next list; call this to make them do so.
 
         Args:
             kinds: Which lists: one of `"tool"`, `"prompt"`, `"resource"` and `"resource_template"`, or several.
@@ -274,9 +274,9 @@ class ToolSet(Registration):
         return await self.pool.end_idle()
 
     def profile(self, profile: str | Profile | None) -> Profile | None:
-        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` comes back as it is.
+        """Return a registered profile by its name, or raise `ConfigError`; a profile or `None` is returned unchanged.
 
-        One that was registered comes back without the groups that were unregistered since (SPEC REG-5).
+        One that was registered is returned without the groups that were unregistered since (SPEC REG-5).
         """
         profiles = self.catalog.profiles
         if isinstance(profile, Profile):

@@ -1,4 +1,4 @@
-"""Calling: what a handler is given, what it may answer, and how its answer becomes a result (SPEC 9).
+"""Calling a component: its arguments checked, its handler run, its answer made a result (SPEC 9).
 
 Content blocks are plain mappings in the shape of the MCP specification, so the core needs no protocol package.
 """
@@ -24,7 +24,7 @@ log = logging.getLogger("toolfold")
 def resources_at(view: RequestView, uri: str) -> list[tuple[Component, Mapping[str, str]]]:
     """Return the resource at a URI, and the templates that match it with the values of their variables (SPEC REG-9).
 
-    Not all of them need be available.
+    Some of them may not be available.
     """
     catalog = view.snapshot.catalog
     resource = catalog.components["resource"].by_name.get(uri)
@@ -45,7 +45,7 @@ def as_object(name: str, arguments: Any) -> dict[str, Any]:
 
 
 async def run(component: Component, arguments: Mapping[str, Any] | None, context: CallContext) -> ToolResult:
-    """Return what comes of calling an available tool, whatever its handler raises (SPEC CALL-2, CALL-3, SAF-2).
+    """Return the result of calling an available tool, whatever its handler raises (SPEC CALL-2, CALL-3, SAF-2).
 
     Raises:
         ProtocolError: The handler asked for an error of the protocol.
@@ -73,11 +73,11 @@ async def run(component: Component, arguments: Mapping[str, Any] | None, context
 async def fetch(
     component: Component, arguments: Mapping[str, Any] | None, context: CallContext, to_answer: Callable[[Any], Any]
 ) -> Any:
-    """Return what comes of asking an available prompt, resource or resource template (SPEC REG-9, SAF-3).
+    """Return the answer of an available prompt, resource or resource template (SPEC REG-9, SAF-3).
 
     Args:
-        component: What is asked.
-        arguments: What it is asked with.
+        component: The prompt, resource or template.
+        arguments: Its arguments.
         context: What the handler is given.
         to_answer: Makes the answer of what the handler returned.
 
@@ -106,7 +106,7 @@ async def fetch(
 
 
 def _carried(error: ProtocolError) -> ProtocolError:
-    """Return an error of the protocol as JSON can carry it; its data is whatever a handler gave."""
+    """Return an error of the protocol that can be encoded as JSON; its data is whatever a handler gave."""
     try:
         data = encodable(error.data)
     except TypeError:

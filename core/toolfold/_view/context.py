@@ -16,7 +16,7 @@ Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 async def no_progress(progress: float, total: float | None, message: str | None) -> None:
-    """Report to nobody."""
+    """Discard the report."""
 
 
 class CallSession(Protocol):
@@ -90,5 +90,5 @@ class CallContext:
         return bool(await self.session.transition(deactivate=(path,), view=self.view))
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the caller how far the call has come; goes nowhere if the caller did not ask."""
+        """Report the progress of the call to its caller; does nothing if the caller did not ask for it."""
         await self._progress(progress, total, message if message is None else escaped(message))

@@ -1,7 +1,7 @@
 """Control tools: the activators, deactivators and loaders that the library makes itself (SPEC 8).
 
 They are ordinary components with visibility rules and handlers of their own. What a handler does to the state goes
-through `Session.transition` like any other request; here it is only put into words.
+through `Session.transition` like any other request; only its wording is here.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ async def close_group(context: CallContext, path: str) -> ToolResult:
 
 
 def refusal(error: ToolfoldError, context: CallContext) -> ToolResult:
-    """Return the tool result that says why a group stays as it is, and what to do (SPEC CTL-5).
+    """Return the tool result that says why a group was not changed, and what to do (SPEC CTL-5).
 
     Programs find the error's name, and what it names, in `meta`.
     """
@@ -222,7 +222,7 @@ def refusal(error: ToolfoldError, context: CallContext) -> ToolResult:
 
 
 def refused(error: ToolfoldError, how: str | None = None) -> str:
-    """Return in words why a group stays as it is, and what to do (SPEC CTL-5).
+    """Return a sentence on why a group was not changed, and what to do (SPEC CTL-5).
 
     `how` says what opens the ancestor that is inactive.
     """

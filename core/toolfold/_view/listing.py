@@ -1,6 +1,6 @@
 """Lists: pages of what is available, cursors, and the groups with their states (SPEC 7).
 
-What depends on the active groups alone is worked out once for each snapshot and shared by all who are in it; only
+What depends only on the active groups is computed once for each snapshot and shared by all sessions in it; only
 what has a predicate is evaluated for each request.
 """
 
@@ -63,7 +63,7 @@ def selectable_groups(snapshot: Snapshot) -> tuple[GroupSpec, ...]:
 
 @frozen(eq=False)
 class Outlook:
-    """What one snapshot offers of one kind: what is certainly listed, and what its predicates have a say in."""
+    """What one snapshot offers of one kind: what is certainly listed, and what depends on predicates."""
 
     certain: tuple[Component, ...]
     undecided: tuple[Component, ...]
@@ -75,7 +75,7 @@ class Outlook:
 
 
 def outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
-    """Return what the view's `snapshot` offers, worked out once for each snapshot."""
+    """Return what the view's `snapshot` offers, computed once for each snapshot."""
     found: Outlook | None = snapshot.memo.get(kind)
     if found is None:
         found = snapshot.memo[kind] = _outlook(view, snapshot, kind)
@@ -93,7 +93,7 @@ def listed(view: RequestView, kind: Kind) -> tuple[Component, ...]:
 def changes(before: RequestView, after: RequestView) -> frozenset[Kind]:
     """Return the kinds whose lists are not the same in two views (SPEC NTF-1).
 
-    Counts are not looked at: a list in which nothing but counts differs is the same list (SPEC MOD-2).
+    Counts are ignored: a list in which only counts differ is the same list (SPEC MOD-2).
     """
     old, new = before.snapshot, after.snapshot
     return frozenset(
@@ -119,7 +119,7 @@ def page_of(
         cursor: Where the page before ended, or `None` for the first page.
         size: The greatest number of items in a page, or `None` for all.
         extra: What an adapter lists beside the catalog's own.
-        to_wire: Gives a tool's name as the client knows it: the name that the list is in order of.
+        to_wire: Maps a tool's name to the client's, by which the list is ordered.
 
     Raises:
         InvalidCursor: The cursor is malformed or belongs to another list (SPEC LST-3).
@@ -197,7 +197,7 @@ def _alike(one: Component, other: Component) -> bool:
 
 
 def _in_order(view: RequestView, kind: Kind, extra: tuple[Component, ...], to_wire: ToWire) -> tuple[Component, ...]:
-    """Return all that is listed, and `extra`, in order of spelled name; worked out once per snapshot if it can be."""
+    """Return all that is listed, and `extra`, in order of wire name; computed once per snapshot if possible."""
     items = listed(view, kind)
     if not extra and to_wire is str:
         return items

@@ -39,7 +39,7 @@ def restrict(component: Component, view: RequestView) -> Component:
 def render(component: Component, view: RequestView) -> Component:
     """Return a component as `view` shows it: with its available modes and their counts (SPEC MOD-1, MOD-2).
 
-    Anything but a composite tool comes back as it is.
+    Anything but a composite tool is returned unchanged.
     """
     component = component.origin or component
     offered = restrict(component, view)
@@ -52,7 +52,7 @@ def render(component: Component, view: RequestView) -> Component:
 
 
 def _count(component: Component, name: str, view: RequestView) -> int | None:
-    """Return how much there is for a mode, or `None` if it doesn't say; a count that fails costs itself alone."""
+    """Return how much there is for a mode, or `None` if it doesn't say; a count that fails affects nothing else."""
     count = component.modes.modes[name].count if component.modes is not None else None
     if count is None:
         return None

@@ -1,7 +1,7 @@
 """How the caller of a request opens a group: by which tool, or on which event (SPEC CALL-1, CTL-5).
 
-Hints and refusals say it in the caller's own names, and only what the caller can do now: a model that reads of a tool
-which it does not have can only guess.
+Hints and refusals use the caller's own names, and name only what the caller can do now: a model that reads of a tool
+that it does not have can only guess.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def topmost_inactive(component: Component, view: RequestView) -> str | None:
 
 
 def needed(path: str, view: RequestView, to_wire: ToWire) -> str:
-    """Return in words that a group is needed, and what opens it, where anything does that the caller has."""
+    """Return a clause that says that a group is needed, and what opens it, if the caller has anything that does."""
     how = opener(path, view, to_wire)
     return f"it needs the group {path}, which is not open" + (f": {how}" if how else "")
 
 
 def opener(path: str, view: RequestView, to_wire: ToWire) -> str | None:
-    """Return in words what opens a group now, with tools as the caller knows them; `None` if nothing does."""
+    """Return a clause that says what opens a group now, with the caller's names of tools; `None` if nothing does."""
     catalog = view.snapshot.catalog
     group, loader = catalog.group(path), catalog.loader
     if activator := _offered(f"{path}{SEPARATOR}activate", view):

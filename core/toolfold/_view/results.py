@@ -25,7 +25,7 @@ def _blocks(blocks: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...
 class InputRequired:
     """What a handler answers that needs something of the caller first, who then calls again with the responses.
 
-    `requests` are what is asked for, by name, in the shape of the MCP specification; `state` comes back with the
+    `requests` are what is asked for, by name, in the shape of the MCP specification; `state` is returned with the
     responses. A handler of a tool, a prompt or a resource may answer so, if the protocol of its caller has it.
     """
 
@@ -117,7 +117,7 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
 
 
 def _encodable(result: ToolResult) -> ToolResult:
-    """Return a result that its author made, with all that is in it as JSON can carry it."""
+    """Return a result that its author made, with everything in it encodable as JSON."""
     content = tuple(encodable(block) for block in result.content)
     structured, meta, needs = encodable(result.structured), encodable(result.meta), result.needs
     if needs is not None:

@@ -5,8 +5,8 @@ happens when a predicate raises, and that a composite tool needs a mode; `View.m
 Listing and calling both ask these two and nothing else (SPEC VIS-7). `is_hidden(component, view)` says what lists leave
 out although it is available, and no call asks it (SPEC VIS-6).
 
-Two facts about a rule are worked out once, when a catalog is compiled, for lists to cost what they return (SPEC LST-5):
-`anchors(rule)`, groups without which the rule can't hold, and `is_static(rule)`, whether it depends on the active
+Two facts about a rule are computed once, when a catalog is compiled, so that lists cost what they return (SPEC LST-5):
+`required_groups(rule)`, without which the rule can't hold, and `is_static(rule)`, whether it depends only on the active
 groups alone.
 """
 
@@ -142,7 +142,7 @@ def _mode_available(component: Component, name: str, predicate: Predicate | None
 
 
 def holds(rule: Visibility, view: RequestView) -> bool:
-    """Return whether `rule` is true of `view`; whatever a predicate raises comes out (SPEC VIS-2)."""
+    """Return whether `rule` is true of `view`; raises what a predicate raises (SPEC VIS-2)."""
     match rule:
         case Always():
             return True

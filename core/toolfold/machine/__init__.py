@@ -13,8 +13,8 @@ Theory of operation
 -------------------
 Each group has a region with three states. `table` holds the rows: state and event give guard, target, effect, and the
 events that go to other regions. `interpreter` runs an event to completion over the rows and is their meaning;
-`compiled` does the same with bit sets and is what runs. `planner` turns a request into events and says what they come
-to: a plan from one `Configuration` of a `Forest` to another. All of these are values, and every change of state is such
+`compiled` does the same with bit sets and is what runs. `planner` turns a request into events and their result into
+a plan from one `Configuration` of a `Forest` to another. All of these are values, and every change of state is such
 a plan: requests, eviction, closing, restoring a stored or signed state.
 
 Invariants of every reachable configuration: INV-1 parents of active groups are active, INV-2 no exclusion set has two

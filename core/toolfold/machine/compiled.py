@@ -1,7 +1,7 @@
 """The table compiled into bit-set operations: an event reaches any number of regions at once (SPEC ACT-11).
 
 Nothing is decided here. `compile_table` sorts the rows by event and leaves out those that do nothing; `Run` applies
-them to the sets of locked, inactive and active groups, and hands on what they emit. It agrees with the interpreter on
+them to the sets of locked, inactive and active groups, and delivers what they emit. It agrees with the interpreter on
 every event in every configuration. Were the order of two events within a run to matter, the tests that compare the two
 would show it.
 """
@@ -46,10 +46,10 @@ PROGRAM = compile_table(TABLE)
 
 
 class Run:
-    """One run over the regions of a forest: `send` events, then read what has become of the groups.
+    """One run over the regions of a forest: `send` events, then read the resulting states.
 
     `active` and `locked` are the groups in these states. `set_up` and `torn_down` are those whose hooks are to run:
-    what was set up and torn down within one run is in neither. `refused` tells whether a row refused the request.
+    what was set up and torn down within one run is in neither. `refused` is whether a row refused the request.
     """
 
     __slots__ = ("_program", "active", "forest", "locked", "refused", "set_up", "torn_down")
@@ -90,7 +90,7 @@ class Run:
                     raise IllegalEvent(_STATES[place].value, event.value)
 
     def _take(self, row: Row, source: RegionState, hit: int) -> None:
-        """Move the regions `hit` as a row says, note its effect, and hand on what it emits."""
+        """Move the regions `hit` as a row says, note its effect, and deliver what it emits."""
         if source is RegionState.ACTIVE:
             self.active ^= hit
         elif source is RegionState.LOCKED:

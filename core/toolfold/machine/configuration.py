@@ -1,7 +1,7 @@
 """The configuration: the states of all regions of a forest at one moment, as an immutable value.
 
 Equal configurations of one forest are one object while any of them is in use, so they are compared by identity, and
-what is worked out for one is shared by all who are in it.
+what is computed for one is shared by all sessions in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Plans: the result of a request in a configuration, as runs of the table (SPEC ACT-1 to ACT-10).
 
-The table decides what becomes of groups. Here is what a request is, in which order its events are sent, and what it is
-refused for as a whole. A plan is a value; nothing here waits, calls out or remembers.
+The table decides the states of groups. This module says what a request is, in which order its events are sent, and what
+refuses it as a whole. A plan is a value; all functions here are pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The statechart: a forest as one explicit hierarchical machine, as data, and its exports (SPEC CNF-6, DIA-1, DIA-2).
 
-Each group has an orthogonal region with the states `inactive` and `active`, and the regions of its children live
+Each group has an orthogonal region with the states `inactive` and `active`, and the regions of its children are
 inside `active`. LOCKED is not a state here: the region of a locked group is not there. So nesting itself does what the
-table of `toolfold.machine` says of ANCESTOR_ENTERED and ANCESTOR_LEFT, and the other rows become transitions:
+table of `toolfold.machine` says of ANCESTOR_ACTIVATED and ANCESTOR_DEACTIVATED, and the other rows become transitions:
 
 * `activate:<path>` and `deactivate:<path>` are the events. What a region does is looked up in the table.
 * `activate:g` displaces, in the regions of g's partners. Of partners below one another only the topmost reacts. It
@@ -40,8 +40,8 @@ def _row(state: RegionState, event: RegionEvent) -> Row:
 STATES = tuple(state for state in RegionState if state is not RegionState.LOCKED)
 """The states of a region that is there."""
 
-INITIAL = _row(RegionState.LOCKED, RegionEvent.ANCESTOR_ENTERED).target
-"""The state in which a region comes to be there."""
+INITIAL = _row(RegionState.LOCKED, RegionEvent.ANCESTOR_ACTIVATED).target
+"""The initial state of a region."""
 
 ROOT = "groups"
 """What holds the regions of the groups at root, where a format needs a name for it."""
@@ -102,7 +102,7 @@ class Region:
         """Return the regions inside one of the states."""
         return self.children if state is RegionState.ACTIVE else ()
 
-    def leaving(self, state: RegionState) -> tuple[Transition, ...]:
+    def transitions_from(self, state: RegionState) -> tuple[Transition, ...]:
         """Return the transitions out of one of the states."""
         return tuple(transition for transition in self.transitions if transition.source is state)
 
@@ -207,7 +207,7 @@ class _DottedState(NestedState):
 
 
 class _Machine(HierarchicalMachine):
-    """A machine of `transitions` with two methods mended."""
+    """A machine of `transitions` with two methods corrected."""
 
     state_cls = _DottedState
 
@@ -226,8 +226,8 @@ def to_transitions(source: Forested | Statechart) -> HierarchicalMachine:
     """Return the statechart as a machine of the library `transitions`, which is its own model (SPEC CNF-6).
 
     Group `a.b` is active in the state `groups.a.active.b.active`: ask `is_state(name, machine, allow_substates=True)`.
-    `machine.trigger(event)` tells whether something changed; see `event_name`. Its states are not meant to be renamed
-    or extended. A session needs none of this; it is for study, and for checks against another implementation.
+    `machine.trigger(event)` returns whether something changed; see `event_name`. Don't rename its states
+    or extend it. A session needs none of this; it is for study, and for checks against another implementation.
 
     Raises:
         ConfigError: The forest limits its active groups.
@@ -302,7 +302,7 @@ def _add_regions(parent: ET.Element, regions: tuple[Region, ...]) -> None:
             inside = region.inside(state)
             kind = "parallel" if inside else "state"
             inner = ET.SubElement(element, kind, id=_scxml_id(state, region.group))
-            for each in region.leaving(state):
+            for each in region.transitions_from(state):
                 cond = {} if each.guard is None else {"cond": f"In('{_scxml_id(RegionState.ACTIVE, each.guard)}')"}
                 target = _scxml_id(each.target, region.group)
                 ET.SubElement(inner, "transition", {"event": each.event, **cond, "target": target})
@@ -321,7 +321,7 @@ XSTATE_MODULE = """\
 import { createMachine } from "xstate";
 import { stateIn } from "xstate/guards";
 
-// A guard of one's own is not told the state of the machine: XState's own one takes its place.
+// A custom guard does not receive the state of the machine, so XState's own guard takes its place.
 const revive = (key, value) => (value?.type === "groupActive" ? stateIn(value.params.state) : value);
 
 export const toMachine = (json) => createMachine(JSON.parse(json, revive));
@@ -350,7 +350,7 @@ def _xstate_region(region: Region) -> dict[str, Any]:
     states: dict[str, Any] = {}
     for state in STATES:
         inside = region.inside(state)
-        on = {each.event: _xstate_transition(each) for each in region.leaving(state)}
+        on = {each.event: _xstate_transition(each) for each in region.transitions_from(state)}
         states[state.value] = {"on": on, **(_parallel(inside) if inside else {})}
     return {"initial": INITIAL.value, "states": states}
 

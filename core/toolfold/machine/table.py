@@ -36,8 +36,8 @@ class RegionEvent(Enum):
     DEACTIVATE = "deactivate"
     RESTORE = "restore"
     DISPLACED = "displaced"
-    ANCESTOR_ENTERED = "ancestor entered"
-    ANCESTOR_LEFT = "ancestor left"
+    ANCESTOR_ACTIVATED = "ancestor activated"
+    ANCESTOR_DEACTIVATED = "ancestor deactivated"
 
     __hash__ = object.__hash__
 
@@ -55,7 +55,7 @@ class Guard(Enum):
 
 
 class Effect(Enum):
-    """What becomes of the group beside its state: which of its hooks runs, or that the request is refused."""
+    """What happens beside the change of state: which of the group's hooks runs, or that the request is refused."""
 
     NOTHING = "nothing"
     SET_UP = "set up"
@@ -93,8 +93,8 @@ class Row:
 
 
 _DISPLACE = Emission(RegionEvent.DISPLACED, Relation.PARTNERS)
-_ENTERED = Emission(RegionEvent.ANCESTOR_ENTERED, Relation.DESCENDANTS)
-_LEFT = Emission(RegionEvent.ANCESTOR_LEFT, Relation.DESCENDANTS)
+_ACTIVATED = Emission(RegionEvent.ANCESTOR_ACTIVATED, Relation.DESCENDANTS)
+_DEACTIVATED = Emission(RegionEvent.ANCESTOR_DEACTIVATED, Relation.DESCENDANTS)
 
 _LOCKED, _INACTIVE, _ACTIVE = RegionState.LOCKED, RegionState.INACTIVE, RegionState.ACTIVE
 
@@ -103,27 +103,27 @@ Table = Mapping[tuple[RegionState, RegionEvent], tuple[Row, ...]]
 TABLE: Table = MappingProxyType(
     {
         (_LOCKED, RegionEvent.ACTIVATE): (Row(_LOCKED, Effect.REFUSE),),
-        (_INACTIVE, RegionEvent.ACTIVATE): (Row(_ACTIVE, Effect.SET_UP, emits=(_DISPLACE, _ENTERED)),),
+        (_INACTIVE, RegionEvent.ACTIVATE): (Row(_ACTIVE, Effect.SET_UP, emits=(_DISPLACE, _ACTIVATED)),),
         (_ACTIVE, RegionEvent.ACTIVATE): (Row(_ACTIVE),),
         (_LOCKED, RegionEvent.DEACTIVATE): (Row(_LOCKED),),
         (_INACTIVE, RegionEvent.DEACTIVATE): (Row(_INACTIVE),),
-        (_ACTIVE, RegionEvent.DEACTIVATE): (Row(_INACTIVE, Effect.TEAR_DOWN, emits=(_LEFT,)),),
-        # A state that was stored elsewhere is entered group by group; of partners the first one stays (PER-2).
+        (_ACTIVE, RegionEvent.DEACTIVATE): (Row(_INACTIVE, Effect.TEAR_DOWN, emits=(_DEACTIVATED,)),),
+        # A stored state is restored group by group; of partners the first one stays (PER-2).
         (_LOCKED, RegionEvent.RESTORE): (Row(_LOCKED),),
         (_INACTIVE, RegionEvent.RESTORE): (
-            Row(_ACTIVE, Effect.SET_UP, Guard.PARTNERS_INACTIVE, (_ENTERED,)),
+            Row(_ACTIVE, Effect.SET_UP, Guard.PARTNERS_INACTIVE, (_ACTIVATED,)),
             Row(_INACTIVE, guard=Guard.PARTNER_ACTIVE),
         ),
         (_LOCKED, RegionEvent.DISPLACED): (Row(_LOCKED),),
         (_INACTIVE, RegionEvent.DISPLACED): (Row(_INACTIVE),),
-        (_ACTIVE, RegionEvent.DISPLACED): (Row(_INACTIVE, Effect.TEAR_DOWN, emits=(_LEFT,)),),
-        (_LOCKED, RegionEvent.ANCESTOR_ENTERED): (
+        (_ACTIVE, RegionEvent.DISPLACED): (Row(_INACTIVE, Effect.TEAR_DOWN, emits=(_DEACTIVATED,)),),
+        (_LOCKED, RegionEvent.ANCESTOR_ACTIVATED): (
             Row(_INACTIVE, guard=Guard.ANCESTORS_ACTIVE),
             Row(_LOCKED, guard=Guard.ANCESTOR_INACTIVE),
         ),
-        (_LOCKED, RegionEvent.ANCESTOR_LEFT): (Row(_LOCKED),),
-        (_INACTIVE, RegionEvent.ANCESTOR_LEFT): (Row(_LOCKED),),
-        (_ACTIVE, RegionEvent.ANCESTOR_LEFT): (Row(_LOCKED, Effect.TEAR_DOWN),),
+        (_LOCKED, RegionEvent.ANCESTOR_DEACTIVATED): (Row(_LOCKED),),
+        (_INACTIVE, RegionEvent.ANCESTOR_DEACTIVATED): (Row(_LOCKED),),
+        (_ACTIVE, RegionEvent.ANCESTOR_DEACTIVATED): (Row(_LOCKED, Effect.TEAR_DOWN),),
     }
 )
 

@@ -1,4 +1,4 @@
-"""The life of one transaction over hooks, sans I/O (SPEC HOOK-2 to HOOK-10).
+"""One transaction over hooks, as a state machine without I/O (SPEC HOOK-2 to HOOK-10).
 
 `Transaction` is a model of one synchronous state machine without callbacks. Its states are a hierarchy: what is said of
 the composite state `running` holds in both states inside of it.
@@ -9,7 +9,7 @@ the composite state `running` holds in both states inside of it.
                                       fail
                                         └─► rolling_back ─ abort ─► aborted
 
-It never runs a hook. It says which one is next (`next`) and takes note of how that went (`succeeded`, `failed`); the
+It never runs a hook. It says which one is next (`next`) and records how it ended (`succeeded`, `failed`); the
 caller awaits hooks between those calls. That nothing is rolled back once the commit has begun is a fact of the table:
 the machine has no such transition and raises.
 """
@@ -84,7 +84,7 @@ Phase = Literal["on_activate", "on_deactivate", "on_rollback"]
 
 
 class HookedGroup(Protocol):
-    """A group as far as its hooks go; `on_rollback` is `False` to opt out of compensation (SPEC HOOK-5)."""
+    """The path and hooks of a group; `on_rollback` is `False` to opt out of compensation (SPEC HOOK-5)."""
 
     @property
     def path(self) -> str:
@@ -109,7 +109,7 @@ class HookedGroup(Protocol):
 
 @frozen
 class HookCall:
-    """A hook to run: whose, why, and what. `undoes` names the phase that a compensation undoes."""
+    """A hook to run, with its group and phase. `undoes` names the phase that a compensation undoes."""
 
     group: HookedGroup
     phase: Phase
@@ -127,7 +127,7 @@ class Transaction:
     Args:
         deactivated: The groups to deactivate, in the order in which their hooks run (SPEC HOOK-3).
         activated: The groups to activate, likewise.
-        force: Whether a failing `on_deactivate` is only noted (SPEC HOOK-8).
+        force: Whether a failing `on_deactivate` is only recorded (SPEC HOOK-8).
     """
 
     __slots__ = (
@@ -187,12 +187,12 @@ class Transaction:
         return call
 
     def succeeded(self, call: HookCall) -> None:
-        """Take note that `call` went well."""
+        """Record that `call` succeeded."""
         if self.state != ROLLING_BACK:
             self._done.append(call)
 
     def failed(self, call: HookCall, error: BaseException) -> None:
-        """Take note that `call` failed: undo what had succeeded, or go on where the failure is only to be noted."""
+        """Record that `call` failed: undo what had succeeded, or continue where failures are only recorded."""
         if self.state == ROLLING_BACK:
             self.compensation_failures.append(error)
         elif self._goes_on(call):
@@ -201,7 +201,7 @@ class Transaction:
             self.give_up(error)
 
     def cancelled(self, call: HookCall, error: BaseException) -> None:
-        """Take note that `call` went well, but the transition was cancelled meanwhile: undo it too, unless forced."""
+        """Record that `call` succeeded, but the transition was cancelled meanwhile: undo it too, unless forced."""
         self.succeeded(call)
         if not self._goes_on(call):
             self.give_up(error)
@@ -216,7 +216,7 @@ class Transaction:
         self._queue = [undo for call in reversed(self._done) if (undo := _compensation(call)) is not None]
 
     def commit(self) -> None:
-        """Take note that the state has changed."""
+        """Record that the state has changed."""
         self.trigger("commit")
 
     def error(self) -> HookFailed:

@@ -159,7 +159,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the table leaves groups active when an ancestor leaves",
         "the table gives the sets of a deactivation",
-        _table(Region.ACTIVE, Event.ANCESTOR_LEFT, Row(Region.ACTIVE, Effect.NOTHING)),
+        _table(Region.ACTIVE, Event.ANCESTOR_DEACTIVATED, Row(Region.ACTIVE, Effect.NOTHING)),
     ),
     Mutant(
         "the table leaves a displaced group active",
@@ -169,7 +169,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the table unlocks without looking at the ancestors",
         "the table gives the sets of an activation",
-        _table(Region.LOCKED, Event.ANCESTOR_ENTERED, Row(Region.INACTIVE, Effect.NOTHING)),
+        _table(Region.LOCKED, Event.ANCESTOR_ACTIVATED, Row(Region.INACTIVE, Effect.NOTHING)),
     ),
     Mutant(
         "the table grants an activation to a locked group",
