@@ -177,7 +177,7 @@ def _marking_schema() -> dict[str, Any]:
         ({**OPEN, "description": "x" * MAX_DEFINITION}, "bytes, and may have 1,000,000"),
         ({**OPEN, "$ref": "#"}, "refers to itself for the same value, without end"),
         (in_turn(2, lambda one: {"anyOf": [one, {"$ref": "#/$defs/d0"}]}, {}), "refers to itself for the same value"),
-        (in_turn(MAX_DEPTH, lambda one: one, {}), f"more than {MAX_DEPTH} schemas for one value"),
+        (in_turn(MAX_DEPTH, lambda one: one, {}), f"more than {MAX_DEPTH} chained schemas for one value"),
         (in_turn(40, lambda one: {"allOf": [one, one]}, {"type": "null"}), "too many schemas for one value"),
         (in_turn(40, lambda one: {"anyOf": [one, one]}, {"type": "null"}), "too many schemas for one value"),
         (in_turn(40, lambda one: {"if": one, "then": one}, {"type": "null"}), "too many schemas for one value"),
