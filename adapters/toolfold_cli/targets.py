@@ -173,12 +173,14 @@ def _configuration(target: Target, options: GatewayOptions) -> GatewayConfig:
 
     file = target.text if target.kind == "file" else options.groups
     config = load_config(file) if file is not None else GatewayConfig(source="the command line")
-    upstream = config.upstream
     if target.kind != "file":
-        if upstream is not None:
-            raise ConfigError(f"{file} names a server in [upstream], and the command line another: leave out one.")
-        upstream = UpstreamConfig(url=target.text if target.kind == "url" else None, command=target.command or None)
-    if upstream is not None and options.start_timeout is not None:
-        upstream = upstream.model_copy(update={"start_timeout": options.start_timeout})
+        if config.upstreams:
+            raise ConfigError(f"{file} names a server, and the command line another: leave out one.")
+        url = target.text if target.kind == "url" else None
+        config = config.with_upstream(UpstreamConfig(url=url, command=target.command or None))
+    if options.start_timeout is not None:
+        changed = {"start_timeout": options.start_timeout}
+        upstreams = {name: given.model_copy(update=changed) for name, given in config.upstreams.items()}
+        config = config.model_copy(update={"upstreams": upstreams})
     given = {name: value for name in TOOL_SET_OPTIONS if (value := getattr(options, name)) is not None}
-    return config.model_copy(update={"upstream": upstream, "options": config.options.model_copy(update=given)})
+    return config.model_copy(update={"options": config.options.model_copy(update=given)})

@@ -65,7 +65,7 @@ async def test_a_text_that_is_no_target_is_refused_with_the_forms_of_one(text: s
             None,
             ("npx", "server"),
             {"groups": Path("groups.toml")},
-            "groups.toml names a server in [upstream], and the command line another: leave out one.",
+            "groups.toml names a server, and the command line another: leave out one.",
         ),
     ],
 )

@@ -1,9 +1,9 @@
-"""Groups in front of an existing MCP server (SPEC 20): its tools in groups that open and close, its answers unchanged.
+"""Groups in front of MCP servers (SPEC 20): their tools in groups that open and close, their answers unchanged.
 
-gateway.py   `open_gateway`, and opening and closing it  upstream.py  the connection to the server behind it
-registration.py  the server's tools in a tool set       forward.py   calls there and back
-grouping.py  groups from names, or by patterns           naming.py    names that clients may be given
-config.py    the TOML file
+gateway.py   `open_gateway`, and opening and closing it    upstream.py  the connection to one server
+layout.py    the name and the group of everything, a value  forward.py   calls there and back
+registration.py  a layout in a tool set                     config.py    the TOML file
+grouping.py  groups from names, or by patterns              naming.py    names that clients may be given
 """
 
 from toolfold.spi import extras_named
@@ -12,16 +12,19 @@ with extras_named():
     from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig, load_config
     from .gateway import Gateway, open_gateway
     from .grouping import by_pattern, by_prefix
+    from .layout import Definitions
     from .naming import allowed_names
-    from .registration import Report
+    from .registration import Registration, Report
     from .upstream import Upstream, UpstreamError
 
 __all__ = [
+    "Definitions",
     "Gateway",
     "GatewayConfig",
     "GroupConfig",
     "OptionsConfig",
     "ProfileConfig",
+    "Registration",
     "Report",
     "Upstream",
     "UpstreamConfig",

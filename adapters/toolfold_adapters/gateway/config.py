@@ -2,7 +2,8 @@
 
 exclusions = [["read", "write"]]        # sets of groups of which one is open at a time; before the first table
 
-[upstream]                              # may be left out where the command line names the server
+[upstreams.files]                       # one for each server; [upstream] if there is one server, or none where the
+                                        # command line names it
 command = ["npx", "-y", "some-server"]  # or: url = "https://example.org/mcp"
 env = { LOG = "1" }                     # more for its environment, which is that of the gateway
 cwd = "/srv/data"
@@ -37,6 +38,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from toolfold import ConfigError, Profile, ToolfoldError, ToolSet
 
 Texts = tuple[str, ...]
+ONE_SERVER = "upstream"
+"""The name of the only server of a configuration that gives it none."""
 _PROBLEMS = {
     "bool_type": "must be true or false",
     "dict_type": "must be a table",
@@ -119,7 +122,7 @@ class GatewayConfig(_Table):
     """Everything that a gateway needs to know.
 
     Args:
-        upstream: The server; may come later, by `with_upstream`.
+        upstreams: The name of each server to how it is reached; may come later, by `with_upstream`.
         groups: Path or segment to group; `None` to derive the groups from the names of the tools.
         exclusions: Sets of groups of which at most one may be open.
         profiles: Name to profile.
@@ -127,7 +130,7 @@ class GatewayConfig(_Table):
         source: What messages call this configuration: the file's name.
     """
 
-    upstream: UpstreamConfig | None = None
+    upstreams: Mapping[str, UpstreamConfig] = {}
     groups: Mapping[str, GroupConfig] | None = None
     exclusions: tuple[Texts, ...] = ()
     profiles: Mapping[str, ProfileConfig] = {}
@@ -135,8 +138,8 @@ class GatewayConfig(_Table):
     source: Annotated[str, Field(exclude=True)] = "the gateway's configuration"
 
     def with_upstream(self, upstream: UpstreamConfig) -> GatewayConfig:
-        """Return this configuration for the server `upstream`."""
-        return self.model_copy(update={"upstream": upstream})
+        """Return this configuration for one server, which needs no name of its own."""
+        return self.model_copy(update={"upstreams": {ONE_SERVER: upstream}})
 
     def paths(self) -> dict[str, str]:
         """Return the full path of each configured group by its key, in the order of the file."""
@@ -196,6 +199,12 @@ def load_config(path: str | Path) -> GatewayConfig:
         raise ConfigError(f"{name} can't be read: {error.strerror or type(error).__name__}.") from error
     if "source" in data:
         raise ConfigError(f"{name}, source: is not known here; remove it.")
+    if "upstream" in data:
+        if "upstreams" in data:
+            raise ConfigError(
+                f"{name}: write either [upstream], for one server, or [upstreams.NAME] for each of several."
+            )
+        data["upstreams"] = {ONE_SERVER: data.pop("upstream")}
     try:
         config = GatewayConfig.model_validate({**data, "source": name})
     except ValidationError as error:
@@ -213,7 +222,9 @@ def _path(key: str, parent: str | None) -> str:
 def _message(file: str, problem: Any) -> str:
     """Return one of pydantic's findings as a sentence that names file, table and key."""
     where = list(problem["loc"])
-    size = 2 if where[0] in ("groups", "profiles") else 1
+    if where[:2] == ["upstreams", ONE_SERVER]:
+        where[:2] = ["upstream"]
+    size = 2 if where[0] in ("upstreams", "groups", "profiles") else 1
     table = [str(part) for part in where[:size]] if len(where) > size or problem["type"] == "model_type" else []
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where[len(table) :]).lstrip(".")
     place = f", [{'.'.join(_quoted(part) for part in table)}]" if table else ""
@@ -232,6 +243,7 @@ def _problem(problem: Any, table: list[str], key: str) -> str:
         return f'is not known here; a group inside this one is written [groups."{table[1]}.{key}"]'
     models: dict[str, type[_Table]] = {
         "upstream": UpstreamConfig,
+        "upstreams": UpstreamConfig,
         "groups": GroupConfig,
         "profiles": ProfileConfig,
         "options": OptionsConfig,

@@ -1,28 +1,28 @@
-"""Registers the tools of an upstream in a tool set: named, grouped, and each on its own (SPEC GWY-1, REG-6)."""
+"""Makes a tool set offer what a layout says: all at the start, later what differs (SPEC GWY-1, REG-6)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import frozen
 
 from toolfold import ToolfoldError, ToolSet
-from toolfold.spi import table
+from toolfold.spi import Kind
 
 from .config import GatewayConfig
-from .forward import forwarder
-from .grouping import by_pattern, by_prefix, description_of
-from .naming import allowed_names
-from .upstream import Upstream
+from .layout import Definitions, Layout, Placed, layout_of
+
+Forwarder = Callable[[str, Kind, str], Callable[..., Any]]
+"""Returns the handler of something, given the name of its upstream, its kind, and what the upstream calls it."""
 
 
 @frozen
 class Report:
-    """How the tools of an upstream were registered.
+    """How the tools of the upstreams were registered.
 
-    `server` is the upstream's name and version, and `version` the latter alone; `instructions` is what it sends to
-    clients, `tools` maps a name here to the upstream's own, and `warnings` are sentences for its operator.
+    `server` is the name and version of the only upstream, and `version` the latter alone; `instructions` is what
+    clients are sent, `tools` maps a name here to the upstream's own, and `warnings` are sentences for the operator.
     """
 
     server: str
@@ -32,117 +32,91 @@ class Report:
     version: str = ""
 
 
-def register_tools(
-    tools: ToolSet, config: GatewayConfig, upstream: Upstream, definitions: Iterable[Any], reserved: Iterable[str]
-) -> Report:
-    """Register an upstream's tools, in groups, and return the report.
+class Registration:
+    """What upstreams offer, registered in one tool set.
 
-    A definition that can't be registered is left out and reported; it does not harm the others.
-
-    Raises:
-        ConfigError: The configuration does not fit the groups that follow from the names.
+    Args:
+        tools: A tool set that `config.new_tool_set` made.
+        config: The configuration.
+        forwarder: Returns the handlers.
+        reserved: Names that no tool may have, because an adapter needs them.
     """
-    usable, warnings = _usable(definitions, upstream)
-    controls: list[str] = []
-    tools.guard_names(controls.append)  # called at once with the names that are taken
-    names = allowed_names(list(usable), {*reserved, *controls})
-    for original, name in names.items():
-        if name != original:
-            warnings.append(f"The tool {original!r} is called {name!r} here: its own name is not allowed or taken.")
-    if upstream.stdout_warning:
-        warnings.append(f"The server {upstream.name!r} is untidy. {upstream.stdout_warning}")
-    members, unmatched = _members(config, list(usable))
-    _declare(tools, config, members, names)
-    home = {original: path for path, originals in members.items() for original in originals}
-    for original, definition in usable.items():
-        _register(tools, upstream, definition, names[original], home.get(original))
-    return Report(
-        server=f"{upstream.name} {upstream.version}".strip(),
-        instructions=upstream.instructions,
-        tools={name: original for original, name in names.items()},
-        warnings=(*warnings, *unmatched),
-        version=upstream.version,
-    )
 
+    def __init__(
+        self, tools: ToolSet, config: GatewayConfig, forwarder: Forwarder, reserved: Iterable[str] = ()
+    ) -> None:
+        self._tools = tools
+        self._config = config
+        self._forwarder = forwarder
+        names: list[str] = []
+        tools.guard_names(names.append)  # called at once with the names that are taken
+        self._reserved = {*reserved, *names}
+        self._servers: dict[str, Definitions] = {}
+        self._layout = Layout()
 
-def _usable(definitions: Iterable[Any], upstream: Upstream) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
-    """Return the definitions that can be registered, by the upstream's name, and a warning for each other one."""
-    usable: dict[str, Mapping[str, Any]] = {}
-    warnings: list[str] = []
-    scratch = ToolSet("scratch", control="none")
-    for position, given in enumerate(definitions, 1):
-        definition = table(given) or {}
-        name = definition.get("name")
-        if not isinstance(name, str) or not name:
-            warnings.append(f"Tool number {position} of the server's list has no name, so it is left out.")
-            continue
-        if name in usable:
-            warnings.append(f"The tool {name!r} is listed more than once; the first is used.")
-            continue
-        if problem := _problem(scratch, upstream, definition, f"tool-{position}"):
-            warnings.append(f"The tool {name!r} is left out: {problem}.")
-            continue
-        usable[name] = definition
-        if _needs_task(definition):
-            warnings.append(f"The tool {name!r} can only be called as a task, which is not passed on: calls will fail.")
-    return usable, warnings
+    def register_tools(self, servers: Mapping[str, Definitions]) -> Report:
+        """Register what the upstreams offer, in groups, and return the report; for the start.
 
+        A definition that can't be registered is left out and reported; it does not harm the others.
 
-def _problem(scratch: ToolSet, upstream: Upstream, definition: Mapping[str, Any], name: str) -> str | None:
-    schema = definition.get("inputSchema")
-    if not isinstance(schema, dict):
-        return "it has no input schema"
-    try:
-        _register(scratch, upstream, definition, name, None)
-    except ToolfoldError as error:
-        return str(getattr(error, "problem", error))
-    return upstream.learn_headers(definition["name"], schema)
+        Args:
+            servers: What each upstream offers that is known, by its name in the configuration.
 
+        Raises:
+            ConfigError: The configuration does not fit the groups that follow from the names.
+        """
+        self._servers = dict(servers)
+        self._layout = layout_of(self._config, self._servers, self._reserved)
+        for path, description in self._layout.groups.items():
+            self._tools.register_group(path, description)
+        self._config.declare(self._tools, self._layout.descriptions)
+        return self._report(self._register(self._layout.placed))
 
-def _needs_task(definition: Mapping[str, Any]) -> bool:
-    return (table(definition.get("execution")) or {}).get("taskSupport") == "required"
+    async def replace(self, server: str, definitions: Definitions | None) -> Report:
+        """Register what an upstream offers now in place of what it offered, and return the new report.
 
+        Only what differs changes, and sessions are notified of it. `None` unregisters everything that it offers.
+        """
+        if definitions is None:
+            self._servers.pop(server, None)
+        else:
+            self._servers[server] = definitions
+        before, after = self._layout, layout_of(self._config, self._servers, self._reserved)
+        for path in before.groups.keys() - after.groups.keys():
+            if path in self._tools.catalog.index:
+                await self._tools.unregister_group(path)
+        for path in after.groups.keys() - before.groups.keys():
+            self._tools.register_group(path, after.groups[path])
+        known, wanted = {(p.kind, p.name): p for p in before.placed}, {(p.kind, p.name): p for p in after.placed}
+        for key, placed in known.items():
+            if wanted.get(key) != placed:
+                self._tools.unregister(placed.name, placed.kind)
+        changed = [placed for key, placed in wanted.items() if known.get(key) != placed]
+        self._layout = after
+        report = self._report(self._register(changed))
+        gone = [placed for key, placed in known.items() if key not in wanted]
+        kinds: set[Kind] = {placed.kind for placed in (*changed, *gone)}
+        if kinds:
+            self._tools.notify_list_changed(kinds)
+        return report
 
-def _members(config: GatewayConfig, names: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Return the tools of each group by its path, and warnings."""
-    if config.groups is None:
-        return by_prefix(names), []
-    paths = config.paths()
-    return by_pattern(names, {paths[key]: group.tools for key, group in config.groups.items()})
+    def _register(self, placed: Iterable[Placed]) -> list[str]:
+        """Register what can be, and return a warning for each of the others."""
+        warnings: list[str] = []
+        for one in placed:
+            handler = self._forwarder(one.server, one.kind, one.original)
+            try:
+                self._tools.register(one.name, handler, **one.options)
+            except ToolfoldError as error:
+                warnings.append(f"The tool {one.original!r} is left out: {getattr(error, 'problem', error)}.")
+        return warnings
 
-
-def _declare(
-    tools: ToolSet, config: GatewayConfig, members: Mapping[str, Sequence[str]], names: Mapping[str, str]
-) -> None:
-    descriptions = {
-        path: description_of([names[original] for inner in _at_or_below(path, members) for original in members[inner]])
-        for path in members
-    }
-    if config.groups is None:
-        for path, description in descriptions.items():
-            tools.register_group(path, description)
-    config.declare(tools, descriptions)
-
-
-def _at_or_below(path: str, paths: Iterable[str]) -> list[str]:
-    return [other for other in paths if other == path or other.startswith(f"{path}.")]
-
-
-def _register(tools: ToolSet, upstream: Upstream, definition: Mapping[str, Any], name: str, group: str | None) -> None:
-    annotations = definition.get("annotations")
-    if hints := table(annotations):  # some servers write null for what they leave open
-        annotations = {key: value for key, value in hints.items() if value is not None}
-    tools.register(
-        name,
-        forwarder(upstream, definition["name"]),
-        description=definition.get("description"),
-        input_schema=definition["inputSchema"],
-        output_schema=definition.get("outputSchema"),
-        check_output=False,  # results pass unchanged (SPEC GWY-1)
-        title=definition.get("title"),
-        group=group,
-        flat=True,
-        annotations=annotations,
-        icons=definition.get("icons"),
-        meta=definition.get("_meta"),
-    )
+    def _report(self, left_out: Iterable[str]) -> Report:
+        only = next(iter(self._servers.values())) if len(self._config.upstreams) == 1 and self._servers else None
+        return Report(
+            server=f"{only.name} {only.version}".strip() if only else "",
+            instructions=only.instructions if only else None,
+            tools={p.name: p.original for p in self._layout.placed if p.name in self._tools.catalog.tools},
+            warnings=(*self._layout.warnings, *left_out),
+            version=only.version if only else "",
+        )

@@ -26,9 +26,11 @@ from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND, Implementation
 from pydantic import ValidationError
 
 from toolfold import ConfigError, ProtocolError, ToolfoldError, __version__
+from toolfold.spi import table
 from toolfold_adapters.sdk import connection_lost, is_closed, learn_headers, raw_request
 
-from .config import UpstreamConfig
+from .config import GatewayConfig, UpstreamConfig
+from .layout import Definitions
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -68,8 +70,8 @@ class Upstream:
             return ""
         return f"It wrote {self._stray_lines} line(s) to its stdout that are no messages of the protocol."
 
-    async def run(self, *, task_status: TaskStatus[list[Any]] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start the server, report the definitions of its tools as they came, and hold the connection to its end.
+    async def run(self, *, task_status: TaskStatus[Definitions] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Start the server, report its definitions as they came, and hold the connection to its end.
 
         Raises:
             UpstreamError: It could not be started; after the start, nothing is raised.
@@ -80,7 +82,8 @@ class Upstream:
                 async with self._client() as client:
                     self._session = client.session
                     self._note(client)
-                    definitions = await self._list_tools()
+                    tools = await self._list_tools()
+                    definitions = self._definitions(tools)
                     limit.deadline = math.inf
                     started = True
                     task_status.started(definitions)
@@ -124,9 +127,31 @@ class Upstream:
                 f"The MCP server {self.name!r} stopped before it answered; what it was asked to do may be done or not."
             ) from error
 
-    def learn_headers(self, name: str, input_schema: Any) -> str | None:
+    def _definitions(self, tools: list[Any]) -> Definitions:
+        """Return what the server offers, after preparing calls of its tools."""
+        usable: list[Any] = []
+        warnings: list[str] = []
+        for definition in tools:
+            if problem := self._learn_headers(table(definition) or {}):
+                warnings.append(f"The tool {definition['name']!r} is left out: {problem}.")
+            else:
+                usable.append(definition)
+        if self.stdout_warning:
+            warnings.append(f"The server {self.name!r} is untidy. {self.stdout_warning}")
+        return Definitions(
+            name=self.name,
+            version=self.version,
+            instructions=self.instructions,
+            tools=usable,
+            warnings=tuple(warnings),
+        )
+
+    def _learn_headers(self, tool: Mapping[str, Any]) -> str | None:
         """Prepare calls of a tool; return what is wrong with the headers that its schema asks for, if anything."""
-        return None if self._session is None else learn_headers(self._session, name, input_schema)
+        name, schema = tool.get("name"), tool.get("inputSchema")
+        if self._session is None or not isinstance(name, str) or not isinstance(schema, dict):
+            return None
+        return learn_headers(self._session, name, schema)
 
     def _client(self) -> Client:
         mode = self.config.mode or ("auto" if self.config.url else "legacy")
@@ -208,11 +233,11 @@ class Upstream:
         return f" {self.stdout_warning}" if self.stdout_warning else ""
 
 
-def check_upstream(config: UpstreamConfig | None, source: str) -> UpstreamConfig:
-    """Return `config` if there is one, else raise `ConfigError`."""
-    if config is None:
-        raise ConfigError(f'{source} names no server: add [upstream] with command = ["…"] or url = "…".')
-    return config
+def check_upstreams(config: GatewayConfig) -> Mapping[str, UpstreamConfig]:
+    """Return the servers of a configuration if there are any, else raise `ConfigError`."""
+    if not config.upstreams:
+        raise ConfigError(f'{config.source} names no server: add [upstream] with command = ["…"] or url = "…".')
+    return config.upstreams
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -23,11 +23,11 @@ def command(script: str, *arguments: str) -> tuple[str, ...]:
 
 
 def raw(behaviour: str, *arguments: str, **settings: Any) -> GatewayConfig:
-    return GatewayConfig(upstream=UpstreamConfig(command=command("raw.py", behaviour, *arguments), **settings))
+    return GatewayConfig().with_upstream(UpstreamConfig(command=command("raw.py", behaviour, *arguments), **settings))
 
 
 def proper(**settings: Any) -> GatewayConfig:
-    return GatewayConfig(upstream=UpstreamConfig(command=command("proper.py"), **settings))
+    return GatewayConfig().with_upstream(UpstreamConfig(command=command("proper.py"), **settings))
 
 
 @asynccontextmanager

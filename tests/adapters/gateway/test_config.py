@@ -66,9 +66,10 @@ def refused(folder: Path, text: str) -> str:
 
 def test_a_file_gives_upstream_groups_exclusions_profiles_and_options(tmp_path: Path) -> None:
     config = load(tmp_path, FULL)
-    assert config.upstream == UpstreamConfig(
+    server = UpstreamConfig(
         command=("npx", "-y", "some-server"), env={"LOG": "1"}, cwd="/srv", start_timeout=5, mode="auto"
     )
+    assert config.upstreams == {"upstream": server}
     tools = config.new_tool_set("t")
     config.declare(tools, {"write": "3 tools: a, b, c", "read": "unused"})
     catalog = tools.catalog
@@ -87,7 +88,7 @@ def test_a_file_gives_upstream_groups_exclusions_profiles_and_options(tmp_path: 
 
 def test_a_file_of_groups_needs_no_upstream_until_it_is_opened(tmp_path: Path) -> None:
     config = load(tmp_path, '[groups.a]\ntools = ["*"]')
-    assert config.upstream is None
+    assert config.upstreams == {}
     with pytest.raises(ConfigError, match=r"groups\.toml names no server: add \[upstream\]"):
         open_gateway(config)
     open_gateway(config.with_upstream(UpstreamConfig(url="http://localhost/mcp")))
@@ -118,7 +119,7 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
         ),
         (
             "[group.a]",
-            "group: is not known here; remove it, or use one of upstream, groups, exclusions, profiles, options.",
+            "group: is not known here; remove it, or use one of upstreams, groups, exclusions, profiles, options.",
         ),
         ("source = 'x'", "source: is not known here; remove it."),
         ("[upstream]\nurl = 5", '[upstream], url: must be a text in quotes, such as "…".'),

@@ -99,7 +99,7 @@ async def test_without_a_configuration_groups_follow_from_the_names() -> None:
 @pytest.mark.spec("GWY-2")
 async def test_configured_groups_have_the_tools_that_their_patterns_match() -> None:
     config = GatewayConfig(
-        upstream=raw("plain").upstream,
+        upstreams=raw("plain").upstreams,
         groups={
             "numbers": GroupConfig(),
             "numbers.first": GroupConfig(tools=("one",)),
@@ -130,7 +130,7 @@ async def test_a_profile_may_name_groups_that_follow_from_names_and_a_wrong_one_
 ) -> None:
     command = (sys.executable, str(UPSTREAMS / "raw.py"), "plain")
     config = GatewayConfig(
-        upstream=UpstreamConfig(command=command),
+        upstreams={"plain": UpstreamConfig(command=command)},
         profiles={"p": ProfileConfig(active=("nowhere",))},
         source="groups.toml",
     )

@@ -28,7 +28,9 @@ async def refused(config: GatewayConfig) -> str:
 
 @pytest.mark.spec("GWY-3")
 async def test_a_command_that_does_not_exist_is_named() -> None:
-    message = await refused(GatewayConfig(upstream=UpstreamConfig(command=("no-such-program-here", "two words"))))
+    message = await refused(
+        GatewayConfig().with_upstream(UpstreamConfig(command=("no-such-program-here", "two words")))
+    )
     assert message == (
         "The MCP server \"no-such-program-here 'two words'\" did not start: "
         "there is no such program; install it, or give its full path."
@@ -42,9 +44,9 @@ async def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
 async def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
     file = tmp_path / "server"
     file.write_text("not a program")
-    assert "may not be executed" in await refused(GatewayConfig(upstream=UpstreamConfig(command=(str(file),))))
+    assert "may not be executed" in await refused(GatewayConfig().with_upstream(UpstreamConfig(command=(str(file),))))
     file.chmod(0o755)
-    assert "did not start: " in await refused(GatewayConfig(upstream=UpstreamConfig(command=(str(file),))))
+    assert "did not start: " in await refused(GatewayConfig().with_upstream(UpstreamConfig(command=(str(file),))))
 
 
 @pytest.mark.spec("GWY-3")
@@ -199,7 +201,7 @@ async def http_server() -> AsyncGenerator[tuple[str, asyncio.subprocess.Process]
 @pytest.mark.parametrize("mode", [None, "legacy"])
 async def test_a_server_at_a_url_works_in_either_era(mode: str | None) -> None:
     async with http_server() as (url, _):
-        config = GatewayConfig.model_validate({"upstream": {"url": url, "mode": mode}})
+        config = GatewayConfig.model_validate({"upstreams": {"remote": {"url": url, "mode": mode}}})
         async with opened(config) as (gateway, session):
             assert gateway.report.server == "proper 2.0"
             assert (await session.call("fail")).text == "it broke"
@@ -213,7 +215,7 @@ async def test_a_server_at_a_url_works_in_either_era(mode: str | None) -> None:
 async def test_when_the_server_at_a_url_is_gone_calls_say_so() -> None:
     async with (
         http_server() as (url, process),
-        opened(GatewayConfig(upstream=UpstreamConfig(url=url))) as (_, session),
+        opened(GatewayConfig().with_upstream(UpstreamConfig(url=url))) as (_, session),
     ):
         process.kill()
         await process.wait()
@@ -231,6 +233,6 @@ async def test_a_url_at_which_nothing_is_is_told() -> None:
     async with http_server() as (url, process):
         process.kill()
         await process.wait()
-        message = await refused(GatewayConfig(upstream=UpstreamConfig(url=url)))
+        message = await refused(GatewayConfig().with_upstream(UpstreamConfig(url=url)))
     assert message.startswith(f"The MCP server '{url}' did not start: it can't be reached (")
     assert sys.executable not in message
