@@ -14,7 +14,7 @@ from toolfold_specs.driver import CAPABILITIES
 from toolfold_specs.kit import check
 from toolfold_specs.layers import all_checks
 from toolfold_specs.report import Status
-from verification.mutants import MUTANTS, Mutant
+from verification.mutants import MUTANTS, Mutant, hooks, offers, registration, sessions, transitions
 from verification.mutants.driver import EngineDriver
 from verification.mutants.wire import MUTANTS as WIRE_MUTANTS
 from verification.mutants.wire import WireMutant
@@ -69,8 +69,8 @@ def test_mutants_break_clauses_that_exist() -> None:
 
 
 def test_no_two_mutants_have_one_name() -> None:
-    modules = (verification.mutants.transitions, verification.mutants.hooks, verification.mutants.offers)
-    assert len(MUTANTS) == sum(len(module.MUTANTS) for module in (*modules, verification.mutants.sessions))
+    modules = (hooks, offers, registration, sessions, transitions)
+    assert len(MUTANTS) == sum(len(module.MUTANTS) for module in modules)
 
 
 def test_mutants_know_neither_the_library_nor_what_the_kit_judges_by() -> None:

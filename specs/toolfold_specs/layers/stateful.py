@@ -43,7 +43,7 @@ OTHER = "other"
 OTHERS = (
     *("INV-1", "INV-2", "INV-5", "HOOK-1", "HOOK-3", "HOOK-4", "HOOK-5", "HOOK-8", "HOOK-9"),
     *("VIS-2", "VIS-5", "VIS-6", "VIS-7", "LST-1", "LST-2", "LST-4", "CTL-1", "CTL-2"),
-    *("NTF-1", "NTF-3", "SES-1", "SES-3", "SES-5"),
+    *("NTF-1", "NTF-3", "SES-1", "SES-3", "SES-5", "REG-3", "REG-5", "REG-7"),
 )
 """The clauses beside those of ACT that are put to the test."""
 

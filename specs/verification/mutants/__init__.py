@@ -4,12 +4,12 @@
 the clause that it breaks. `MUTANTS` are those that show in process, `wire.MUTANTS` those that only a protocol shows.
 """
 
-from . import hooks, offers, sessions, transitions
+from . import hooks, offers, registration, sessions, transitions
 from .mutant import Mutant
 
 __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: dict[str, Mutant] = {
-    mutant.name: mutant for module in (transitions, hooks, offers, sessions) for mutant in module.MUTANTS
+    mutant.name: mutant for module in (registration, transitions, hooks, offers, sessions) for mutant in module.MUTANTS
 }
 """All mutants of the engine, by name, in the order of the specification's sections."""

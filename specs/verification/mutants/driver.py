@@ -69,7 +69,8 @@ class EngineDriver(Driver):
 
     capabilities = frozenset(CAPABILITIES)
 
-    def __init__(self, engine: type[Engine] = Engine) -> None:
+    def __init__(self, engine: type[Engine] = Engine, capabilities: frozenset[str] | None = None) -> None:
+        self.capabilities = capabilities or self.capabilities
         self._make = engine
         self._install(engine(Setup()))
 
@@ -153,6 +154,8 @@ class EngineDriver(Driver):
             case "end":
                 yield from engine.end(session)
                 return {"detail": {"list": engine.list_closed(session)}}
+            case "register":
+                yield from engine.register(**arguments)
             case "set_fact":
                 engine.set_fact(session, **arguments)
             case "script":

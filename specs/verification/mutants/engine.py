@@ -136,6 +136,29 @@ class Engine(Rules):
         session.facts[fact] = value
         session.notifications += self.notifications(session, listed, session.active, session.active)
 
+    # -- registration while sessions are open (SPEC REG-3, REG-5, REG-7) ----------------------------------------------
+
+    def register(self, setup: Setup) -> Work[None]:
+        """Register and remove what makes the system be another one, or refuse to."""
+        other = type(self)(setup)
+        self.check_sessions(other)
+        for session in self.sessions.values():
+            yield from self.deactivate_removed(session, set(self.groups) - set(other.groups))
+        self.adopt(other)
+
+    def check_sessions(self, other: Engine) -> None:  # REG-3
+        for session in self.sessions.values():
+            if any(len(members & set(session.active)) > 1 for members in other.exclusions):
+                raise Refused("ExclusionConflict", session=session.name)
+
+    def deactivate_removed(self, session: Session, gone: Paths) -> Work[None]:  # REG-5
+        for hook in self.hook_order(gone & set(session.active), set()):
+            yield from self.run(session, hook)
+        session.active = [path for path in session.active if path not in gone]
+
+    def adopt(self, other: Engine) -> None:  # REG-7
+        self.setup, self.groups, self.exclusions, self.tools = other.setup, other.groups, other.exclusions, other.tools
+
     # -- hooks (SPEC 5) -----------------------------------------------------------------------------------------------
 
     def hook_order(self, leaving: Paths, entering: Paths) -> list[Hook]:  # HOOK-1, HOOK-3

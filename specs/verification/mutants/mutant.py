@@ -47,6 +47,7 @@ class Mutant:
     budget: int = 700
     """The operations within which each check of the layer is to catch it, if it can at all."""
     engine: type[Engine] = Engine
+    capabilities: frozenset[str] = EngineDriver.capabilities
 
     def __call__(self, method: Callable[P, T], wrong: Callable[Concatenate[Right[T], P], T]) -> Mutant:
         """Return the mutant that decides wrongly in one method."""
@@ -58,7 +59,7 @@ class Mutant:
 
     def driver(self) -> Driver:
         """Return a driver of it, in process."""
-        return EngineDriver(self.engine)
+        return EngineDriver(self.engine, self.capabilities)
 
 
 def overriding(base: type[B], method: Callable[P, T], wrong: Callable[Concatenate[Right[T], P], T]) -> type[B]:
