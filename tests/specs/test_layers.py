@@ -152,15 +152,15 @@ def test_what_queues_shows_any_other_order_than_that_of_arrival(setup: Setup, qu
 # Mutants: schedules
 
 
-class KeepsTheTurn(Engine):
-    """Has nothing come after a transition that failed."""
+class NeverLeavesTheQueue(Engine):
+    """Runs nothing after a transition that failed."""
 
-    def in_turn(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
-        turn = object()
-        session.queue.append(turn)
-        yield lambda: session.queue[0] is turn
+    def serialized(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
+        place = object()
+        session.queue.append(place)
+        yield lambda: session.queue[0] is place
         result = yield from work
-        session.queue.remove(turn)
+        session.queue.remove(place)
         return result
 
 
@@ -193,18 +193,18 @@ def test_a_schedule_catches_a_mutant_by_the_clause_that_it_breaks(check: str, na
     ("check", "clause"),
     [("a step is cancelled while another waits", "HOOK-6"), ("a step fails while another waits", "HOOK-4")],
 )
-def test_a_schedule_catches_a_turn_that_is_kept(check: str, clause: str) -> None:
-    assert set(judged(named(check), KeepsTheTurn)) == {clause}
+def test_a_schedule_catches_a_queue_that_a_failure_blocks(check: str, clause: str) -> None:
+    assert set(judged(named(check), NeverLeavesTheQueue)) == {clause}
 
 
 @pytest.mark.spec("CNF-5")
-def test_a_schedule_catches_reads_that_wait() -> None:
-    class ReadsInTurn(EngineDriver):
+def test_a_schedule_catches_reads_that_queue() -> None:
+    class QueuesReads(EngineDriver):
         def _done(self, session: Session, verb: str, arguments: Mapping[str, Any]) -> Work[dict[str, Any]]:
             work = super()._done(session, verb, arguments)
-            return self.engine.in_turn(session, work) if verb == "snapshot" else work
+            return self.engine.serialized(session, work) if verb == "snapshot" else work
 
-    results = run_checks(named("reads during a step"), ReadsInTurn)
+    results = run_checks(named("reads during a step"), QueuesReads)
     assert set(found(results)) == {"SES-2"}
 
 
