@@ -169,6 +169,7 @@ def _conform(
     as_json: bool,
 ) -> int:
     """Return the exit status, after running the kit or replaying a violation."""
+    from toolfold_specs.checks import Options
     from toolfold_specs.kit import Run
 
     from .progress import show_progress
@@ -192,8 +193,7 @@ def _conform(
             if recorded is not None:
                 return _replay(recorded, factories)
             with show_progress(limit) as progress, output.journal() as ended:
-                output.run = Run(
-                    factories,
+                options = Options(
                     layers=SMOKE_LAYERS if smoke else layers,
                     budget=SMOKE_BUDGET if smoke else None,
                     deep=deep,
@@ -206,6 +206,7 @@ def _conform(
                     at_once=os.cpu_count() or 1,
                     ended=ended,
                 )
+                output.run = Run(factories, options)
                 report = output.run.perform()
     except Ended as error:
         output.interrupted(error)

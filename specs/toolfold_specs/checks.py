@@ -1,26 +1,28 @@
 """Checks and how they are run: the heart of the kit (SPEC CNF-1, CNF-2, CNF-7).
 
-A layer is a module with a tuple of `Check` values. A check is given a `TestRun`, which performs operations on a
-driver, compares each answer with the oracle's, and keeps for each clause the first violation. `run_checks` runs those
-that a driver has the capabilities for.
+A layer is a module with a tuple of `Check` values. A check gets a `TestRun`, which performs operations on a driver,
+compares each answer with the oracle's, and records the first violation of each clause. `run_checks` runs the checks
+whose capabilities a driver has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from time import monotonic
+from typing import TypedDict
 
 from attrs import define, evolve, field, frozen
 
+from .clauses import AIMED_AT, aimed_at
 from .driver import Driver, LeftOut, TargetFailed
 from .properties import SOMETIMES
-from .report import Result, Status, Violation
+from .report import Expectation, Result, Status, Violation
 from .runs import Progress, Spent, TestRun
 
 LAYERS = ("exhaustive", "vectors", "stateful", "schedules", "histories", "wire")
 """The layers in the order in which they run (SPEC CNF-7); "wire" has what only a protocol shows."""
-
 
 NEEDED_FOR: Mapping[str, str] = {
     "notified": "notifications",
@@ -29,7 +31,7 @@ NEEDED_FOR: Mapping[str, str] = {
     "text": "calls",
     **dict.fromkeys(("tools", "controls", "names"), "listing"),
 }
-"""The capabilities of which members of an answer are part."""
+"""The capability that each member of an answer belongs to."""
 
 
 def _names(values: Iterable[str]) -> frozenset[str]:
@@ -44,20 +46,82 @@ class Check:
     layer: str
     clauses: tuple[str, ...]
     run: Callable[[TestRun], None] = field(repr=False)
-    """Puts the driver to the test and reports violations to the test_run."""
+    """Tests the driver and reports violations to the test run."""
     needs: frozenset[str] = field(default=frozenset[str](), converter=_names)
     """The capabilities without which it is left out."""
 
 
+class OptionArguments(TypedDict, total=False):
+    """The fields of `Options` as the keyword arguments of `check` and `suite`."""
+
+    layers: Iterable[str] | None
+    deep: bool
+    seed: int
+    budget: int | None
+    expected: Path | str | Iterable[Expectation] | None
+    target: str
+    checks: Iterable[Check] | None
+    optional: bool
+    profiles: Iterable[str]
+    progress: Progress
+    ended: Callable[[Result], None]
+    at_once: int
+
+
+def _layers(names: Iterable[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
+
+
+def _checks(checks: Iterable[Check] | None) -> tuple[Check, ...] | None:
+    return None if checks is None else tuple(checks)
+
+
+@frozen(kw_only=True)
+class Options:
+    """What a run of the kit is to do.
+
+    Raises:
+        ValueError: There is no such profile.
+    """
+
+    layers: tuple[str, ...] | None = field(default=None, converter=_layers)
+    """The names of the layers to run; None for all."""
+    deep: bool = False
+    """Whether to search further than usual, for minutes."""
+    seed: int = 0
+    """The seed of everything random; the same seed gives the same run."""
+    budget: int | None = None
+    """The greatest number of operations of each check; None for no limit."""
+    expected: Path | str | Iterable[Expectation] | None = None
+    """The file of expected failures, or its content."""
+    target: str = ""
+    """The name of the implementation in the report."""
+    checks: tuple[Check, ...] | None = field(default=None, converter=_checks)
+    """The checks to run instead of the kit's own."""
+    optional: bool = False
+    """Whether a setting in which the target can't be started is left out, instead of failing the run."""
+    profiles: tuple[str, ...] = field(default=AIMED_AT, converter=aimed_at)
+    """The levels of conformance that the verdict is about, of `PROFILES`; "all" is every one that is not advice."""
+    progress: Progress = lambda _: None
+    """Called with a short description of the current activity."""
+    ended: Callable[[Result], None] = lambda _: None
+    """Called with each result as soon as it is known."""
+    at_once: int = 1
+    """How many settings are checked concurrently; an implementation in process may not support more than one."""
+
+
+DEFAULT = Options()
+
+
 @define(eq=False)
 class Findings:
-    """What checks have come to so far; other threads may look at it while they run."""
+    """The results so far; other threads may read them while the checks run."""
 
     results: list[Result] = field(factory=list[Result])
     under_way: tuple[Check, TestRun] | None = None
 
     def interrupted(self, checks: Iterable[Check], setting: str, reason: str) -> Iterator[Result]:
-        """Yield the results, and one for each check that has not ended, with what it has found so far."""
+        """Yield the results, and one for each check that has not ended, with its violations so far."""
         under_way, ended = self.under_way, tuple(self.results)
         yield from ended
         names = {result.check for result in ended}
@@ -79,49 +143,46 @@ def in_order(checks: Iterable[Check], layers: Iterable[str] | None = None) -> tu
 def run_checks(
     checks: Iterable[Check],
     make_driver: Callable[[], Driver],
-    *,
-    layers: Iterable[str] | None = None,
-    deep: bool = False,
-    seed: int = 0,
-    budget: int | None = None,
-    progress: Progress = lambda _: None,
+    options: Options = DEFAULT,
     findings: Findings | None = None,
-    ended: Callable[[Result], None] = lambda _: None,
 ) -> tuple[Result, ...]:
-    """Return what each check comes to on one driver.
+    """Return the results of checks on one driver.
 
     A target that fails ends the check in which it failed; the next check has a new driver. Any other exception is a
-    fault of the kit or the driver: it ends the run (SPEC CNF-8).
+    fault of the kit or the driver and ends the run (SPEC CNF-8).
 
     Args:
         checks: The checks.
         make_driver: Makes a driver; what it raises is not caught.
-        layers: The names of the layers to run; None for all.
-        deep: Whether to look further than usual.
-        seed: Of whatever is random.
-        budget: The greatest number of operations of each check; None for no bound.
-        progress: Is told in a few words what is done.
-        findings: Where to keep the results.
-        ended: Is told each result as it comes.
+        options: Of these `layers`, `deep`, `seed`, `budget`, `progress` and `ended` apply.
+        findings: Where to record the results.
     """
     findings = findings or Findings()
     known: set[str] = set()
     driver: Driver | None = None
     try:
-        chosen = in_order(tuple(checks), layers)
+        chosen = in_order(tuple(checks), options.layers)
         for number, check in enumerate(chosen, 1):
             driver = driver or make_driver()
-            say = partial(_say, progress, f"{driver.name}: {check.name}, check {number} of {len(chosen)}")
-            test_run = TestRun(driver, check.name, seed=seed, deep=deep, budget=budget, known=known, progress=say)
+            where = f"{driver.name}: {check.name}, check {number} of {len(chosen)}"
+            test_run = TestRun(
+                driver,
+                check.name,
+                seed=options.seed,
+                deep=options.deep,
+                budget=options.budget,
+                known=known,
+                progress=partial(_report_progress, options.progress, where),
+            )
             findings.under_way = check, test_run
-            came = _completed(check, _run(check, test_run))
-            findings.results += came
+            results = _completed(check, _run(check, test_run))
+            findings.results += results
             findings.under_way = None
-            for result in came:
-                ended(result)
-            if came[0].status is Status.BROKEN:
+            for result in results:
+                options.ended(result)
+            if results[0].status is Status.BROKEN:
                 break
-            if came[0].status is Status.DIED:
+            if results[0].status is Status.DIED:
                 driver.close()
                 driver = None
     finally:
@@ -130,12 +191,12 @@ def run_checks(
     return tuple(findings.results)
 
 
-def _say(progress: Progress, check: str, text: str) -> None:
+def _report_progress(progress: Progress, check: str, text: str) -> None:
     progress(f"{check}: {text}" if text else check)
 
 
 def _completed(check: Check, results: Iterable[Result]) -> list[Result]:
-    """Return the results of a check; one that did not come to its end leaves all of its clauses open."""
+    """Return the results of a check; one that ended early leaves all of its clauses undecided."""
     return [
         evolve(result, clauses=tuple(dict.fromkeys((*check.clauses, *result.clauses))))
         if result.status in (Status.DIED, Status.BROKEN)
@@ -145,7 +206,7 @@ def _completed(check: Check, results: Iterable[Result]) -> list[Result]:
 
 
 def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
-    """Yield the result of a check, then those of clauses that it says nothing about: by which reason."""
+    """Yield the result of a check, then one for each of its clauses that it leaves undecided, with the reason."""
     setting = test_run.driver.name
     missing = sorted(check.needs - test_run.driver.capabilities)
     if missing:
@@ -158,30 +219,21 @@ def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
     if status is Status.LEFT_OUT:
         yield Result(check.name, check.layer, setting, check.clauses, status, reason)
         return
-    found = {violation.clause for violation in test_run.violations}
-    hidden = test_run.masked.keys() - found
+    violated = {violation.clause for violation in test_run.violations}
+    hidden = test_run.masked.keys() - violated
     judged = tuple(
-        clause for clause in check.clauses if clause in found or (test_run.shown[clause] and clause not in hidden)
+        clause for clause in check.clauses if clause in violated or (test_run.shown[clause] and clause not in hidden)
     )
     others = tuple(violation.clause for violation in test_run.violations if violation.clause not in check.clauses)
-    yield Result(
-        check.name,
-        check.layer,
-        setting,
-        (*judged, *others),
-        status,
-        reason,
-        test_run.violations,
-        test_run.cases,
-        monotonic() - begun,
-    )
-    open_clauses = (clause for clause in check.clauses if clause not in judged and clause not in hidden)
-    for clause in (*sorted(hidden), *(open_clauses if status in (Status.PASSED, Status.FAILED) else ())):
+    found = (test_run.violations, test_run.cases, monotonic() - begun)
+    yield Result(check.name, check.layer, setting, (*judged, *others), status, reason, *found)
+    undecided = (clause for clause in check.clauses if clause not in judged and clause not in hidden)
+    for clause in (*sorted(hidden), *(undecided if status in (Status.PASSED, Status.FAILED) else ())):
         yield _undecided(check, test_run, clause)
 
 
 def _undecided(check: Check, test_run: TestRun, clause: str) -> Result:
-    """Return why a check says nothing about one of its clauses."""
+    """Return the result that says why a check leaves one of its clauses undecided."""
     hidden: tuple[Violation, ...] = ()
     if clause in test_run.masked:
         status, why = Status.MASKED, f"{test_run.masked[clause]}, which is violated, may be why a case of it went wrong"
@@ -198,7 +250,7 @@ def _undecided(check: Check, test_run: TestRun, clause: str) -> Result:
 
 
 def _unseen(driver: Driver, member: str) -> tuple[Status, str]:
-    """Return why a member of answers is never shown: it need not be, or nothing says so."""
+    """Return why answers never have a member: its capability is missing, or the driver omits it."""
     needed = NEEDED_FOR.get(member)
     if needed is not None and needed not in driver.capabilities:
         return Status.LEFT_OUT, driver.left_out.get(needed, f"no {needed}")

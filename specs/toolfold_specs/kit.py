@@ -8,17 +8,16 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Thread
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, Unpack
 
-from attrs import frozen
+from attrs import evolve
 
-from .checks import LAYERS, Check, Findings, in_order, run_checks
-from .clauses import AIMED_AT, aimed_at, load_clauses, load_revision
+from .checks import DEFAULT, LAYERS, Check, Findings, OptionArguments, Options, in_order, run_checks
+from .clauses import load_clauses, load_revision
 from .driver import AT_RUN_TIME, CAPABILITIES, OVER_MCP, Answer, Driver, Setup, TargetFailed
 from .expected import load_expected
 from .layers import all_checks
 from .report import Expectation, Report, Result, Status
-from .runs import Progress
 
 Factory: TypeAlias = Callable[[], Driver]
 Factories: TypeAlias = Factory | Mapping[str, Factory]
@@ -26,112 +25,51 @@ Factories: TypeAlias = Factory | Mapping[str, Factory]
 ALL: Mapping[str, str] = {**CAPABILITIES, **AT_RUN_TIME, **OVER_MCP}
 
 
-def check(
-    factory: Factories,
-    *,
-    layers: Iterable[str] | None = None,
-    deep: bool = False,
-    seed: int = 0,
-    budget: int | None = None,
-    expected: Path | str | Iterable[Expectation] | None = None,
-    target: str = "",
-    checks: Iterable[Check] | None = None,
-    optional: bool = False,
-    profiles: Iterable[str] = AIMED_AT,
-    progress: Progress | None = None,
-) -> Report:
+def check(factory: Factories, **options: Unpack[OptionArguments]) -> Report:
     """Return the report on an implementation, clause by clause (SPEC CNF-2, CNF-3).
 
     Args:
-        factory: Makes a driver of the implementation, or a factory for each setting in which it is to be checked. It
-            raises `TargetFailed` if there can be none because the target failed.
-        layers: The names of the layers to run; None for all.
-        deep: Whether to look further than usual, for minutes.
-        seed: Of whatever is random; the same seed gives the same run.
-        budget: The greatest number of operations of each check; None for no bound.
-        expected: The file of expected failures, or what is in it.
-        target: What to call the implementation in the report.
-        checks: Other checks than those of the kit.
-        optional: Whether a setting in which the target can't be started is left out, instead of failing the run.
-        profiles: The levels of conformance that the verdict is about, of `PROFILES`, or "all" of those that are no
-            advice.
-        progress: Is told in a few words what is done.
+        factory: Makes a driver of the implementation, or a factory for each setting in which to check it. It raises
+            `TargetFailed` if the target failed and there can be no driver.
+        options: What to run and how; `Options` describes each and has the defaults.
 
     Raises:
         ValueError: There is no such layer or profile, or the file of expected failures is wrong (`ExpectationError`).
         MissingPackage: A package is missing that a layer needs.
     """
-    run = Run(
-        factory,
-        layers=layers,
-        deep=deep,
-        seed=seed,
-        budget=budget,
-        expected=expected,
-        target=target,
-        checks=checks,
-        optional=optional,
-        profiles=profiles,
-        progress=progress,
-    )
-    return run.perform()
+    return Run(factory, Options(**options)).perform()
 
 
 class Run:
-    """A run of the kit; the arguments are those of `check`, which performs one.
+    """A run of the kit, which `perform` carries out.
 
-    `report` may be asked for at any time and from any thread, so that a run that is interrupted leaves what it found.
-
-    Args:
-        at_once: In how many settings the checks run at the same time, which those of one implementation in process
-            may not bear.
-        ended: Is told each result as it comes.
+    `report` may be called at any time and from any thread, so an interrupted run can report what it found.
     """
 
-    def __init__(
-        self,
-        factory: Factories,
-        *,
-        layers: Iterable[str] | None = None,
-        deep: bool = False,
-        seed: int = 0,
-        budget: int | None = None,
-        expected: Path | str | Iterable[Expectation] | None = None,
-        target: str = "",
-        checks: Iterable[Check] | None = None,
-        optional: bool = False,
-        profiles: Iterable[str] = AIMED_AT,
-        progress: Progress | None = None,
-        at_once: int = 1,
-        ended: Callable[[Result], None] = lambda _: None,
-    ) -> None:
-        chosen = None if layers is None else tuple(layers)
-        every = all_checks(chosen) if checks is None else tuple(checks)
-        self._expected = _expectations(expected, every)
-        self._checks = in_order(every, chosen)
-        self._optional = optional
-        self._profiles = aimed_at(profiles)
-        self._at_once = at_once
-        self._options = _Options(deep, seed, budget, progress or _say_nothing, ended)
+    def __init__(self, factory: Factories, options: Options = DEFAULT) -> None:
+        every = all_checks(options.layers) if options.checks is None else options.checks
+        self._options = options
+        self._expected = _expectations(options.expected, every)
+        self._checks = in_order(every, options.layers)
         settings: Mapping[str, Factory] = {"": factory} if callable(factory) else factory
         self._settings = [_Setting(make, name) for name, make in settings.items()]
         self._header = {
-            "target": target or _named(factory),
+            "target": options.target or _name_of(factory),
             "kit": kit_version(),
             "spec": load_revision(),
-            "seed": str(seed),
-            "layers": ",".join(name for name in LAYERS if chosen is None or name in chosen),
-            "deep": "yes" if deep else "no",
+            "seed": str(options.seed),
+            "layers": ",".join(name for name in LAYERS if options.layers is None or name in options.layers),
+            "deep": "yes" if options.deep else "no",
         }
 
     def perform(self) -> Report:
         """Run the checks in every setting and return the report."""
-        known = self._checks, self._options, self._optional
-        side_by_side([partial(setting.perform, *known) for setting in self._settings], self._at_once, self._abandon)
+        jobs = [partial(setting.perform, self._checks, self._options) for setting in self._settings]
+        run_concurrently(jobs, self._options.at_once, self._abandon)
         return self.report()
 
     def _abandon(self) -> None:
-        """Have checks that run in other threads end soon."""
+        """Make checks in other threads end soon."""
         for setting in self._settings:
             setting.starter.close()
 
@@ -139,7 +77,7 @@ class Run:
         """Return the report on what was found so far.
 
         Args:
-            interrupted: Why checks that have not ended will not, to be said of each.
+            interrupted: The reason to give for each check that has not ended, if none will.
         """
         results: list[Result] = []
         absent: dict[str, str] = {}
@@ -149,53 +87,36 @@ class Run:
             results += found.results if over else found.interrupted(self._checks, setting.title, interrupted)
             if setting.absent is not None:
                 absent[f"setting {setting.title}"] = setting.absent
-        starters = [setting.starter for setting in self._settings]
+        drivers = [setting.starter.driver for setting in self._settings if setting.starter.driver is not None]
+        not_checked = {name: why for driver in drivers for name, why in driver.not_checked.items()}
         return Report(
             header=self._header,
             results=tuple(results),
             clauses=load_clauses(),
-            left_out={**absent, **_not_checked(starters), **_left_out(starters)},
+            left_out={**absent, **not_checked, **_left_out(drivers)},
             expected=self._expected,
-            profiles=self._profiles,
+            profiles=self._options.profiles,
         )
 
 
-@frozen
-class _Options:
-    deep: bool
-    seed: int
-    budget: int | None
-    progress: Progress
-    ended: Callable[[Result], None]
-
-
 class _Setting:
-    """One way to reach the target, and what the checks come to there."""
+    """One way to reach the target, and the findings of the checks there."""
 
     def __init__(self, make: Factory, name: str) -> None:
         self.title = name or Driver.name
         self.starter = _Starter(make, name)
         self.findings = Findings()
         self.absent: str | None = None
-        """Why the target can't be had in this way."""
+        """Why the target can't be reached in this way."""
         self.over = False
 
-    def perform(self, checks: tuple[Check, ...], options: _Options, optional: bool) -> None:
+    def perform(self, checks: tuple[Check, ...], options: Options) -> None:
         """Run the checks, if the target can be started."""
         if (failed := self.starter.begin()) is None:
-            run_checks(
-                checks,
-                self.starter,
-                deep=options.deep,
-                seed=options.seed,
-                budget=options.budget,
-                progress=options.progress,
-                findings=self.findings,
-                ended=options.ended,
-            )
+            run_checks(checks, self.starter, evolve(options, layers=None), self.findings)
         else:
             self.absent = str(failed)
-            status = Status.LEFT_OUT if optional else Status.DIED
+            status = Status.LEFT_OUT if options.optional else Status.DIED
             for check in checks:
                 result = Result(check.name, check.layer, self.title, check.clauses, status, self.absent)
                 self.findings.results.append(result)
@@ -203,11 +124,10 @@ class _Setting:
         self.over = True
 
 
-def side_by_side(jobs: Sequence[Callable[[], None]], at_once: int, abandon: Callable[[], None]) -> None:
-    """Do jobs, so many at a time, and raise the first error that one raised.
+def run_concurrently(jobs: Sequence[Callable[[], None]], at_once: int, abandon: Callable[[], None]) -> None:
+    """Run jobs, at most `at_once` at a time, and raise the first error that one raised.
 
-    They are done in this thread if one at a time, else in threads; if waiting for those is interrupted, `abandon` is
-    called.
+    One at a time they run in this thread, otherwise in others; `abandon` is called if waiting for those is interrupted.
     """
     if min(len(jobs), at_once) <= 1:
         for job in jobs:
@@ -245,9 +165,9 @@ def kit_version() -> str:
 
 
 class _Starter:
-    """Makes the drivers of one setting, and keeps what is to be known of them.
+    """Makes the drivers of one setting, and remembers the first and the newest.
 
-    Once a target could not be started again it is not tried any more: every check that follows finds that it failed.
+    A target that could not be restarted is not tried again: every later check finds that it failed.
     """
 
     def __init__(self, make: Factory, name: str) -> None:
@@ -285,26 +205,14 @@ class _Starter:
         return made
 
     def close(self) -> None:
-        """Let go of the newest driver, and make no other."""
+        """Close the newest driver, and make no other."""
         self._failed = self._failed or TargetFailed("The run is over.")
         if self._newest is not None:
             self._newest.close()
 
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """The capabilities that its drivers lack, with the reason."""
-        driver = self.driver
-        if driver is None:
-            return {}
-        return {
-            name: driver.left_out.get(name, f"the driver does not have it ({what})")
-            for name, what in ALL.items()
-            if name not in driver.capabilities
-        }
-
 
 class _Dead(Driver):
-    """Stands for a target that could not be started again."""
+    """Stands for a target that could not be restarted."""
 
     capabilities = frozenset(ALL)
 
@@ -317,36 +225,28 @@ class _Dead(Driver):
         self._fail()
 
     def __getattr__(self, name: str) -> Any:
-        """Fail: what only some drivers have is asked for by checks that know them."""
+        """Fail: checks of some drivers use attributes that only those have."""
         self._fail()
 
     def _fail(self) -> NoReturn:
         raise TargetFailed(f"It failed before, and no new driver can be made: {self._error}") from self._error
 
 
-def _left_out(starters: Iterable[_Starter]) -> dict[str, str]:
-    """Return every capability that was missing somewhere, with the reasons and, if they differ, where."""
-    found: dict[str, dict[str, list[str]]] = {}
-    there = [starter for starter in starters if starter.driver is not None]
-    for starter in there:
-        assert starter.driver is not None
-        for name, reason in starter.left_out.items():
-            found.setdefault(name, {}).setdefault(reason, []).append(starter.driver.name)
-    said: dict[str, str] = {}
-    for name in (name for name in ALL if name in found):
-        reasons = found[name]
-        everywhere = [reason for reason, where in reasons.items() if len(where) == len(there)]
-        said[name] = (
-            everywhere[0]
-            if everywhere
-            else "; ".join(f"{', '.join(where)}: {reason}" for reason, where in reasons.items())
+def _left_out(drivers: Sequence[Driver]) -> dict[str, str]:
+    """Return each capability that some driver lacks, with the reasons and, if they differ, the settings."""
+    found: dict[str, dict[str, list[str]]] = {name: {} for name in ALL}
+    for driver in drivers:
+        for name in ALL.keys() - driver.capabilities:
+            reason = driver.left_out.get(name, f"the driver does not have it ({ALL[name]})")
+            found[name].setdefault(reason, []).append(driver.name)
+
+    def described(reasons: Mapping[str, list[str]]) -> str:
+        everywhere = [reason for reason, settings in reasons.items() if len(settings) == len(drivers)]
+        return (
+            everywhere[0] if everywhere else "; ".join(f"{', '.join(where)}: {why}" for why, where in reasons.items())
         )
-    return said
 
-
-def _not_checked(starters: Iterable[_Starter]) -> dict[str, str]:
-    """Return what of the target was not checked, with the reason."""
-    return {name: why for one in starters if one.driver is not None for name, why in one.driver.not_checked.items()}
+    return {name: described(reasons) for name, reasons in found.items() if reasons}
 
 
 def _expectations(
@@ -359,12 +259,8 @@ def _expectations(
     return tuple(expected)
 
 
-def _named(factory: Factories) -> str:
+def _name_of(factory: Factories) -> str:
     if not callable(factory):
         return ", ".join(factory)
     module, name = getattr(factory, "__module__", ""), getattr(factory, "__qualname__", "")
     return f"{module}:{name}" if module and name else "an implementation"
-
-
-def _say_nothing(_: str) -> None:
-    pass

@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from attrs import define, field
 
+from .checks import OptionArguments
 from .clauses import Clause, load_clauses
 from .kit import Factories, check
 from .render.trace import found_by, plain, steps
@@ -34,7 +35,7 @@ class Suite:
     """What `suite` returns: pytest collects it as a test for each clause."""
 
     factory: Factories
-    options: Mapping[str, Any] = field(factory=dict[str, Any])
+    options: OptionArguments = field(factory=OptionArguments)
     folder: Path | None = None
     """Where to write the reports; None for nowhere."""
 
@@ -59,13 +60,13 @@ class Suite:
         return {row.clause.id: row for row in self.report.rows}
 
 
-def suite(factory: Factories, *, reports: Path | str | None = None, **options: Any) -> Suite:
+def suite(factory: Factories, *, reports: Path | str | None = None, **options: Unpack[OptionArguments]) -> Suite:
     """Return what pytest collects as a test for each clause, if a module of tests has it under any name.
 
     Args:
         factory: Makes a driver, or a factory for each setting; see `check`.
         reports: A folder to write the report to, in every form, and the violations for `toolfold conform --replay`.
-        options: Those of `check`: layers, deep, seed, expected, …; what is aimed at is "all" unless `profiles` says so.
+        options: Those of `check`; `profiles` is "all" by default.
     """
     options.setdefault("profiles", ("all",))
     return Suite(factory, options, None if reports is None else Path(reports))

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from toolfold_specs.checks import run_checks
+from toolfold_specs.checks import Options, run_checks
 from toolfold_specs.driver import Answer, Operation
 from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers import stateful
@@ -23,7 +23,7 @@ def silence(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def random_histories(driver: type[CoreDriver], seed: int) -> dict[str, Violation]:
-    results = run_checks(stateful.CHECKS, driver, seed=seed, budget=1500)
+    results = run_checks(stateful.CHECKS, driver, Options(seed=seed, budget=1500))
     return {violation.clause: violation for result in results for violation in result.violations}
 
 

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from tests.specs.made import BOTH, PAIR, TinyDriver
 from toolfold_specs.attribution import RESTS_ON
-from toolfold_specs.checks import Check, run_checks
+from toolfold_specs.checks import Check, Options, run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Operation, Setup, Tool
 from toolfold_specs.drivers.description import parse
 from toolfold_specs.drivers.sessions import canonical
@@ -38,7 +38,7 @@ def test_json_is_compared_as_json(text: str, right: bool) -> None:
 
 def test_concurrent_steps_rest_on_the_transitions() -> None:
     make = MUTANTS["displaces nothing"].driver
-    results = run_checks((*vectors.CHECKS, *_schedules()), make, budget=300)
+    results = run_checks((*vectors.CHECKS, *_schedules()), make, Options(budget=300))
     found = {violation.clause for result in results for violation in result.violations}
     assert "INV-2" in found
     assert "SES-2" not in found

@@ -135,7 +135,7 @@ class Misnames(Engine):
 class Shuffles(Engine):
     """Runs hooks of siblings in the wrong order, and compensates nothing."""
 
-    hook_order = MUTANTS["runs deactivation hooks of siblings in canonical order"].engine.hook_order
+    teardown_hooks = MUTANTS["runs deactivation hooks of siblings in canonical order"].engine.teardown_hooks
     undo = MUTANTS["compensates no hooks"].engine.undo
 
 

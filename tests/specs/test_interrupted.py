@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.specs.made import CHECKS, FACT, LISTS, PAIRS, UNKNOWN, BrokenDriver, TinyDriver
-from toolfold_specs.checks import Check
+from toolfold_specs.checks import Check, Options
 from toolfold_specs.driver import Answer, Setup, TargetFailed
-from toolfold_specs.kit import Run
+from toolfold_specs.kit import Run, check
 from toolfold_specs.render import journal, write_reports
 from toolfold_specs.report import Report, Result, Status, Verdict
 from toolfold_specs.runs import TestRun
@@ -29,7 +29,7 @@ BROKEN_OFF = Check("a limit, broken off", "vectors", ("ACT-10", "ACT-1"), _broke
 
 
 def interrupted(*checks: Check) -> Report:
-    run = Run(TinyDriver, checks=checks)
+    run = Run(TinyDriver, Options(checks=checks))
     with pytest.raises(KeyboardInterrupt):
         run.perform()
     return run.report("the power went off")
@@ -69,7 +69,7 @@ def test_each_result_is_in_the_journal_once_its_check_has_ended(tmp_path: Path) 
 
     look = Check("a look", "wire", ("INV-3",), lambda _: seen.append(names()))
     with journal(tmp_path) as ended:
-        Run(TinyDriver, checks=[PAIRS, UNKNOWN, look], ended=ended).perform()
+        Run(TinyDriver, Options(checks=[PAIRS, UNKNOWN, look], ended=ended)).perform()
     assert seen == [[PAIRS.name, UNKNOWN.name]]
     assert names() == [PAIRS.name, UNKNOWN.name, look.name]
     assert {path.name for path in tmp_path.iterdir()} == {"report.jsonl", "mine.txt"}
@@ -96,7 +96,7 @@ class Meeting(TinyDriver):
 @pytest.mark.spec("CNF-1")
 def test_settings_are_checked_at_the_same_time_and_reported_in_their_order() -> None:
     meeting = partial(Meeting, threading.Barrier(2))
-    report = Run({"one": meeting, "other": meeting, "last": BrokenDriver}, checks=[PAIRS], at_once=2).perform()
+    report = check({"one": meeting, "other": meeting, "last": BrokenDriver}, checks=[PAIRS], at_once=2)
     assert report.settings == ("one", "other", "last")
     assert [violation.setting for violation in report.violations] == ["last"]
 
@@ -105,7 +105,7 @@ def test_settings_are_checked_at_the_same_time_and_reported_in_their_order() -> 
 def test_unless_it_is_asked_for_one_setting_follows_the_other() -> None:
     threads: list[threading.Thread] = []
     where = Check("where", "wire", ("INV-3",), lambda _: threads.append(threading.current_thread()))
-    Run({"one": TinyDriver, "other": TinyDriver}, checks=[where]).perform()
+    check({"one": TinyDriver, "other": TinyDriver}, checks=[where])
     assert threads == [threading.current_thread()] * 2
 
 
@@ -114,7 +114,7 @@ def test_an_error_in_one_of_several_settings_ends_the_run() -> None:
         raise ValueError("the description is wrong")
 
     with pytest.raises(ValueError, match="the description is wrong"):
-        Run({"good": TinyDriver, "bad": wrong}, checks=CHECKS, at_once=2).perform()
+        check({"good": TinyDriver, "bad": wrong}, checks=CHECKS, at_once=2)
 
 
 @pytest.mark.spec("CNF-8")
@@ -123,7 +123,7 @@ def test_a_setting_that_fails_leaves_the_others_as_they_are(at_once: int) -> Non
     def none() -> TinyDriver:
         raise TargetFailed("It ended with status 3.")
 
-    report = Run({"gone": none, "there": TinyDriver}, checks=[PAIRS, LISTS], at_once=at_once).perform()
+    report = check({"gone": none, "there": TinyDriver}, checks=[PAIRS, LISTS], at_once=at_once)
     told: dict[str, list[Result]] = {name: [] for name in report.settings}
     for result in report.results:
         told[result.setting].append(result)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from toolfold_specs.checks import Check, run_checks
+from toolfold_specs.checks import Check, Options, run_checks
 from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, Tool
 from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers import blocking, histories, schedules, stateful
@@ -34,7 +34,7 @@ def found(results: Iterable[Result]) -> dict[str, Violation]:
 
 
 def judged(checks: Iterable[Check], engine: type[Engine], **options: Any) -> dict[str, Violation]:
-    return found(run_checks(checks, lambda: EngineDriver(engine), **options))
+    return found(run_checks(checks, lambda: EngineDriver(engine), Options(**options)))
 
 
 def named(name: str) -> tuple[Check, ...]:
@@ -50,7 +50,7 @@ def named(name: str) -> tuple[Check, ...]:
 def test_the_core_and_the_naive_engine_pass_and_every_clause_of_a_layer_is_put_to_the_test(
     layer: Any, driver: Callable[[], Driver], seed: int
 ) -> None:
-    results = run_checks(layer.CHECKS, driver, seed=seed)
+    results = run_checks(layer.CHECKS, driver, Options(seed=seed))
     assert {result.status for result in results} == {Status.PASSED}
     assert clauses(results) == {clause for check in layer.CHECKS for clause in check.clauses}
 
@@ -73,7 +73,7 @@ def test_a_driver_that_can_do_the_least_is_asked_for_no_more(layer: Any) -> None
             assert not any(tool.when.startswith("fact") for tool in setup.tools)
             return super().configure(setup)
 
-    ran = [result for result in run_checks(layer.CHECKS, Least, budget=600) if result.cases]
+    ran = [result for result in run_checks(layer.CHECKS, Least, Options(budget=600)) if result.cases]
     assert [result.status for result in ran] == ([Status.PASSED] if layer is stateful else [])
 
 
@@ -93,7 +93,7 @@ def test_a_driver_of_one_given_system_is_asked_for_that_system_only(layer: Any) 
             assert setup == system
             return super().configure(setup)
 
-    results = run_checks(layer.CHECKS, Given, budget=1500)
+    results = run_checks(layer.CHECKS, Given, Options(budget=1500))
     assert {result.status for result in results} <= {Status.PASSED, Status.LEFT_OUT}
     assert Status.PASSED in {result.status for result in results}
 
@@ -109,7 +109,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(layer: Any) -
                 done.append(operation)
                 return super().perform(operation)
 
-        run_checks(layer.CHECKS, Recorder, seed=seed, budget=400)
+        run_checks(layer.CHECKS, Recorder, Options(seed=seed, budget=400))
         return done
 
     assert run(1) == run(1) != run(2)
@@ -152,15 +152,15 @@ def test_what_queues_shows_any_other_order_than_that_of_arrival(setup: Setup, qu
 # Mutants: schedules
 
 
-class KeepsTheTurn(Engine):
-    """Has nothing come after a transition that failed."""
+class NeverLeavesTheQueue(Engine):
+    """Runs nothing after a transition that failed."""
 
-    def in_turn(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
-        turn = object()
-        session.queue.append(turn)
-        yield lambda: session.queue[0] is turn
+    def serialized(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
+        place = object()
+        session.queue.append(place)
+        yield lambda: session.queue[0] is place
         result = yield from work
-        session.queue.remove(turn)
+        session.queue.remove(place)
         return result
 
 
@@ -193,18 +193,18 @@ def test_a_schedule_catches_a_mutant_by_the_clause_that_it_breaks(check: str, na
     ("check", "clause"),
     [("a step is cancelled while another waits", "HOOK-6"), ("a step fails while another waits", "HOOK-4")],
 )
-def test_a_schedule_catches_a_turn_that_is_kept(check: str, clause: str) -> None:
-    assert set(judged(named(check), KeepsTheTurn)) == {clause}
+def test_a_schedule_catches_a_queue_that_a_failure_blocks(check: str, clause: str) -> None:
+    assert set(judged(named(check), NeverLeavesTheQueue)) == {clause}
 
 
 @pytest.mark.spec("CNF-5")
-def test_a_schedule_catches_reads_that_wait() -> None:
-    class ReadsInTurn(EngineDriver):
+def test_a_schedule_catches_reads_that_queue() -> None:
+    class QueuesReads(EngineDriver):
         def _done(self, session: Session, verb: str, arguments: Mapping[str, Any]) -> Work[dict[str, Any]]:
             work = super()._done(session, verb, arguments)
-            return self.engine.in_turn(session, work) if verb == "snapshot" else work
+            return self.engine.serialized(session, work) if verb == "snapshot" else work
 
-    results = run_checks(named("reads during a step"), ReadsInTurn)
+    results = run_checks(named("reads during a step"), QueuesReads)
     assert set(found(results)) == {"SES-2"}
 
 

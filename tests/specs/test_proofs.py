@@ -1,10 +1,11 @@
-"""The proofs for forests of any size, and that they could fail: premises, mutants, axioms, the command."""
+"""The proofs for forests of any size, and the controls that they could fail: premises, mutants, axioms."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -19,104 +20,48 @@ from verification.proofs.report import run
 from verification.proofs.rules import AXIOMS, SPECIFIED, Rules
 from verification.proofs.theorems import LEGAL, OCCURRENCES, THEOREMS, Claim, Theorem
 
-ALL = [pytest.param(theorem, id=theorem.name) for theorem in THEOREMS]
+
+def named(items: Iterable[Any]) -> list[Any]:
+    return [pytest.param(item, id=item.name) for item in items]
 
 
-def about(clause: str) -> list[object]:
-    return [pytest.param(theorem, id=theorem.name) for theorem in THEOREMS if clause in theorem.clauses]
+def system_of(world: World) -> tuple[reference.System, dict[str, int]]:
+    """Return the world as a system of the reference model, and the number of each group in it."""
+    ancestors = {name: {upper for upper, lower in world.above if lower == name} for name in world.groups}
+    ordered = sorted(world.groups, key=lambda name: len(ancestors[name]))
+    numbers = {name: number for number, name in enumerate(ordered)}
+    parents = tuple(max((numbers[upper] for upper in ancestors[name]), default=None) for name in ordered)
+    pairs = {frozenset((numbers[one], numbers[two])) for one, two in world.excludes}
+    return reference.System(parents, tuple(sorted(pairs, key=sorted))), numbers
 
 
-def assert_proved(theorem: Theorem) -> None:
+def assert_agrees(world: World | None) -> None:
+    """Check that the world is legal, and that its states are those of the reference model."""
+    assert world is not None
+    system, numbers = system_of(world)
+
+    def state(names: Iterable[str]) -> frozenset[int]:
+        return frozenset(numbers[name] for name in names)
+
+    now = state(world.states["active before"])
+    assert reference.legal(system, now)
+    if after := world.states.get("after activating g"):
+        assert state(after) == reference.activate(system, now, numbers[world.roles["g"]]).state
+    if after := world.states.get("after deactivating g"):
+        assert state(after) == reference.deactivate(system, now, numbers[world.roles["g"]]).state
+
+
+@pytest.mark.spec("INV-1", "INV-2", "INV-4", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "ACT-9")
+@pytest.mark.spec("ACT-10", "PER-2", "CNF-6")
+@pytest.mark.parametrize("theorem", named(THEOREMS))
+def test_a_theorem_is_proved_for_forests_of_any_size(theorem: Theorem, request: pytest.FixtureRequest) -> None:
     proof = prove(theorem)
     assert proof.verdict == "proved", proof.counterexample or proof.reason
+    marked = {clause for mark in request.node.iter_markers("spec") for clause in mark.args}
+    assert marked >= set(theorem.clauses)
 
 
-@pytest.mark.spec("INV-1", "CNF-6")
-@pytest.mark.parametrize("theorem", about("INV-1"))
-def test_parents_of_active_groups_are_active_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("INV-2", "CNF-6")
-@pytest.mark.parametrize("theorem", about("INV-2"))
-def test_no_exclusion_set_has_two_active_members_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("INV-4", "CNF-6")
-@pytest.mark.parametrize("theorem", about("INV-4"))
-def test_every_group_can_be_reached_from_every_state_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("ACT-6", "CNF-6")
-@pytest.mark.parametrize("theorem", about("ACT-6"))
-def test_nothing_else_changes_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("ACT-2")
-@pytest.mark.parametrize("theorem", about("ACT-2"))
-def test_an_activation_below_an_inactive_group_is_refused_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("ACT-3")
-@pytest.mark.parametrize("theorem", about("ACT-3"))
-def test_what_is_so_already_changes_nothing_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("ACT-4")
-@pytest.mark.parametrize("theorem", about("ACT-4"))
-def test_activation_gives_the_specified_set_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("ACT-5")
-@pytest.mark.parametrize("theorem", about("ACT-5"))
-def test_deactivation_gives_the_specified_set_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("ACT-7")
-@pytest.mark.parametrize("theorem", about("ACT-7"))
-def test_exclusion_reaches_no_further_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("ACT-8")
-@pytest.mark.parametrize("theorem", about("ACT-8"))
-def test_former_children_do_not_come_back_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("ACT-9")
-@pytest.mark.parametrize("theorem", about("ACT-9"))
-def test_steps_of_many_requests_behave_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("ACT-10")
-@pytest.mark.parametrize("theorem", about("ACT-10"))
-def test_eviction_spares_what_must_stay_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-@pytest.mark.spec("PER-2")
-@pytest.mark.parametrize("theorem", about("PER-2"))
-def test_a_stored_state_is_restored_to_a_legal_one_in_forests_of_any_size(theorem: Theorem) -> None:
-    assert_proved(theorem)
-
-
-def test_every_clause_that_a_theorem_is_about_has_its_test_here() -> None:
-    functions = [value for name, value in globals().items() if name.startswith("test_")]
-    marks = [mark for function in functions for mark in getattr(function, "pytestmark", ())]
-    marked = {clause for mark in marks if mark.name == "spec" for clause in mark.args}
-    assert marked == {"CNF-6"} | {clause for theorem in THEOREMS for clause in theorem.clauses}
-
-
-def test_theorems_and_mutants_have_names_of_their_own() -> None:
+def test_the_names_of_theorems_and_mutants_are_unique() -> None:
     for named in (THEOREMS + OCCURRENCES, MUTANTS):
         assert len({one.name for one in named}) == len(named)
 
@@ -125,9 +70,10 @@ def test_theorems_and_mutants_have_names_of_their_own() -> None:
 
 
 @pytest.mark.spec("CNF-6")
-@pytest.mark.parametrize("theorem", ALL)
-def test_its_premises_hold_in_a_world_with_nesting_and_exclusion(theorem: Theorem) -> None:
+@pytest.mark.parametrize("theorem", named(THEOREMS))
+def test_its_premises_hold_in_a_world_with_nesting_and_exclusion_where_the_reference_agrees(theorem: Theorem) -> None:
     world = witness(theorem)
+    assert_agrees(world)
     assert world is not None
     assert len(world.groups) >= 3
     assert world.above
@@ -135,13 +81,13 @@ def test_its_premises_hold_in_a_world_with_nesting_and_exclusion(theorem: Theore
 
 
 @pytest.mark.spec("CNF-6")
-@pytest.mark.parametrize("theorem", [pytest.param(one, id=one.name) for one in OCCURRENCES])
-def test_what_the_theorems_speak_of_happens(theorem: Theorem) -> None:
-    assert occurrence(theorem) is not None
+@pytest.mark.parametrize("theorem", named(OCCURRENCES))
+def test_each_situation_occurs_in_a_world_where_the_reference_agrees(theorem: Theorem) -> None:
+    assert_agrees(occurrence(theorem))
 
 
 @pytest.mark.spec("CNF-6")
-@pytest.mark.parametrize("mutant", [pytest.param(mutant, id=mutant.name) for mutant in MUTANTS])
+@pytest.mark.parametrize("mutant", named(MUTANTS))
 def test_a_wrong_rule_is_refuted_by_a_world_of_three_groups_or_fewer(mutant: Mutant) -> None:
     proof = refute(mutant)
     assert (proof.verdict, proof.theorem.name) == ("refuted", mutant.theorem)
@@ -149,7 +95,7 @@ def test_a_wrong_rule_is_refuted_by_a_world_of_three_groups_or_fewer(mutant: Mut
     assert len(proof.counterexample.groups) <= 3
 
 
-def test_no_axiom_can_be_spared() -> None:
+def test_every_axiom_is_needed() -> None:
     assert {axiom for mutant in MUTANTS for axiom in mutant.without} == set(AXIOMS)
 
 
@@ -182,51 +128,11 @@ def test_a_proof_names_the_axioms_and_premises_that_suffice() -> None:
     assert used["deactivation: no two active groups exclude one another"] == {"INV-2 before"}
 
 
-# What is proved about is the machine
-
-
 def test_the_table_of_the_proofs_is_the_table_of_the_core() -> None:
     assert SPECIFIED.table is toolfold.machine.TABLE
 
 
-def system_of(world: World) -> tuple[reference.System, dict[str, int]]:
-    """The world as a system of the reference model, and the number of each group there."""
-    ancestors = {name: {upper for upper, lower in world.above if lower == name} for name in world.groups}
-    ordered = sorted(world.groups, key=lambda name: len(ancestors[name]))
-    numbers = {name: number for number, name in enumerate(ordered)}
-    parents = tuple(max((numbers[upper] for upper in ancestors[name]), default=None) for name in ordered)
-    pairs = {frozenset((numbers[one], numbers[two])) for one, two in world.excludes}
-    return reference.System(parents, tuple(sorted(pairs, key=sorted))), numbers
-
-
-def assert_agrees(world: World | None) -> None:
-    """Check that the world is legal, and that what happens in it is what the reference says."""
-    assert world is not None
-    system, numbers = system_of(world)
-
-    def state(names: Iterable[str]) -> frozenset[int]:
-        return frozenset(numbers[name] for name in names)
-
-    now = state(world.states["active before"])
-    assert reference.legal(system, now)
-    if after := world.states.get("after activating g"):
-        assert state(after) == reference.activate(system, now, numbers[world.roles["g"]]).state
-    if after := world.states.get("after deactivating g"):
-        assert state(after) == reference.deactivate(system, now, numbers[world.roles["g"]]).state
-
-
-@pytest.mark.spec("CNF-6")
-@pytest.mark.parametrize("theorem", ALL)
-def test_what_happens_where_its_premises_hold_is_what_the_reference_says(theorem: Theorem) -> None:
-    assert_agrees(witness(theorem))
-
-
-@pytest.mark.parametrize("theorem", [pytest.param(one, id=one.name) for one in OCCURRENCES])
-def test_what_happens_in_the_worlds_shown_is_what_the_reference_says(theorem: Theorem) -> None:
-    assert_agrees(occurrence(theorem))
-
-
-# The tool tells what is not so
+# The command
 
 
 def _keeps_all(rules: Rules) -> Claim:
@@ -243,7 +149,7 @@ FALSE_THEOREM = Theorem("activation displaces nothing", ("ACT-4",), _keeps_all)
 VACUOUS_THEOREM = Theorem("anything follows from the impossible", ("ACT-4",), _vacuous)
 
 
-def test_a_false_theorem_is_refuted_in_words() -> None:
+def test_a_false_theorem_is_refuted_by_a_counterexample_in_words() -> None:
     proof = prove(FALSE_THEOREM)
     assert proof.verdict == "refuted"
     assert str(proof.counterexample) == "groups a, g; a and g exclude one another; active before: a; after: g"
@@ -254,14 +160,14 @@ def test_a_vacuous_theorem_is_proved_but_has_no_world() -> None:
     assert witness(VACUOUS_THEOREM) is None
 
 
-def test_a_question_that_z3_gives_up_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_theorem_that_z3_gives_up_on_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logic, "EFFORT", 1)
     proof = prove(THEOREMS[0])
     assert proof.verdict == "unknown"
     assert proof.reason
 
 
-def test_the_command_succeeds_if_all_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_succeeds_if_everything_is_as_expected(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([], THEOREMS[:2], OCCURRENCES[:1], MUTANTS[:1]) == 0
     out = capsys.readouterr().out
     assert THEOREMS[0].name in out
@@ -269,7 +175,7 @@ def test_the_command_succeeds_if_all_is_as_it_should_be(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("theorems", "sometimes", "mutants", "told"),
+    ("theorems", "sometimes", "mutants", "message"),
     [
         ((FALSE_THEOREM,), (), (), "activation displaces nothing: refuted: groups a, g;"),
         ((VACUOUS_THEOREM,), (), (), "anything follows from the impossible: no world was found"),
@@ -277,15 +183,15 @@ def test_the_command_succeeds_if_all_is_as_it_should_be(capsys: pytest.CaptureFi
         ((), (), (Mutant("nothing wrong", THEOREMS[0].name),), "is proved, and should be refuted"),
     ],
 )
-def test_the_command_fails_and_says_what_is_not_as_it_should_be(
+def test_the_command_fails_and_says_what_is_unexpected(
     theorems: tuple[Theorem, ...],
     sometimes: tuple[Theorem, ...],
     mutants: tuple[Mutant, ...],
-    told: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run([], theorems, sometimes, mutants) == 1
-    assert told in capsys.readouterr().out.partition("NOT AS IT SHOULD BE: ")[2]
+    assert message in capsys.readouterr().out.partition("UNEXPECTED: ")[2]
 
 
 def test_the_command_fails_if_z3_gives_up(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

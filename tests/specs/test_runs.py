@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from toolfold_specs.checks import Check, run_checks
+from toolfold_specs.checks import Check, Options, run_checks
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, TargetFailed, Tool
 from toolfold_specs.layers import exhaustive, stateful
@@ -127,7 +127,7 @@ def test_a_clause_is_held_only_where_some_case_put_it_to_the_test() -> None:
 
 
 def test_the_budget_ends_a_check_and_says_so() -> None:
-    result = run_checks(exhaustive.CHECKS, Rightly, budget=50)[0]
+    result = run_checks(exhaustive.CHECKS, Rightly, Options(budget=50))[0]
     assert (result.status, result.reason) == (Status.PASSED, "ended after 50 operations")
     assert result.cases == 51
 
@@ -140,7 +140,7 @@ def test_layers_run_in_their_order_and_can_be_chosen() -> None:
         for layer in ("histories", "exhaustive", "vectors")
     ]
     run_checks(checks, Rightly)
-    run_checks(checks, Rightly, layers=["vectors"])
+    run_checks(checks, Rightly, Options(layers=["vectors"]))
     assert ran == ["exhaustive", "vectors", "histories", "vectors"]
 
 
@@ -242,7 +242,7 @@ def test_a_failure_among_random_histories_shrinks_to_the_least_that_shows_it(see
             back = [path for path in self.had if path.startswith(f"{operation.arguments['group']}.")]
             return evolve(answer, active=Setup([Group(path) for path in {*(answer.active or ()), *back}]).paths)
 
-    (result, *_) = run_checks(stateful.CHECKS, Remembers, seed=seed, budget=500)
+    (result, *_) = run_checks(stateful.CHECKS, Remembers, Options(seed=seed, budget=500))
     violation = next(one for one in result.violations if one.clause == "ACT-8")
     assert violation.setup is not None
     line = violation.setup.paths

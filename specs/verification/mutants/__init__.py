@@ -1,7 +1,7 @@
-"""What keeps the kit honest (SPEC CNF-5): implementations with one thing wrong, each of which it is to catch.
+"""Mutation tests of the kit (SPEC CNF-5): implementations with one fault, each of which it must catch.
 
-`engine.py` is a naive implementation, right in everything; a mutant is that engine with one decision replaced, named by
-the clause that it breaks. `MUTANTS` are those that show in process, `wire.MUTANTS` those that only a protocol shows.
+`engine.py` is a correct, naive implementation; a mutant replaces one of its decisions and names the clause that this
+breaks. `MUTANTS` are visible in process, `wire.MUTANTS` only over a protocol.
 """
 
 from . import hooks, offers, registration, sessions, transitions

@@ -1,4 +1,4 @@
-"""The engine, or a mutant of it, under the kit: in process, with no loop, so that nothing depends on time."""
+"""The driver of the engine or a mutant: in process and without an event loop, so nothing depends on time."""
 
 from __future__ import annotations
 
@@ -7,49 +7,49 @@ from typing import Any
 
 from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, Driver, Operation, Setup, TargetFailed
 
-from .engine import Cancelled, Engine, Refused, Session, Work
+from .engine import Cancelled, Engine, Refused, Request, Session, Work
 
 
 class Task:
-    """Work under way: `result` is what it came to, once it is `done`."""
+    """Work under way, with its `result` once it is `done`."""
 
     def __init__(self, work: Work[Any], on_done: Callable[[], None] = lambda: None) -> None:
         self._work = work
         self._on_done = on_done
-        self.can_go_on: Callable[[], bool] = lambda: True
+        self.can_continue: Callable[[], bool] = lambda: True
         self.done = False
         self.result: Any = None
 
     def advance(self, cancelled: bool = False) -> None:
-        """Do the work until it waits again, or ends."""
+        """Do the work until it blocks again or ends."""
         try:
-            self.can_go_on = self._work.throw(Cancelled) if cancelled else next(self._work)
+            self.can_continue = self._work.throw(Cancelled) if cancelled else next(self._work)
         except StopIteration as ended:
             self.done, self.result = True, ended.value
             self._on_done()
 
 
 class Tasks:
-    """Everything that is under way on one engine."""
+    """All work under way on one engine."""
 
     def __init__(self) -> None:
         self.tasks: list[Task] = []
 
     def start(self, work: Work[Any], on_done: Callable[[], None] = lambda: None) -> Task:
-        """Begin some work, and return once nothing can go on."""
+        """Begin some work, and return once everything has ended or is blocked."""
         task = Task(work, on_done)
         self.tasks.append(task)
         self.settle()
         return task
 
     def settle(self) -> None:
-        """Have every task go on that can, the oldest first, until all have ended or wait."""
-        while task := next((task for task in self.tasks if task.can_go_on()), None):
+        """Advance every task that can continue, the oldest first, until all have ended or are blocked."""
+        while task := next((task for task in self.tasks if task.can_continue()), None):
             task.advance()
             self.tasks = [task for task in self.tasks if not task.done]
 
     def cancel(self, task: Task) -> None:
-        """Withdraw a task, and return once nothing can go on; what is shielded still waits."""
+        """Cancel a task, and return once everything has ended or is blocked; shielded work stays blocked."""
         if not task.done:
             task.advance(cancelled=True)
             self.tasks = [task for task in self.tasks if not task.done]
@@ -57,7 +57,7 @@ class Tasks:
 
 
 def release(engine: Engine, group: str, phase: str, fail: bool) -> bool:
-    """Let the hook that has been blocked longest go on; whether there is one."""
+    """Release the hook that has been blocked longest; return whether there is one."""
     blocked = next((one for one in engine.blocked if one.hook == (phase, group) and not one.released), None)
     if blocked is not None:
         blocked.released, blocked.fails = True, fail
@@ -65,7 +65,7 @@ def release(engine: Engine, group: str, phase: str, fail: bool) -> bool:
 
 
 class EngineDriver(Driver):
-    """Drives the engine, or a mutant of it. Operations are asked for by `perform` or `start`, whatever their verb."""
+    """Drives the engine or a mutant of it: `perform` and `start` take operations of any verb."""
 
     capabilities = frozenset(CAPABILITIES)
 
@@ -80,7 +80,7 @@ class EngineDriver(Driver):
         self._tickets: dict[int, Task] = {}
 
     def configure(self, setup: Setup) -> Answer:
-        """Install a system, or refuse it."""
+        """Install a system or refuse it."""
         try:
             self._install(self._make(setup))
         except Refused as refused:
@@ -88,13 +88,13 @@ class EngineDriver(Driver):
         return Answer(active=())
 
     def perform(self, operation: Operation) -> Answer:
-        """Return the answer to an operation, or fail at once if it can never end."""
+        """Return the answer to an operation; fail at once if it can never end."""
         if operation.verb == "restore":
             return self.restore(session=operation.session, **operation.arguments)
         return self.finish(self.start(operation))
 
     def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:
-        """Dump a session, configure, and restore it there."""
+        """Dump a session, configure a system, and restore the session in it."""
         dumped = self.engine.dump(self.engine.session(session))
         answer = self.configure(self.engine.setup if setup is None else setup)
         if answer.error is not None:
@@ -103,54 +103,56 @@ class EngineDriver(Driver):
         return self.perform(Operation("snapshot", session=session))
 
     def start(self, operation: Operation) -> int:
-        """Begin an operation; return once it has ended, waits for its turn or is blocked."""
+        """Begin an operation; return once it has ended, is queued or is blocked."""
         ticket = max(self._tickets, default=0) + 1
         self._tickets[ticket] = self._tasks.start(self._answered(operation))
         return ticket
 
     def blocked(self) -> tuple[tuple[str, str], ...]:
-        """Return phase and group of the hooks that wait, the first to wait first."""
+        """Return phase and group of the blocked hooks, the longest blocked first."""
         return tuple(blocked.hook for blocked in self.engine.blocked)
 
     def release(self, group: str, phase: str, fail: bool = False) -> None:
-        """Let a blocked hook end."""
+        """Release a blocked hook."""
         if not release(self.engine, group, phase, fail):
             raise LookupError(f"no hook {phase} of {group!r} is blocked")
         self._tasks.settle()
 
     def cancel(self, ticket: int) -> None:
-        """Cancel an operation; return once it is over, or blocked while it undoes."""
+        """Cancel an operation; return once it has ended, or is blocked in a compensation."""
         self._tasks.cancel(self._tickets[ticket])
 
     def finish(self, ticket: int) -> Answer:
-        """Return the answer of an operation that has ended; one that nothing can end any more has failed."""
+        """Return the answer to an operation that has ended; one that nothing can end any more is a failure."""
         task = self._tickets.pop(ticket)
         if not task.done:
-            raise TargetFailed("the operation never ends: it waits for what nothing will bring")
+            raise TargetFailed("the operation never ends: nothing can unblock it")
         answer: Answer = task.result
         return answer
 
     def _answered(self, operation: Operation) -> Work[Answer]:
-        """Do what an operation asks, and answer it."""
+        """Perform an operation and answer it."""
         session = self.engine.session(operation.session)
-        told: dict[str, Any]
+        members: dict[str, Any]
         try:
-            told = yield from self._done(session, operation.verb, operation.arguments)
+            members = yield from self._done(session, operation.verb, operation.arguments)
         except Cancelled:
-            told = {"error": "Cancelled"}
+            members = {"error": "Cancelled"}
         except Refused as refused:
-            told = {"error": refused.error, "detail": refused.detail}
-            told |= {"text": str(refused)} if operation.verb == "call" else {}
+            members = {"error": refused.error, "detail": refused.detail}
+            members |= {"text": str(refused)} if operation.verb == "call" else {}
         active, begun = self.engine.canonical(session.active), tuple(self.engine.begun.pop(session.name, ()))
         notified, session.notifications = session.notifications, 0
-        return Answer(**told, active=tuple(active), hooks=begun, notified=notified)
+        return Answer(**members, active=tuple(active), hooks=begun, notified=notified)
 
     def _done(self, session: Session, verb: str, arguments: Mapping[str, Any]) -> Work[dict[str, Any]]:
-        """Do what a verb says; the result is what there is to answer beside the state."""
+        """Perform a verb; the result has the members of the answer that are not about the state."""
         engine = self.engine
         match verb:
-            case "activate" | "deactivate" | "transition":
+            case "activate" | "deactivate":
                 return {"changed": (yield from getattr(engine, verb)(session, **arguments))}
+            case "transition":
+                return {"changed": (yield from engine.transition(session, Request(**arguments)))}
             case "end":
                 yield from engine.end(session)
                 return {"detail": {"list": engine.list_closed(session)}}

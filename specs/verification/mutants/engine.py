@@ -1,14 +1,13 @@
-"""The base of every mutant: a naive implementation of the specification, in which each decision is a method of its own.
+"""The base of every mutant: a naive implementation of the specification, with a method for each decision.
 
-It is not the oracle, although that would save half of it. What judges should have no seams for mutants; and mutants of
-the judge would share its mistakes, so that the honest base would pass whatever the kit takes for right. Nor does it
-share code with the core: core, oracle and engine were written apart, and a mistake must be made twice to go unseen.
+It is not derived from the oracle, although that would halve it: mutants of the oracle would share its mistakes, and the
+correct base would pass whatever the kit considers right. Nor does it share code with the core. Core, oracle and engine
+were written independently, so a mistake goes unnoticed only if it is made twice.
 
-Nothing depends on a loop or a clock: work that may
-have to wait is a generator, which yields each time a function that tells whether it can go on. Whoever drives the
-engine advances what can (`driver.Tasks`), and cancels by throwing `Cancelled` into what waits.
+Nothing depends on an event loop or a clock. Work that may block is a generator that yields functions, each of which
+says whether the work can continue. `driver.Tasks` advances what can, and cancels by throwing `Cancelled` into the rest.
 """
-# ruff: noqa: D102 - a method without a docstring does what the clause beside it says
+# ruff: noqa: D102 - a method without a docstring implements the clause beside it
 
 from __future__ import annotations
 
@@ -16,11 +15,13 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+from attrs import field, frozen
+
 from toolfold_specs.driver import Phase, Setup
 
 from .rules import Hook, Paths, Refused, Rules, Session
 
-__all__ = ["OPPOSITE", "Cancelled", "Engine", "Hook", "Paths", "Refused", "Rules", "Session", "Work", "shielded"]
+__all__ = ["OPPOSITE", "Cancelled", "Engine", "Hook", "Paths", "Refused", "Request", "Session", "Work", "shielded"]
 
 T = TypeVar("T")
 
@@ -30,15 +31,26 @@ OPPOSITE: Mapping[Phase, Phase] = {"on_activate": "on_deactivate", "on_deactivat
 
 
 class Cancelled(BaseException):
-    """The request was withdrawn while it waited."""
+    """The request was cancelled while it was blocked."""
 
 
 class HookError(Exception):
-    """A hook fails because it was told to."""
+    """A hook fails as scripted."""
+
+
+@frozen
+class Request:
+    """A requested transition."""
+
+    activate: Iterable[str] = ()
+    deactivate: Iterable[str] = ()
+    force: bool = False
+    within: bool = field(default=False, kw_only=True)
+    """Whether a hook of the same session makes the request."""
 
 
 class Blocked:
-    """A hook that waits until it is released."""
+    """A hook that is blocked until it is released."""
 
     def __init__(self, hook: Hook) -> None:
         self.hook = hook
@@ -47,7 +59,7 @@ class Blocked:
 
 
 class Engine(Rules):
-    """The rules at work: sessions, their transitions and hooks."""
+    """The rules in operation: sessions, their transitions and hooks."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -55,57 +67,50 @@ class Engine(Rules):
         self.scripts: dict[Hook, str] = {}
         self.blocked: list[Blocked] = []
         self.begun: defaultdict[str, list[Hook]] = defaultdict(list)
-        """The hooks that began since this was last asked, by session."""
+        """The hooks that began since the last answer, by session."""
         self.seen: defaultdict[str, Paths] = defaultdict(set)
-        """For mutants that remember what they should not."""
+        """State of mutants that remember what they should not."""
 
     # -- transitions (SPEC 4, 10, 11) ---------------------------------------------------------------------------------
 
     def session(self, name: str) -> Session:
-        """SES-1: the open session of that name, a new one if there is none."""
+        """SES-1: the open session of that name, or a new one."""
         if name not in self.sessions:
             self.sessions[name] = Session(name)
         return self.sessions[name]
 
     def activate(self, session: Session, group: str, within: bool = False) -> Work[bool]:
         """Activate a group; the result is whether anything changed."""
-        return self.transition(session, [group], [], within=within)
+        return self.transition(session, Request([group], within=within))
 
     def deactivate(self, session: Session, group: str, force: bool = False) -> Work[bool]:
         """Deactivate a group; the result is whether anything changed."""
-        return self.transition(session, [], [group], force)
+        return self.transition(session, Request((), [group], force))
 
-    def transition(
-        self,
-        session: Session,
-        activate: Iterable[str],
-        deactivate: Iterable[str],
-        force: bool = False,
-        within: bool = False,
-    ) -> Work[bool]:
-        """Make a transition, which a hook asks for if `within`; the result is whether anything changed."""
-        self.refuse_reentry(within)
-        return self.in_turn(session, self.decide(session, activate, deactivate, force), within)
+    def transition(self, session: Session, request: Request) -> Work[bool]:
+        """Make a transition; the result is whether anything changed."""
+        self.refuse_reentry(request.within)
+        return self.serialized(session, self.decide(session, request), request.within)
 
     def refuse_reentry(self, within: bool) -> None:  # HOOK-7
         if within:
             raise Refused("ReentrantTransition")
 
-    def in_turn(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
+    def serialized(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
         """SES-2: one transition at a time, in order of arrival."""
-        turn = object()
-        session.queue.append(turn)
+        place = object()
+        session.queue.append(place)
         try:
-            yield lambda: session.queue[0] is turn
+            yield lambda: session.queue[0] is place
             return (yield from work)
         finally:
-            session.queue.remove(turn)
+            session.queue.remove(place)
 
-    def decide(self, session: Session, activate: Iterable[str], deactivate: Iterable[str], force: bool) -> Work[bool]:
-        """Plan a transition when its turn has come, and make it."""
+    def decide(self, session: Session, request: Request) -> Work[bool]:
+        """Plan a transition and make it, once it is first in the queue."""
         if session.closed:
             raise Refused("SessionClosed")
-        return (yield from self.take(session, self.plan(session, activate, deactivate), force))
+        return (yield from self.take(session, self.plan(session, request.activate, request.deactivate), request.force))
 
     def take(self, session: Session, after: list[str], force: bool) -> Work[bool]:
         """Make a planned transition."""
@@ -128,7 +133,7 @@ class Engine(Rules):
         session.notifications += self.notifications(session, listed, before, after)
 
     def notifications(self, session: Session, listed: list[str], before: list[str], after: list[str]) -> int:
-        """NTF-1: how many notifications a change is worth; `listed` is what was listed before it."""
+        """NTF-1: the number of notifications for a change; `listed` is the list before it."""
         return int(self.names(session) != listed)
 
     def set_fact(self, session: Session, fact: str, value: bool) -> None:  # NTF-3, SES-5
@@ -161,17 +166,23 @@ class Engine(Rules):
 
     # -- hooks (SPEC 5) -----------------------------------------------------------------------------------------------
 
-    def hook_order(self, leaving: Paths, entering: Paths) -> list[Hook]:  # HOOK-1, HOOK-3
-        first: list[Hook] = [("on_deactivate", path) for path in reversed(self.canonical(leaving))]
-        then: list[Hook] = [("on_activate", path) for path in self.canonical(entering)]
-        return [hook for hook in first + then if self.has(hook)]
+    def hook_order(self, deactivated: Paths, activated: Paths) -> list[Hook]:  # HOOK-1, HOOK-3
+        return self.teardown_hooks(deactivated) + self.setup_hooks(activated)
+
+    def teardown_hooks(self, paths: Iterable[str]) -> list[Hook]:  # HOOK-3
+        hooks: list[Hook] = [("on_deactivate", path) for path in self.canonical(paths)[::-1]]
+        return [hook for hook in hooks if self.has(hook)]
+
+    def setup_hooks(self, paths: Iterable[str]) -> list[Hook]:  # HOOK-3
+        hooks: list[Hook] = [("on_activate", path) for path in self.canonical(paths)]
+        return [hook for hook in hooks if self.has(hook)]
 
     def has(self, hook: Hook) -> bool:
         """Whether the group has a hook for that phase."""
         return hook[0] in self.groups[hook[1]].hooks
 
     def run_hooks(self, session: Session, hooks: list[Hook], force: bool) -> Work[bool]:
-        """Run the hooks of a transition (SPEC HOOK-4); the result is whether a forced one was cancelled meanwhile."""
+        """Run the hooks of a transition (SPEC HOOK-4); the result is whether a forced one was cancelled."""
         succeeded: list[Hook] = []
         cancelled = False
         for hook in hooks:
@@ -180,9 +191,9 @@ class Engine(Rules):
                 yield from shielded(work) if cancelled else work
             except (Exception, Cancelled) as error:
                 cancelled = cancelled or isinstance(error, Cancelled)
-                if self.passes_over(hook[0], force):
+                if self.ignores_failure(hook[0], force):
                     continue
-                yield from self.give_up(session, succeeded, cancelled)
+                yield from self.roll_back(session, succeeded, cancelled)
                 if cancelled:
                     raise
                 raise Refused("HookFailed", group=hook[1], phase=hook[0], cause=cause(error)) from error
@@ -190,9 +201,9 @@ class Engine(Rules):
         return cancelled
 
     def run(self, session: Session, hook: Hook) -> Work[None]:
-        """Run one hook, which does as it was told."""
+        """Run one hook as scripted."""
         self.begun[session.name].append(hook)
-        yield lambda: True  # as a hook would that does something: here it can be cancelled
+        yield lambda: True  # a point at which it can be cancelled
         match self.scripts.get(hook):
             case "fail":
                 raise HookError
@@ -204,7 +215,7 @@ class Engine(Rules):
                 pass
 
     def block(self, hook: Hook) -> Work[None]:
-        """Wait until the hook is released."""
+        """Block until the hook is released."""
         blocked = Blocked(hook)
         self.blocked.append(blocked)
         try:
@@ -219,11 +230,11 @@ class Engine(Rules):
         siblings = [other for other in self.groups if other.rpartition(".")[0] == path.rpartition(".")[0]]
         return next((other for other in self.canonical(siblings) if other != path), path)
 
-    def passes_over(self, phase: Phase, force: bool) -> bool:
-        """HOOK-8: whether the transition goes on although a hook failed."""
+    def ignores_failure(self, phase: Phase, force: bool) -> bool:
+        """HOOK-8: whether the transition continues after a hook has failed."""
         return force and phase == "on_deactivate"
 
-    def give_up(self, session: Session, succeeded: list[Hook], cancelled: bool) -> Work[None]:  # HOOK-6
+    def roll_back(self, session: Session, succeeded: list[Hook], cancelled: bool) -> Work[None]:  # HOOK-6
         yield from shielded(self.undo(session, succeeded))
 
     def undo(self, session: Session, succeeded: list[Hook]) -> Work[None]:  # HOOK-5
@@ -241,17 +252,17 @@ class Engine(Rules):
         return ("on_rollback" if self.has(("on_rollback", path)) else OPPOSITE[phase]), path
 
     def compensation_failed(self) -> None:
-        """HOOK-5: go on, so that it never hides the cause."""
+        """HOOK-5: continue, so that the cause is never hidden."""
 
     def list_closed(self, session: Session) -> str | None:
-        """SES-3: the error with which a session that has ended refuses to list."""
+        """SES-3: the error with which an ended session refuses to list."""
         return "SessionClosed" if session.closed else None
 
     # -- the end of a session (SPEC HOOK-9, SES-3) --------------------------------------------------------------------
 
     def end(self, session: Session) -> Work[None]:
-        """End a session when its turn has come, whatever is cancelled or fails meanwhile."""
-        failed = yield from shielded(self.in_turn(session, self.close(session)))
+        """End a session once it is first in the queue, whatever is cancelled or fails."""
+        failed = yield from shielded(self.serialized(session, self.close(session)))
         if failed:
             raise Refused("HookFailed", group=failed[0], phase="on_deactivate")
 
@@ -263,7 +274,7 @@ class Engine(Rules):
 
     def tear_down(self, session: Session) -> Work[list[str]]:  # HOOK-9
         failed: list[str] = []
-        for hook in self.hook_order(set(session.active), set()):
+        for hook in self.teardown_hooks(session.active):
             try:
                 yield from self.run(session, hook)
             except Exception:
@@ -277,12 +288,12 @@ class Engine(Rules):
 
 
 def cause(error: BaseException) -> str:
-    """The name of what a hook failed with."""
+    """The name of the error that a hook raised."""
     return error.error if isinstance(error, Refused) else type(error).__name__
 
 
 def shielded(work: Work[T]) -> Work[T]:
-    """Do the work out of the reach of cancellation."""
+    """Do the work, shielded from cancellation."""
     while True:
         try:
             can_go_on = next(work)

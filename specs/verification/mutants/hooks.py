@@ -1,8 +1,9 @@
 """Mutants of hooks (SPEC 5)."""
-# ruff: noqa: D101, D102, D103 - what is wrong with each stands in the table that it is for
+# ruff: noqa: D101, D102, D103 - the table below says what is wrong with each
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -11,18 +12,10 @@ from .engine import OPPOSITE, Cancelled, Engine, Hook, Paths, Refused, Session, 
 from .mutant import Mutant, Right, refuse, schedules, then, vectors
 
 
-def siblings_in_order(right: Right[list[Hook]], self: Engine, leaving: Paths, entering: Paths) -> list[Hook]:
-    down = [hook for hook in right() if hook[0] == "on_deactivate"]
-    return [
-        *sorted(down, key=lambda hook: (-hook[1].count("."), hook[1])),
-        *(hook for hook in right() if hook not in down),
-    ]
-
-
-def siblings_at_random(right: Right[list[Hook]], self: Engine, leaving: Paths, entering: Paths) -> list[Hook]:
-    down = [hook for hook in right() if hook[0] == "on_deactivate"]
-    Random(len(self.begun)).shuffle(down)
-    return [*sorted(down, key=lambda hook: -hook[1].count(".")), *(hook for hook in right() if hook not in down)]
+def shuffled(right: Right[list[Hook]], self: Engine, paths: Iterable[str]) -> list[Hook]:
+    hooks = right()
+    Random(len(self.begun)).shuffle(hooks)
+    return sorted(hooks, key=lambda hook: -hook[1].count("."))
 
 
 def hooks_of_nothing(
@@ -47,14 +40,14 @@ def commits_first(
 
 
 class CommitsInBetween(Engine):
-    def hook_order(self, leaving: Paths, entering: Paths) -> list[Hook]:
-        self.seen["leaving"] = leaving
-        return super().hook_order(leaving, entering)
+    def hook_order(self, deactivated: Paths, activated: Paths) -> list[Hook]:
+        self.seen["deactivated"] = deactivated
+        return super().hook_order(deactivated, activated)
 
     def run(self, session: Session, hook: Hook) -> Work[None]:
         kept = session.active
         if hook[0] == "on_activate":
-            session.active = [path for path in kept if path not in self.seen["leaving"]]
+            session.active = [path for path in kept if path not in self.seen["deactivated"]]
         try:
             yield from super().run(session, hook)
         finally:
@@ -150,8 +143,8 @@ class AllowsReentry(Engine):
     def refuse_reentry(self, within: bool) -> None:
         pass
 
-    def in_turn(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
-        return work if within else super().in_turn(session, work)
+    def serialized(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
+        return work if within else super().serialized(session, work)
 
 
 def force_stops_at_failure(
@@ -164,7 +157,7 @@ def force_stops_at_failure(
 
 
 def end_stops_at_failure(right: Right[Work[list[str]]], self: Engine, session: Session) -> Work[list[str]]:
-    for hook in self.hook_order(set(session.active), set()):
+    for hook in self.teardown_hooks(session.active):
         try:
             yield from self.run(session, hook)
         except Exception:
@@ -173,7 +166,7 @@ def end_stops_at_failure(right: Right[Work[list[str]]], self: Engine, session: S
 
 
 def end_in_order(right: Right[Work[list[str]]], self: Engine, session: Session) -> Work[list[str]]:
-    for hook in reversed(self.hook_order(set(session.active), set())):
+    for hook in self.teardown_hooks(session.active)[::-1]:
         with suppress(Exception):
             yield from self.run(session, hook)
     return []
@@ -181,47 +174,44 @@ def end_in_order(right: Right[Work[list[str]]], self: Engine, session: Session) 
 
 MUTANTS: tuple[Mutant, ...] = (
     vectors("runs no hooks for a transition that activates several groups", "HOOK-1")(
-        Engine.hook_order, lambda right, self, leaving, entering: [] if len(entering) > 1 else right()
+        Engine.hook_order, lambda right, self, deactivated, activated: [] if len(activated) > 1 else right()
     ),
     vectors("runs no hooks of displaced groups", "HOOK-1")(
         Engine.hook_order,
-        lambda right, self, leaving, entering: Engine.hook_order(self, set() if entering else leaving, entering),
+        lambda right, self, deactivated, activated: self.setup_hooks(activated) if activated else right(),
     ),
     vectors("runs the hook of a deactivated group but not of its descendants", "HOOK-1")(
-        Engine.hook_order,
-        lambda right, self, leaving, entering: Engine.hook_order(
-            self, {path for path in leaving if not set(self.ancestors(path)) & leaving}, entering
+        Engine.teardown_hooks,
+        lambda right, self, paths: Engine.teardown_hooks(
+            self, [path for path in paths if set(self.ancestors(path)).isdisjoint(paths)]
         ),
     ),
     schedules("commits before the hooks run, and reverts if one fails", "HOOK-2")(Engine.run_hooks, commits_first),
     schedules("commits deactivations before the activation hooks run", "HOOK-2").being(CommitsInBetween),
     vectors("runs activation hooks before deactivation hooks", "HOOK-3")(
-        Engine.hook_order, lambda right, self, leaving, entering: sorted(right(), key=lambda hook: hook[0])
+        Engine.hook_order, lambda right, self, deactivated, activated: sorted(right(), key=lambda hook: hook[0])
     ),
     vectors("runs deactivation hooks of parents before those of children", "HOOK-3")(
-        Engine.hook_order,
-        lambda right, self, leaving, entering: (
-            Engine.hook_order(self, leaving, set())[::-1] + Engine.hook_order(self, set(), entering)
-        ),
+        Engine.teardown_hooks, lambda right, self, paths: right()[::-1]
     ),
     vectors("runs activation hooks of children before those of parents", "HOOK-3")(
-        Engine.hook_order,
-        lambda right, self, leaving, entering: (
-            Engine.hook_order(self, leaving, set()) + Engine.hook_order(self, set(), entering)[::-1]
-        ),
+        Engine.setup_hooks, lambda right, self, paths: right()[::-1]
     ),
-    vectors("runs deactivation hooks of siblings in canonical order", "HOOK-3")(Engine.hook_order, siblings_in_order),
-    vectors("runs deactivation hooks of siblings in any order", "HOOK-3")(Engine.hook_order, siblings_at_random),
+    vectors("runs deactivation hooks of siblings in canonical order", "HOOK-3")(
+        Engine.teardown_hooks,
+        lambda right, self, paths: sorted(right(), key=lambda hook: (-hook[1].count("."), hook[1])),
+    ),
+    vectors("runs deactivation hooks of siblings in any order", "HOOK-3")(Engine.teardown_hooks, shuffled),
     vectors("runs the hooks of an activated group's ancestors again", "HOOK-3")(
-        Engine.hook_order,
-        lambda right, self, leaving, entering: Engine.hook_order(
-            self, leaving, entering | {above for path in entering for above in self.ancestors(path)}
+        Engine.setup_hooks,
+        lambda right, self, paths: Engine.setup_hooks(
+            self, {one for path in paths for one in (path, *self.ancestors(path))}
         ),
     ),
     vectors("runs the hooks of a group that is active already", "ACT-3")(Engine.activate, hooks_of_nothing),
     vectors("reports a failed hook but commits", "HOOK-4")(Engine.take, changed_although_failed),
     vectors("commits the deactivations when an activation hook fails", "HOOK-4")(Engine.undo, partly_changed),
-    vectors("ignores failed hooks", "HOOK-4")(Engine.passes_over, lambda right, self, phase, force: True),
+    vectors("ignores failed hooks", "HOOK-4")(Engine.ignores_failure, lambda right, self, phase, force: True),
     vectors("runs the remaining hooks after one has failed", "HOOK-4")(Engine.run_hooks, goes_on_after_failure),
     vectors("names the requested group as the one whose hook failed", "HOOK-4")(Engine.activate, wrong_group_named),
     vectors("names the wrong phase of a failed hook", "HOOK-4")(Engine.run_hooks, wrong_phase_named),
@@ -254,16 +244,16 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     schedules("commits a cancelled transition", "HOOK-6")(Engine.take, commits_cancelled),
     schedules("compensates nothing when a transition is cancelled", "HOOK-6")(
-        Engine.give_up,
-        lambda right, self, session, succeeded, cancelled: Engine.give_up(
+        Engine.roll_back,
+        lambda right, self, session, succeeded, cancelled: Engine.roll_back(
             self, session, [] if cancelled else succeeded, cancelled
         ),
     ),
     schedules("does not shield compensation from cancellation", "HOOK-6", budget=1500)(
-        Engine.give_up, undoing_is_cancelled
+        Engine.roll_back, undoing_is_cancelled
     ),
     schedules("does not shield compensation from a second cancellation", "HOOK-6", budget=6000)(
-        Engine.give_up, lambda right, self, session, succeeded, cancelled: self.undo(session, succeeded)
+        Engine.roll_back, lambda right, self, session, succeeded, cancelled: self.undo(session, succeeded)
     ),
     schedules("ignores cancellation", "HOOK-6")(Engine.run, swallows_cancellation),
     vectors("deadlocks on a hook that asks for a transition", "HOOK-7")(
@@ -273,7 +263,7 @@ MUTANTS: tuple[Mutant, ...] = (
         Engine.refuse_reentry, lambda right, self, within: refuse("SessionClosed") if within else None
     ),
     vectors("allows transitions from within hooks", "HOOK-7").being(AllowsReentry),
-    vectors("ignores `force`", "HOOK-8")(Engine.passes_over, lambda right, self, phase, force: False),
+    vectors("ignores `force`", "HOOK-8")(Engine.ignores_failure, lambda right, self, phase, force: False),
     vectors("runs no hooks of a forced deactivation", "HOOK-8")(
         Engine.run_hooks,
         lambda right, self, session, hooks, force: Engine.run_hooks(self, session, [] if force else hooks, force),

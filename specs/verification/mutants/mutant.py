@@ -1,4 +1,4 @@
-"""What a mutant is, and how one is written down."""
+"""What a mutant is, and how one is declared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 B = TypeVar("B")
 
 Right: TypeAlias = Callable[[], T]
-"""What a method would do if it were right, for what stands in its place."""
+"""The original method, bound to its arguments, for its replacement to call."""
 
 
 def _names(clauses: Iterable[str]) -> frozenset[str]:
@@ -27,43 +27,43 @@ def _names(clauses: Iterable[str]) -> frozenset[str]:
 
 @frozen
 class Mutant:
-    """The engine with one decision made wrongly, and what the kit is to say of it.
+    """The engine with one wrong decision, and the violations that the kit must report.
 
-    Called with the method that decides and what stands in its place, it returns the mutant made of them:
+    Calling it with a method and its replacement returns the mutant:
 
         exhaustive("displaces nothing", "INV-2")(Engine.partners, lambda right, self, path: set())
 
-    The replacement is given what would be right, as a function to call, before the method's own arguments.
+    Before the method's own arguments, the replacement gets the original as a function without parameters.
     """
 
     name: str
-    """What it does wrong; the mutant is the subject of the sentence."""
+    """What it does wrong, in a sentence whose subject is the mutant."""
     clause: str
     """The clause that it breaks."""
     also: frozenset[str] = field(default=frozenset[str](), converter=_names)
-    """Clauses that are broken besides, as a consequence, and that the same layer may find."""
+    """Clauses that are violated as a consequence, which the same layer may report."""
     layer: str = ""
-    """The layer of the kit that is the first to catch it."""
+    """The first layer of the kit that catches it."""
     budget: int = 700
-    """The operations within which each check of the layer is to catch it, if it can at all."""
+    """The number of operations within which the layer's checks must catch it."""
     engine: type[Engine] = Engine
     capabilities: frozenset[str] = EngineDriver.capabilities
 
     def __call__(self, method: Callable[P, T], wrong: Callable[Concatenate[Right[T], P], T]) -> Mutant:
-        """Return the mutant that decides wrongly in one method."""
+        """Return the mutant with one method replaced."""
         return self.being(overriding(Engine, method, wrong))
 
     def being(self, engine: type[Engine]) -> Mutant:
-        """Return the mutant that is this engine, where one method is not enough."""
+        """Return the mutant with this engine, where replacing one method is not enough."""
         return evolve(self, engine=engine)
 
     def driver(self) -> Driver:
-        """Return a driver of it, in process."""
+        """Return a driver of it in process."""
         return EngineDriver(self.engine, self.capabilities)
 
 
 def overriding(base: type[B], method: Callable[P, T], wrong: Callable[Concatenate[Right[T], P], T]) -> type[B]:
-    """Return a subclass that has `wrong` in the place of a method."""
+    """Return a subclass with a method replaced by `wrong`."""
 
     def replacement(*args: P.args, **kwargs: P.kwargs) -> T:
         return wrong(partial(method, *args, **kwargs), *args, **kwargs)
@@ -78,11 +78,11 @@ schedules = partial(Mutant, layer="schedules")
 
 
 def refuse(error: str, **detail: Any) -> NoReturn:
-    """Refuse a request, where an expression is needed."""
+    """Refuse a request, in an expression."""
     raise Refused(error, **detail)
 
 
 def then(work: Work[Any] | tuple[()], result: T) -> Work[T]:
-    """Do the work, and come to another result."""
+    """Do the work, but return another result."""
     yield from work
     return result

@@ -1,5 +1,5 @@
-"""Mutants of what is offered: visibility, lists, control tools and calls (SPEC 6 to 9)."""
-# ruff: noqa: D101, D102, D103 - what is wrong with each stands in the table that it is for
+"""Mutants of visibility, lists, control tools and calls (SPEC 6 to 9)."""
+# ruff: noqa: D101, D102, D103 - the tables below say what is wrong with each
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class OffsetCursor(Engine):
         return names[int(bytes.fromhex(cursor).decode().removeprefix("after ")) :]
 
 
-def last_tool_must_be_there(right: Right[list[str]], self: Engine, names: list[str], cursor: str) -> list[str]:
+def requires_the_last_tool(right: Right[list[str]], self: Engine, names: list[str], cursor: str) -> list[str]:
     rest = right()
     return rest if bytes.fromhex(cursor).decode().removeprefix("after ") in names else names
 
@@ -98,7 +98,7 @@ LISTS = (
         Engine.sorted_names, lambda right, self, names: self.canonical(names)
     ),
     vectors("has cursors that are offsets", "LST-2").being(OffsetCursor),
-    vectors("begins again if the last tool of a page is gone", "LST-2")(Engine.after_cursor, last_tool_must_be_there),
+    vectors("begins again if the last tool of a page is gone", "LST-2")(Engine.after_cursor, requires_the_last_tool),
     vectors("returns no cursor before a last page that is not full", "LST-2")(Engine.page, loses_the_last_page),
     vectors("repeats the last tool of a page on the next", "LST-2")(
         Engine.after_cursor, lambda right, self, names, cursor: names[max(0, len(names) - len(right()) - 1) :]

@@ -1,5 +1,5 @@
-"""The rules, decided the plain way: sets of paths, worked out anew each time, and one method for each decision."""
-# ruff: noqa: D102 - a method without a docstring does what the clause beside it says
+"""The rules, implemented naively: sets of paths, computed anew each time, and a method for each decision."""
+# ruff: noqa: D102 - a method without a docstring implements the clause beside it
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTROLS = ("activate", "deactivate")
 
 
 class Refused(Exception):
-    """A request is refused, with the name of the error (SPEC ERR-1) and what it names."""
+    """A request is refused, with the name of the error (SPEC ERR-1) and its details."""
 
     def __init__(self, error: str, **detail: Any) -> None:
         self.error = error
@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 class Session:
-    """The state of one session. `active` has the oldest first."""
+    """The state of one session; `active` is in order of activation."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -36,12 +36,12 @@ class Session:
         self.facts: dict[str, bool] = {}
         self.notifications = 0
         self.queue: list[object] = []
-        """The requests for transitions, in order of arrival; the first is the one that runs."""
+        """The requested transitions in order of arrival; the first one is running."""
         self.closed = False
 
 
 class Rules:
-    """What may be registered, what a request comes to, what is listed, and what may be called."""
+    """Registration, planning, listing and calling."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -108,7 +108,7 @@ class Rules:
         return sorted(paths, key=lambda path: path.split("."))
 
     def ancestors(self, path: str) -> list[str]:
-        """The groups that a group is in, the topmost first."""
+        """The ancestors of a group, the topmost first."""
         segments = path.split(".")
         return [".".join(segments[:depth]) for depth in range(1, len(segments))]
 
@@ -120,7 +120,7 @@ class Rules:
         """The groups that share an exclusion set with it."""
         return {other for members in self.exclusions if path in members for other in members} - {path}
 
-    # -- what a request comes to (SPEC 4) -----------------------------------------------------------------------------
+    # -- planning (SPEC 4) -----------------------------------------------------------------------------
 
     def plan(self, session: Session, activate: Iterable[str], deactivate: Iterable[str]) -> list[str]:
         """The active groups after a transition (SPEC ACT-9)."""
@@ -182,7 +182,7 @@ class Rules:
         return after
 
     def evictable(self, after: list[str], before: list[str], requested: Paths) -> list[str]:
-        """ACT-10: what may be evicted, the first to go first."""
+        """ACT-10: the groups that may be evicted, in order of eviction."""
         if not self.setup.evict_oldest:
             return []
         kept = requested | (set(self.setup.pinned) & set(after))
@@ -197,7 +197,7 @@ class Rules:
         return tool.when == "always" or self.is_free(tool) or tool.group in session.active
 
     def is_free(self, tool: Tool) -> bool:
-        """VIS-1, NAM-4: whether a tool needs no group to be active."""
+        """VIS-1, NAM-4: whether a tool is independent of groups."""
         return tool.group is None or self.replaces_control(tool)
 
     def replaces_control(self, tool: Tool) -> bool:  # NAM-4
@@ -241,7 +241,7 @@ class Rules:
         return (rest, None) if size is None or len(rest) <= size else (rest[:size], self.cursor(names, rest[size - 1]))
 
     def cursor(self, names: list[str], last: str) -> str:
-        """LST-2: the cursor of what follows the name `last`."""
+        """LST-2: the cursor of the page after the name `last`."""
         return f"after {last}".encode().hex()
 
     def after_cursor(self, names: list[str], cursor: str) -> list[str]:  # LST-2, LST-3
@@ -263,7 +263,7 @@ class Rules:
         return "active" if path in session.active else "inactive"
 
     def tool_count(self, path: str) -> int:
-        """LST-4: how many tools are directly in a group."""
+        """LST-4: the number of tools directly in a group."""
         return len([tool for tool in self.tools.values() if tool.group == path])
 
     def group_infos(self, session: Session) -> list[dict[str, Any]]:  # LST-4
@@ -284,18 +284,18 @@ class Rules:
         return self.handle(tool, arguments) if problem is None else (problem, True)
 
     def not_found(self, name: str, tool: Tool | None) -> Refused:
-        """CALL-1: the one answer to a call of what can't be called."""
+        """CALL-1: the only refusal of a call."""
         return Refused("ToolNotFound", name=name)
 
     def problem(self, tool: Tool, arguments: Mapping[str, Any]) -> str | None:
-        """CALL-2: what is wrong with the arguments, and where."""
+        """CALL-2: the first problem with the arguments and its location."""
         schema = dict(tool.input_schema or {})
         for error in jsonschema_rs.validator_for(schema).iter_errors(dict(arguments)):
             return f"/{'/'.join(map(str, error.instance_path))}: {error.message}"
         return None
 
     def handle(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, bool]:
-        """CALL-3: what the handlers of a setup do."""
+        """CALL-3: the result of the tool's handler."""
         if tool.does == "echo":
             return json.dumps({"tool": self.full_name(tool), "arguments": dict(arguments)}), False
         return ("refused on purpose" if tool.does == "refuse" else "The tool failed."), True
@@ -318,5 +318,5 @@ class Rules:
         return kept
 
     def preferred(self, paths: Iterable[str]) -> list[str]:
-        """PER-2: of an exclusion set, the first in canonical order stays."""
+        """PER-2: the first group of an exclusion set in canonical order is restored."""
         return self.canonical(paths)

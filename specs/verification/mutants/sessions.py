@@ -1,34 +1,34 @@
 """Mutants of notifications, sessions and persistence (SPEC 10 to 12)."""
-# ruff: noqa: D101, D102, D103 - what is wrong with each stands in the table that it is for
+# ruff: noqa: D101, D102, D103 - the tables below say what is wrong with each
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from .engine import Engine, Hook, Paths, Session, Work
+from .engine import Engine, Hook, Paths, Request, Session, Work
 from .mutant import Mutant, Right, exhaustive, refuse, schedules, vectors
 
-# -- notifications, sessions and turns --------------------------------------------------------------------------------
+# -- notifications, sessions and serialisation ------------------------------------------------------------------------
 
 
 class NotifiesTooSoon(Engine):
-    told = False
+    notified = False
 
     def run_hooks(self, session: Session, hooks: list[Hook], force: bool) -> Work[bool]:
         kept, listed = session.active, self.names(session)
         session.active = [path for path in kept if ("on_deactivate", path) not in hooks]
         session.active += [path for phase, path in hooks if phase == "on_activate"]
-        self.told, session.active = self.names(session) != listed, kept
-        session.notifications += self.told
+        self.notified, session.active = self.names(session) != listed, kept
+        session.notifications += self.notified
         return super().run_hooks(session, hooks, force)
 
-    def give_up(self, session: Session, succeeded: list[Hook], cancelled: bool) -> Work[None]:
-        session.notifications = max(0, session.notifications - self.told)
-        return super().give_up(session, succeeded, cancelled)
+    def roll_back(self, session: Session, succeeded: list[Hook], cancelled: bool) -> Work[None]:
+        session.notifications = max(0, session.notifications - self.notified)
+        return super().roll_back(session, succeeded, cancelled)
 
     def notifications(self, session: Session, listed: list[str], before: list[str], after: list[str]) -> int:
-        return max(0, super().notifications(session, listed, before, after) - (self.told and before != after))
+        return max(0, super().notifications(session, listed, before, after) - (self.notified and before != after))
 
 
 def notifies_of_nothing(right: Right[bool], self: Engine, session: Session) -> bool:
@@ -62,7 +62,7 @@ def ends_with_another(right: Right[None], self: Engine, session: Session) -> Non
 
 
 class CommitsTheDelta(Engine):
-    def in_turn(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
+    def serialized(self, session: Session, work: Work[Any], within: bool = False) -> Work[Any]:
         return work
 
     def commit(self, session: Session, before: list[str], after: list[str]) -> None:
@@ -70,7 +70,7 @@ class CommitsTheDelta(Engine):
         super().commit(session, before, [*kept, *(path for path in after if path not in before and path not in kept)])
 
 
-def last_come_first(
+def last_in_first_out(
     right: Right[Work[Any]], self: Engine, session: Session, work: Work[Any], within: bool = False
 ) -> Work[Any]:
     try:
@@ -79,17 +79,10 @@ def last_come_first(
         session.queue[:0] = [session.queue.pop()] if session.queue else []
 
 
-def plans_before_its_turn(
-    right: Right[Work[bool]],
-    self: Engine,
-    session: Session,
-    activate: Iterable[str],
-    deactivate: Iterable[str],
-    force: bool = False,
-    within: bool = False,
-) -> Work[bool]:
-    self.refuse_reentry(within)
-    return self.in_turn(session, self.take(session, self.plan(session, activate, deactivate), force))
+def plans_on_arrival(right: Right[Work[bool]], self: Engine, session: Session, request: Request) -> Work[bool]:
+    self.refuse_reentry(request.within)
+    planned = self.plan(session, request.activate, request.deactivate)
+    return self.serialized(session, self.take(session, planned, request.force))
 
 
 SESSIONS = (
@@ -124,18 +117,18 @@ SESSIONS = (
     ),
     vectors("ends every session when one ends", "SES-1")(Engine.forget, ends_with_another),
     schedules("runs transitions side by side", "SES-2", also=["HOOK-5", "HOOK-6"])(
-        Engine.in_turn, lambda right, self, session, work, within=False: work
+        Engine.serialized, lambda right, self, session, work, within=False: work
     ),
     schedules("runs transitions side by side and merges their changes", "SES-2", also=["HOOK-5", "HOOK-6"]).being(
         CommitsTheDelta
     ),
-    schedules("serves waiting transitions last come, first served", "SES-2")(Engine.in_turn, last_come_first),
-    schedules("plans transitions on arrival", "SES-2", also=["HOOK-5", "HOOK-6"])(
-        Engine.transition, plans_before_its_turn
-    ),
+    schedules("serves waiting transitions last come, first served", "SES-2")(Engine.serialized, last_in_first_out),
+    schedules("plans transitions on arrival", "SES-2", also=["HOOK-5", "HOOK-6"])(Engine.transition, plans_on_arrival),
     schedules("makes sessions wait for one another", "SES-1")(
-        Engine.in_turn,
-        lambda right, self, session, work, within=False: Engine.in_turn(self, next(iter(self.sessions.values())), work),
+        Engine.serialized,
+        lambda right, self, session, work, within=False: Engine.serialized(
+            self, next(iter(self.sessions.values())), work
+        ),
     ),
     vectors("keeps the state of a session that has ended", "SES-3")(Engine.forget, lambda right, self, session: None),
     vectors("refuses to reset a fact", "SES-5")(

@@ -1,5 +1,5 @@
 """Mutants of names, registration and transitions (SPEC 2 to 4)."""
-# ruff: noqa: D101, D102, D103 - what is wrong with each stands in the table that it is for
+# ruff: noqa: D101, D102, D103 - the tables below say what is wrong with each
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 
+from attrs import evolve
+
 from toolfold_specs.driver import Group, Tool
 
-from .engine import Engine, Paths, Refused, Session, Work
+from .engine import Engine, Paths, Refused, Request, Session, Work
 from .mutant import Mutant, Right, exhaustive, refuse, then, vectors
 
 # -- names and registration -------------------------------------------------------------------------------------------
@@ -111,18 +113,18 @@ def creates_groups(right: Right[None], self: Engine, paths: Iterable[str]) -> No
         self.groups.setdefault(path, Group(path))
 
 
-def opens_ancestors(right: Right[Paths], self: Engine, now: Paths, path: str) -> Paths:
+def activates_ancestors(right: Right[Paths], self: Engine, now: Paths, path: str) -> Paths:
     for ancestor in [*self.ancestors(path), path]:
         now = Engine.activated(self, now, ancestor)
     return now
 
 
-def closes_siblings(right: Right[Paths], self: Engine, now: Paths, path: str) -> Paths:
+def deactivates_siblings(right: Right[Paths], self: Engine, now: Paths, path: str) -> Paths:
     siblings = {other for other in now if other.rpartition(".")[0] == path.rpartition(".")[0]}
     return now - {below for other in siblings for below in self.subtree(other)} if path in now else now
 
 
-def closes_empty_parents(right: Right[Paths], self: Engine, now: Paths, path: str) -> Paths:
+def deactivates_empty_parents(right: Right[Paths], self: Engine, now: Paths, path: str) -> Paths:
     parent = path.rpartition(".")[0]
     return right() - {parent} if path in now and self.subtree(parent) & right() == {parent} else right()
 
@@ -143,7 +145,7 @@ def displaces_parents(right: Right[Paths], self: Engine, now: Paths, path: str) 
     return right() | {below for parent in parents for below in self.subtree(parent)}
 
 
-def brings_back(right: Right[None], self: Engine, session: Session, before: list[str], after: list[str]) -> None:
+def reactivates(right: Right[None], self: Engine, session: Session, before: list[str], after: list[str]) -> None:
     seen = self.seen[session.name]
     seen |= set(before) - set(after)
     back = {path for path in seen if (set(after) - set(before)) & set(self.ancestors(path))}
@@ -183,7 +185,7 @@ ONE_GROUP = (
         Engine.check_ancestors,
         lambda right, self, now, path: Engine.check_ancestors(self, now | set(self.ancestors(path)[1:]), path),
     ),
-    exhaustive("activates ancestors with a group", "ACT-2")(Engine.activated, opens_ancestors),
+    exhaustive("activates ancestors with a group", "ACT-2")(Engine.activated, activates_ancestors),
     exhaustive("silently ignores locked groups", "ACT-2")(
         Engine.activated, lambda right, self, now, path: right() if set(self.ancestors(path)) <= now else now
     ),
@@ -225,14 +227,14 @@ ONE_GROUP = (
     exhaustive("displaces everything", "ACT-6")(
         Engine.displaced, lambda right, self, now, path: now - set(self.ancestors(path))
     ),
-    exhaustive("deactivates siblings", "ACT-6")(Engine.deactivated, closes_siblings),
-    exhaustive("deactivates emptied parents", "ACT-6")(Engine.deactivated, closes_empty_parents),
+    exhaustive("deactivates siblings", "ACT-6")(Engine.deactivated, deactivates_siblings),
+    exhaustive("deactivates emptied parents", "ACT-6")(Engine.deactivated, deactivates_empty_parents),
     exhaustive("displaces partners of partners", "ACT-7")(Engine.displaced, displaces_partners_of_partners),
     exhaustive("displaces partners of ancestors and descendants", "ACT-7")(
         Engine.displaced, displaces_partners_of_relatives
     ),
     exhaustive("displaces parents of partners", "ACT-7")(Engine.displaced, displaces_parents),
-    exhaustive("reactivates former children", "ACT-8")(Engine.commit, brings_back),
+    exhaustive("reactivates former children", "ACT-8")(Engine.commit, reactivates),
 )
 
 
@@ -249,19 +251,12 @@ def activates_first(
 
 
 class NotAtomic(Engine):
-    def transition(
-        self,
-        session: Session,
-        activate: Iterable[str],
-        deactivate: Iterable[str],
-        force: bool = False,
-        within: bool = False,
-    ) -> Work[bool]:
+    def transition(self, session: Session, request: Request) -> Work[bool]:
+        single = [evolve(request, activate=(), deactivate=[path]) for path in request.deactivate]
+        single += [evolve(request, activate=[path], deactivate=()) for path in self.canonical(request.activate)]
         changed = False
-        for path in deactivate:
-            changed |= yield from super().transition(session, (), [path], force)
-        for path in self.canonical(activate):
-            changed |= yield from super().transition(session, [path], (), within=within)
+        for one in single:
+            changed |= yield from super().transition(session, one)
         return changed
 
 
@@ -316,7 +311,7 @@ SEVERAL_GROUPS = (
 )
 
 
-# -- invariants: the mutants that random tests find hardest are among these -------------------------------------------
+# -- invariants, with the mutants that random tests find hardest -------------------------------------------
 
 
 def spares_grandchildren(right: Right[Paths], self: Engine, now: Paths, path: str) -> Paths:

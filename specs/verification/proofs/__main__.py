@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prove everything and print it; return 0, 1 if something is not as it should be, or 2 if z3 is missing."""
+    """Print the report on all proofs; return 0, 1 if an answer is unexpected, or 2 if z3 is missing."""
     try:
         from verification.proofs.report import run
     except ModuleNotFoundError as error:

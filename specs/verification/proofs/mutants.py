@@ -1,4 +1,4 @@
-"""Wrong rules, each refuted by a theorem: they show that the theorems can fail, and that the axioms are needed."""
+"""Wrong rules, each refuted by a theorem: the theorems can fail, and every axiom is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .rules import SPECIFIED, Rules, activate, deactivate, displaced, granted, w
 
 @frozen
 class Mutant:
-    """Rules with one fault, or axioms of which some are missing, and the theorem that is refuted by that."""
+    """Rules with one fault, or without an axiom, and the theorem that no longer holds."""
 
     name: str
     theorem: str
@@ -26,7 +26,7 @@ class Mutant:
 
 
 def _displacing(reaches: Callable[[Term, Term], Formula]) -> Rules:
-    """Return the rules with another notion of what an activation displaces."""
+    """Return the rules with another definition of what an activation displaces."""
 
     def changed(state: State, g: Term) -> State:
         return lambda x: If(granted(state, g), Or(x == g, And(state(x), Not(reaches(g, x)))), state(x))
@@ -50,7 +50,7 @@ def _unguarded(state: State, g: Term) -> State:
     return lambda x: Or(x == g, And(state(x), Not(displaced(g, x))))
 
 
-def _enabling_below(state: State, g: Term) -> State:
+def _activating_below(state: State, g: Term) -> State:
     return lambda x: Or(activate(state, g)(x), And(granted(state, g), above(g, x)))
 
 
@@ -62,7 +62,7 @@ def _denying(state: State, g: Term) -> State:
     return state
 
 
-def _leaving_grandchildren(state: State, g: Term) -> State:
+def _sparing_grandchildren(state: State, g: Term) -> State:
     return lambda x: And(state(x), x != g, Not(And(above(g, x), Not(some(lambda m: And(above(g, m), above(m, x)))))))
 
 
@@ -75,54 +75,36 @@ def _table(state: Region, event: Event, row: Row) -> Rules:
     return Rules(table=MappingProxyType({**TABLE, (state, event): (row,)}))
 
 
+def _missing(axiom: str, theorem: str) -> Mutant:
+    """Return the specified rules without an axiom."""
+    return Mutant(f"without the axiom that {axiom}", theorem, without=(axiom,))
+
+
+PARENTS_AFTER_ACTIVATION = "activation: active groups have active parents"
+EXCLUSION_AFTER_ACTIVATION = "activation: no two active groups exclude one another"
+PARENTS_AFTER_DEACTIVATION = "deactivation: active groups have active parents"
+REPEATED = "activation: what is so already changes nothing"
+REACH = "activation: exclusion is neither transitive nor inherited"
+PATH = "activation of a path: no two active groups exclude one another"
+COMES_BACK = "a group that is activated again comes back without its children"
+TABLE_ACTIVATES = "the table gives the sets of an activation"
+
 MUTANTS: tuple[Mutant, ...] = (
     # Activation
-    Mutant(
-        "activation displaces partners, not what is below them",
-        "activation: active groups have active parents",
-        _displacing(excludes),
-    ),
-    Mutant(
-        "activation displaces nothing",
-        "activation: no two active groups exclude one another",
-        _displacing(lambda g, x: x != x),
-    ),
-    Mutant(
-        "activation has no precondition",
-        "activation: active groups have active parents",
-        Rules(activate=_unguarded),
-    ),
+    Mutant("activation displaces partners, not what is below them", PARENTS_AFTER_ACTIVATION, _displacing(excludes)),
+    Mutant("activation displaces nothing", EXCLUSION_AFTER_ACTIVATION, _displacing(lambda g, x: x != x)),
+    Mutant("activation has no precondition", PARENTS_AFTER_ACTIVATION, Rules(activate=_unguarded)),
     Mutant(
         "activation clears all but its ancestors",
         "activation: nothing else changes",
         _displacing(lambda g, x: Not(within(x, g))),
     ),
-    Mutant(
-        "activation clears what is below it",
-        "activation: what is so already changes nothing",
-        _displacing(lambda g, x: Or(displaced(g, x), above(g, x))),
-    ),
-    Mutant(
-        "activation displaces partners of partners",
-        "activation: exclusion is neither transitive nor inherited",
-        _displacing(_displaced_transitively),
-    ),
-    Mutant(
-        "activation displaces for its descendants",
-        "activation: exclusion is neither transitive nor inherited",
-        _displacing(_displaced_for_children),
-    ),
-    Mutant(
-        "activation displaces parents of partners",
-        "activation: exclusion is neither transitive nor inherited",
-        _displacing(_displaced_with_parents),
-    ),
-    Mutant(
-        "activation brings what is below with it",
-        "a group that is activated again comes back without its children",
-        Rules(activate=_enabling_below),
-    ),
-    Mutant("activation toggles", "activation: what is so already changes nothing", Rules(activate=_toggling)),
+    Mutant("activation clears what is below it", REPEATED, _displacing(lambda g, x: Or(displaced(g, x), above(g, x)))),
+    Mutant("activation displaces partners of partners", REACH, _displacing(_displaced_transitively)),
+    Mutant("activation displaces for its descendants", REACH, _displacing(_displaced_for_children)),
+    Mutant("activation displaces parents of partners", REACH, _displacing(_displaced_with_parents)),
+    Mutant("activation activates what is below too", COMES_BACK, Rules(activate=_activating_below)),
+    Mutant("activation toggles", REPEATED, Rules(activate=_toggling)),
     Mutant(
         "activation is always denied",
         "activation: the group opens, and what it displaces closes",
@@ -130,55 +112,49 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # Deactivation
     Mutant(
-        "deactivation takes the group alone",
-        "deactivation: active groups have active parents",
+        "deactivation affects only the group itself",
+        PARENTS_AFTER_DEACTIVATION,
         Rules(deactivate=lambda state, g: lambda x: And(state(x), x != g)),
     ),
+    Mutant("deactivation spares grandchildren", PARENTS_AFTER_DEACTIVATION, Rules(deactivate=_sparing_grandchildren)),
     Mutant(
-        "deactivation leaves grandchildren",
-        "deactivation: active groups have active parents",
-        Rules(deactivate=_leaving_grandchildren),
-    ),
-    Mutant(
-        "deactivation takes ancestors too",
+        "deactivation deactivates ancestors too",
         "deactivation: nothing else changes",
         Rules(deactivate=lambda state, g: lambda x: And(deactivate(state, g)(x), Not(above(x, g)))),
     ),
     Mutant(
-        "deactivation is always denied",
-        "deactivation: the group closes, and all below it",
-        Rules(deactivate=_denying),
+        "deactivation is always denied", "deactivation: the group closes, and all below it", Rules(deactivate=_denying)
     ),
     # Paths
     Mutant(
-        "a path displaces for its last group alone",
-        "activation of a path: no two active groups exclude one another",
+        "a path displaces only the partners of its last group",
+        PATH,
         Rules(activate_path=_path_without_the_ancestors_partners),
     ),
     # The table
     Mutant(
-        "the table leaves groups active when an ancestor leaves",
+        "the table leaves groups active when an ancestor is deactivated",
         "the table gives the sets of a deactivation",
         _table(Region.ACTIVE, Event.ANCESTOR_DEACTIVATED, Row(Region.ACTIVE, Effect.NOTHING)),
     ),
     Mutant(
         "the table leaves a displaced group active",
-        "the table gives the sets of an activation",
+        TABLE_ACTIVATES,
         _table(Region.ACTIVE, Event.DISPLACED, Row(Region.ACTIVE, Effect.NOTHING)),
     ),
     Mutant(
-        "the table unlocks without looking at the ancestors",
-        "the table gives the sets of an activation",
+        "the table unlocks without a guard on the ancestors",
+        TABLE_ACTIVATES,
         _table(Region.LOCKED, Event.ANCESTOR_ACTIVATED, Row(Region.INACTIVE, Effect.NOTHING)),
     ),
     Mutant(
-        "the table grants an activation to a locked group",
+        "the table grants the activation of a locked group",
         "the table answers requests as the rules do",
         _table(Region.LOCKED, Event.ACTIVATE, Row(Region.ACTIVE, Effect.SET_UP)),
     ),
     Mutant(
         "the table emits nothing when a displaced group is torn down",
-        "the table gives the sets of an activation",
+        TABLE_ACTIVATES,
         _table(Region.ACTIVE, Event.DISPLACED, Row(Region.INACTIVE, Effect.TEAR_DOWN)),
     ),
     Mutant(
@@ -187,34 +163,10 @@ MUTANTS: tuple[Mutant, ...] = (
         _table(Region.INACTIVE, Event.RESTORE, Row(Region.ACTIVE, Effect.SET_UP, Guard.NONE)),
     ),
     # Axioms
-    Mutant(
-        "exclusion may hold between a group and its ancestor",
-        "activation: active groups have active parents",
-        without=("no group excludes an ancestor",),
-    ),
-    Mutant(
-        "exclusion may be one-way",
-        "activation: no two active groups exclude one another",
-        without=("exclusion is symmetric",),
-    ),
-    Mutant(
-        "a group may exclude itself",
-        "activation: no two active groups exclude one another",
-        without=("no group excludes itself",),
-    ),
-    Mutant(
-        "a group may be above itself",
-        "a group that is activated again comes back without its children",
-        without=("above is irreflexive",),
-    ),
-    Mutant(
-        "being above need not be transitive",
-        "deactivation: active groups have active parents",
-        without=("above is transitive",),
-    ),
-    Mutant(
-        "a group may have two parents",
-        "activation of a path: no two active groups exclude one another",
-        without=("ancestors form a chain",),
-    ),
+    _missing("no group excludes an ancestor", PARENTS_AFTER_ACTIVATION),
+    _missing("exclusion is symmetric", EXCLUSION_AFTER_ACTIVATION),
+    _missing("no group excludes itself", EXCLUSION_AFTER_ACTIVATION),
+    _missing("above is irreflexive", COMES_BACK),
+    _missing("above is transitive", PARENTS_AFTER_DEACTIVATION),
+    _missing("ancestors form a chain", PATH),
 )

@@ -1,4 +1,4 @@
-"""What all proofs came to, as a table or as JSON."""
+"""The report on all proofs, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .theorems import OCCURRENCES, THEOREMS, Theorem
 
 @frozen
 class Report:
-    """Everything that was asked of z3, and the answers."""
+    """The answers of z3 to all questions."""
 
     proofs: tuple[Proof, ...]
     witnesses: tuple[World | None, ...]
-    """For each theorem a world in which its premises hold."""
+    """A world for each theorem in which its premises hold."""
     occurrences: tuple[tuple[Theorem, World | None], ...]
     refutations: tuple[tuple[Mutant, Proof], ...]
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """A sentence for each thing that is not as it should be."""
+        """A sentence for each unexpected answer."""
         return tuple(self._failures())
 
     def _failures(self) -> Iterator[str]:
@@ -38,7 +38,7 @@ class Report:
                 yield f"{proof.theorem.name}: no world was found in which its premises hold, so it may be vacuous"
         for theorem, world in self.occurrences:
             if world is None:
-                yield f"{theorem.name}: no world was found in which that happens"
+                yield f"{theorem.name}: no world was found in which this occurs"
         for mutant, proof in self.refutations:
             if proof.verdict != "refuted":
                 yield f'mutant "{mutant.name}": "{mutant.theorem}" is {_outcome(proof)}, and should be refuted'
@@ -49,7 +49,7 @@ def examine(
     sometimes: Sequence[Theorem] = OCCURRENCES,
     mutants: Sequence[Mutant] = MUTANTS,
 ) -> Report:
-    """Return what comes of all theorems, the controls of their premises, and the mutants."""
+    """Prove all theorems, look for worlds in which their premises hold, and refute all mutants."""
     return Report(
         proofs=tuple(prove(theorem) for theorem in theorems),
         witnesses=tuple(witness(theorem) for theorem in theorems),
@@ -64,11 +64,11 @@ def run(
     sometimes: Sequence[Theorem] = OCCURRENCES,
     mutants: Sequence[Mutant] = MUTANTS,
 ) -> int:
-    """Print the report; return 0, or 1 if something is not as it should be."""
+    """Print the report; return 0, or 1 if an answer is unexpected."""
     parser = argparse.ArgumentParser(
         prog="python -m verification.proofs",
         description="Prove the rules of activation for forests of any size, and refute wrong ones.",
-        epilog="Exit status: 0 if all is as it should be, 1 if not, 2 if z3 is missing.",
+        epilog="Exit status: 0 if every answer is as expected, 1 if not, 2 if z3 is missing.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with a world for every premise")
     options = parser.parse_args(arguments)
@@ -86,12 +86,12 @@ def as_text(report: Report) -> str:
             " ".join(proof.theorem.clauses),
             proof.verdict,
             f"{proof.milliseconds:.0f}",
-            ", ".join(proof.used) or "the definitions alone",
+            ", ".join(proof.used) or "the definitions",
         )
         for proof in report.proofs
     ]
     lines = _aligned(rows)
-    lines += ["", "That happens, as in these worlds:"]
+    lines += ["", "Situations that occur, each with a world:"]
     lines += [f"  {theorem.name}\n    {world or 'no such world'}" for theorem, world in report.occurrences]
     lines += ["", "Wrong rules and missing axioms, with the theorem that each refutes:"]
     lines += [f"  {mutant.name}: {mutant.theorem}\n    {_outcome(proof)}" for mutant, proof in report.refutations]
@@ -102,7 +102,7 @@ def as_text(report: Report) -> str:
         "",
         f"{proved} of {len(report.proofs)} theorems proved, the premises of {satisfied} can hold; "
         f"{refuted} of {len(report.refutations)} mutants refuted.",
-        *(f"NOT AS IT SHOULD BE: {failure}" for failure in report.failures),
+        *(f"UNEXPECTED: {failure}" for failure in report.failures),
     ]
     return "\n".join(lines)
 

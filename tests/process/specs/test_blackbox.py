@@ -11,7 +11,7 @@ import pytest
 
 from tests.process.specs.support import environment
 from toolfold import ToolSet
-from toolfold_specs.checks import run_checks
+from toolfold_specs.checks import Options, run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Setup
 from toolfold_specs.drivers.blackbox import NO_GROUPS, BlackBoxDriver
 from toolfold_specs.drivers.description import Call, DescriptionError, described, infer, load
@@ -162,7 +162,9 @@ def test_what_a_described_server_lists_has_the_names_of_the_setup(write: Write) 
 @pytest.mark.spec("CNF-1")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_server_whose_tools_are_named_after_groups_needs_no_description(era: Era) -> None:
-    results = run_checks((*exhaustive.CHECKS, *wire.CHECKS), lambda: BlackBoxDriver(Link(DESK, era)), budget=150)
+    results = run_checks(
+        (*exhaustive.CHECKS, *wire.CHECKS), lambda: BlackBoxDriver(Link(DESK, era)), Options(budget=150)
+    )
     assert [violation for result in results for violation in result.violations] == []
     assert {result.status for result in results} == {Status.PASSED, Status.LEFT_OUT}
     shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
