@@ -439,7 +439,7 @@ def _register_mismatches(
     del before
     home = _register_home(oracle, operation)
     if got.error not in (expected.error, expected.error and "error"):
-        yield Mismatch(home, f"{_outcome(got)} instead of {_outcome(expected)}")
+        yield Mismatch(home, f"{_outcome(got)} instead of {_outcome(expected)}", explains=True)
     if got.active is not None and got.active != expected.active:
         yield Mismatch(home, f"{', '.join(got.active) or 'nothing'} is active afterwards")
     if got.hooks is not None and got.hooks != expected.hooks:

@@ -1,53 +1,64 @@
-"""What shows that verdicts can be trusted: writes ``specs/VERDICTS.md``, or checks that it is fresh (SPEC CNF-5).
+"""Evidence that verdicts can be trusted: writes ``specs/VERDICTS.md``, or checks that it is fresh (SPEC CNF-5).
 
     python -m verification.verdicts            # write
     python -m verification.verdicts --check    # exit status 1 and say what is wrong
 
-For each clause that the kit checks in process the table has three implementations: a mutant that is blamed by this
-clause and no other, the honest engine, which the clause passes, and an empty one, whose answers say nothing but whether
-they are refusals, of which the kit must say nothing. All three are run. Clauses of the wire have their mutants alone.
+For each clause that the kit checks, the table has three implementations: a mutant that violates this clause and no
+other, an honest one, of which the clause holds, and an empty one, which shows nothing of what it does, and of which the
+kit must say nothing. All three are run: in process the naive engine and its mutants, and for what only the protocol
+shows the same engine behind MCP, in both eras.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from attrs import frozen
 
-from toolfold_specs.driver import Answer, Operation, Setup
+from toolfold_specs.driver import Answer, Driver, Operation, Setup
+from toolfold_specs.drivers.fixture import FixtureDriver
+from toolfold_specs.drivers.link import TIMEOUT, Link
+from toolfold_specs.drivers.protocol import Era
 from toolfold_specs.kit import check
 from toolfold_specs.layers import all_checks
 from toolfold_specs.report import Report, Row, Verdict
 
 from .mutants import MUTANTS, Mutant
 from .mutants.driver import EngineDriver
+from .mutants.registration import LIVE
+from .mutants.server import Fixture
 from .mutants.wire import MUTANTS as WIRE_MUTANTS
+from .mutants.wire import Silent, WireMutant
 
 TABLE = Path("specs/VERDICTS.md")
 COMMAND = "python -m verification.verdicts"
-LAYERS = ("exhaustive", "vectors", "schedules")
-"""The layers in process that look at the same cases in every run."""
+IN_PROCESS, OVER_MCP = ("exhaustive", "vectors", "stateful", "schedules"), ("wire",)
+"""The layers that are run in each way."""
+ERAS: tuple[Era, ...] = ("legacy", "modern")
+FEW = 60
+"""Operations for each check over MCP."""
 
-INDIRECT: Mapping[str, str] = {"VIS-1": "what breaks it is found as VIS-2: the rule that holds"}
+INDIRECT: Mapping[str, str] = {"VIS-1": "(what breaks it is found as VIS-2: the rule that holds)"}
 """Clauses that have no mutant of their own, with the reason."""
 
 
 class EmptyDriver(EngineDriver):
-    """The honest engine, of whose answers nothing is told but whether they are refusals."""
+    """The honest engine, of whose answers nothing is shown but whether they are refusals."""
 
     def configure(self, setup: Setup) -> Answer:
-        """Configure, and tell whether it was refused."""
+        """Configure, and say whether it was refused."""
         return _emptied(super().configure(setup))
 
     def perform(self, operation: Operation) -> Answer:
-        """Perform an operation, and tell whether it was refused."""
+        """Perform an operation, and say whether it was refused."""
         return _emptied(super().perform(operation))
 
     def finish(self, ticket: int) -> Answer:
-        """Finish an operation, and tell whether it was refused."""
+        """Finish an operation, and say whether it was refused."""
         return _emptied(super().finish(ticket))
 
 
@@ -57,21 +68,21 @@ def _emptied(answer: Answer) -> Answer:
 
 @frozen
 class Proof:
-    """What three implementations come to by one clause."""
+    """The verdicts on three implementations by one clause."""
 
     clause: str
     mutant: str
-    blamed: frozenset[str]
-    """The clauses that the mutant is blamed by."""
+    violated: frozenset[str]
+    """The clauses that the mutant is found to violate."""
     honest: Verdict
     empty: Row
 
     @property
     def problems(self) -> Iterator[str]:
         """What is not as it should be."""
-        if self.clause not in INDIRECT and self.blamed != frozenset({self.clause}):
-            by = ", ".join(sorted(self.blamed)) or "nothing"
-            yield f"{self.clause}: the mutant that {self.mutant} is blamed by {by}"
+        if self.clause not in INDIRECT and self.violated != frozenset({self.clause}):
+            found = ", ".join(sorted(self.violated)) or "nothing"
+            yield f"{self.clause}: the mutant that {self.mutant} is found to violate {found}"
         if self.honest is not Verdict.HELD:
             yield f"{self.clause}: of the honest engine it is {self.honest.value}"
         if self.empty.verdict is not Verdict.UNDECIDED:
@@ -79,56 +90,79 @@ class Proof:
 
 
 def prove() -> tuple[Proof, ...]:
-    """Run the three implementations of each clause that is checked in process."""
-    honest, empty = (_rows(check(make, layers=LAYERS)) for make in (EngineDriver, EmptyDriver))
-    checked = {clause for found in all_checks(LAYERS) for clause in found.clauses}
-    return tuple(_proof(clause, honest[clause], row) for clause, row in empty.items() if clause in checked)
+    """Run the three implementations of each clause; those of the wire for what is not checked in process."""
+    in_process = [partial(make, capabilities=LIVE) for make in (EngineDriver, EmptyDriver)]
+    honest, empty = (_rows(check(make, layers=IN_PROCESS)) for make in in_process)
+    proofs = [_proof(clause, honest, empty, MUTANTS.values()) for clause in _checked(IN_PROCESS, empty)]
+    honest, empty = (_rows(check(_in_both_eras(served), layers=OVER_MCP, budget=FEW)) for served in (Fixture, Silent))
+    besides = [clause for clause in _checked(OVER_MCP, empty) if clause not in {proof.clause for proof in proofs}]
+    return (*proofs, *(_proof(clause, honest, empty, WIRE_MUTANTS.values()) for clause in besides))
+
+
+def over_mcp(served: Callable[[], Fixture], era: Era, timeout: float = TIMEOUT) -> Driver:
+    """Return a driver of a server in this process, where a notice never comes after its answer."""
+    return FixtureDriver(Link(served().server(), era, timeout), grace=0.01)
+
+
+def _in_both_eras(served: type[Fixture]) -> dict[str, Callable[[], Driver]]:
+    return {era: partial(over_mcp, served, era) for era in ERAS}
+
+
+def _checked(layers: Iterable[str], rows: Mapping[str, Row]) -> list[str]:
+    """Return the clauses that some layers check, in the order of the specification."""
+    found = {clause for one in all_checks(tuple(layers)) for clause in one.clauses}
+    return [clause for clause in rows if clause in found]
 
 
 def _rows(report: Report) -> dict[str, Row]:
     return {row.clause.id: row for row in report.rows}
 
 
-def _proof(clause: str, honest: Row, empty: Row) -> Proof:
-    tried = [mutant for mutant in MUTANTS.values() if mutant.clause == clause]
-    best, blamed = "", frozenset[str]()
-    for mutant in sorted(tried, key=lambda one: (len(one.also), one.budget)):
-        best, blamed = mutant.name, _blamed(mutant)
-        if blamed == frozenset({clause}):
+def _proof(
+    clause: str, honest: Mapping[str, Row], empty: Mapping[str, Row], mutants: Iterable[Mutant | WireMutant]
+) -> Proof:
+    name, violated = "", frozenset[str]()
+    for mutant in sorted((one for one in mutants if one.clause == clause), key=lambda one: len(one.also)):
+        name, violated = mutant.name, _violated(mutant)
+        if violated == frozenset({clause}):
             break
-    return Proof(clause, best, blamed, honest.verdict, empty)
+    return Proof(clause, name, violated, honest[clause].verdict, empty[clause])
 
 
-def _blamed(mutant: Mutant) -> frozenset[str]:
-    report = check(mutant.driver, layers=[mutant.layer], budget=mutant.budget)
+def _violated(mutant: Mutant | WireMutant) -> frozenset[str]:
+    if isinstance(mutant, Mutant):
+        report = check(mutant.driver, layers=[mutant.layer], budget=mutant.budget)
+    else:
+        report = check(partial(over_mcp, mutant.fixture, mutant.era), layers=OVER_MCP, budget=FEW)
     return frozenset(violation.clause for violation in report.violations)
+
+
+HEAD = f"""\
+# Verdicts
+
+Generated by `{COMMAND}`, which runs every implementation named here. For each clause: a mutant that is found to violate
+this clause and no other, the verdict on an honest implementation, and the verdict on an empty one, which shows nothing
+of what it does.
+
+| clause | the mutant that violates it alone | honest | empty |
+|-|-|-|-|
+"""
 
 
 def render(proofs: Sequence[Proof]) -> str:
     """Return the table as Markdown; the same proofs give the same text."""
-    lines = [
-        "# Verdicts",
-        "",
-        f"Generated by `{COMMAND}`, which runs what it tells of. For each clause: a broken implementation that is",
-        "blamed by this clause and no other, the honest one, and why nothing is said of one whose answers say nothing.",
-        "",
-        "| clause | an implementation that … is blamed by it alone | honest | empty |",
-        "|-|-|-|-|",
-    ]
-    for proof in proofs:
-        why = proof.empty.reason.partition("; ")[0].replace("|", r"\|")
-        mutant = INDIRECT.get(proof.clause, proof.mutant)
-        lines.append(f"| {proof.clause} | {mutant} | {proof.honest.value} | {proof.empty.verdict.value}: {why} |")
-    wire = sorted({mutant.clause for mutant in WIRE_MUTANTS.values()} - {proof.clause for proof in proofs})
-    lines += ["", f"Clauses that only a protocol shows have mutants behind MCP (`mutants/wire.py`): {', '.join(wire)}."]
-    return "\n".join(lines) + "\n"
+    return HEAD + "".join(f"{_row(proof)}\n" for proof in proofs)
+
+
+def _row(proof: Proof) -> str:
+    why = proof.empty.reason.partition("; ")[0].replace("|", r"\|")
+    mutant = INDIRECT.get(proof.clause, proof.mutant)
+    return f"| {proof.clause} | {mutant} | {proof.honest.value} | {proof.empty.verdict.value}: {why} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write or check the table; return the exit status: 0, or 1 if something is not as it should be."""
-    parser = argparse.ArgumentParser(
-        prog=COMMAND, description=f"Write {TABLE}: what shows that verdicts can be trusted."
-    )
+    parser = argparse.ArgumentParser(prog=COMMAND, description=f"Write {TABLE}: evidence that verdicts can be trusted.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if something is wrong")
     options = parser.parse_args(arguments)
     proofs = prove()
@@ -137,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         TABLE.write_text(render(proofs), encoding="utf-8")
     elif not TABLE.exists() or TABLE.read_text(encoding="utf-8") != render(proofs):
         problems.append(f"{TABLE} is stale: run `{COMMAND}`")
-    print(*problems or [f"{len(proofs)} clauses: each is broken, held and left open by an implementation"], sep="\n")
+    print(*problems or [f"{len(proofs)} clauses: each is violated, held and undecided by an implementation"], sep="\n")
     return 1 if problems else 0
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 
-from toolfold_specs.drivers.fixture import FixtureDriver
-from toolfold_specs.drivers.link import Era, Link
+from toolfold_specs.drivers.protocol import Era
 from toolfold_specs.kit import check
-from toolfold_specs.report import Report, Status
+from toolfold_specs.report import Report, Status, Verdict
 from verification.mutants import MUTANTS
 from verification.mutants.server import Fixture
 from verification.mutants.wire import MUTANTS as WIRE_MUTANTS
-from verification.mutants.wire import WireMutant
+from verification.mutants.wire import Silent, WireMutant
+from verification.verdicts import over_mcp
 
 FEW = 60
 """Operations for each check."""
@@ -25,12 +26,7 @@ ERAS: tuple[Era, ...] = ("legacy", "modern")
 pytestmark = pytest.mark.spec("CNF-5")
 
 
-def driver(fixture: Fixture, era: Era, timeout: float = 10) -> Callable[[], FixtureDriver]:
-    # in process, a notification never comes after the answer that it belongs to
-    return lambda: FixtureDriver(Link(fixture.server(), era, timeout), grace=0.01)
-
-
-def blamed(report: Report) -> set[str]:
+def violated(report: Report) -> set[str]:
     assert [result.reason for result in report.results if result.status is Status.BROKEN] == []
     return {violation.clause for violation in report.violations}
 
@@ -39,14 +35,14 @@ def blamed(report: Report) -> set[str]:
 @pytest.mark.parametrize("era", ERAS)
 def test_nothing_is_found_wrong_with_the_server_that_mutants_are_made_of(era: Era) -> None:
     layers = ("exhaustive", "vectors", "schedules", "wire")
-    report = check(driver(Fixture(), era), layers=layers, budget=FEW)
-    assert blamed(report) == set()
+    report = check(partial(over_mcp, Fixture, era), layers=layers, budget=FEW)
+    assert violated(report) == set()
     assert report.exit_status == 0
 
 
 @pytest.mark.parametrize("mutant", WIRE_MUTANTS.values(), ids=list(WIRE_MUTANTS))
 def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: WireMutant) -> None:
-    said = blamed(check(driver(mutant.fixture(), mutant.era), layers=("wire",), budget=FEW))
+    said = violated(check(partial(over_mcp, mutant.fixture, mutant.era), layers=("wire",), budget=FEW))
     assert mutant.clause in said <= {mutant.clause, *mutant.also}
 
 
@@ -63,7 +59,17 @@ def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: Wi
 )
 def test_a_mutant_of_the_engine_is_caught_behind_mcp_as_in_process(name: str, era: Era, layer: str) -> None:
     mutant = MUTANTS[name]
-    assert blamed(check(driver(Fixture(mutant.engine), era), layers=(layer,), budget=100)) == {mutant.clause}
+    assert violated(check(lambda: over_mcp(lambda: Fixture(mutant.engine), era), layers=(layer,), budget=100)) == {
+        mutant.clause
+    }
+
+
+@pytest.mark.spec("CNF-8")
+@pytest.mark.parametrize("era", ERAS)
+def test_nothing_is_said_of_a_server_that_shows_nothing(era: Era) -> None:
+    report = check(partial(over_mcp, Silent, era), layers=("wire",), budget=FEW)
+    assert {row.clause.id for row in report.rows if row.verdict is Verdict.HELD} == {"LST-3"}  # it refuses cursors
+    assert violated(report) == set()
 
 
 @pytest.mark.spec("CNF-8")
@@ -76,8 +82,8 @@ def test_a_server_that_answers_no_more_is_said_to_have_failed_and_blamed_for_not
             await anyio.sleep(0 if self.calls < 5 else 60)
             return await super().call(ctx, name, arguments)
 
-    report = check(driver(Hangs(), "legacy", timeout=0.5), layers=("exhaustive",), budget=FEW)
-    assert blamed(report) == set()
+    report = check(partial(over_mcp, Hangs, "legacy", 0.5), layers=("exhaustive",), budget=FEW)
+    assert violated(report) == set()
     assert report.exit_status == 2
     (reason,) = [result.reason for result in report.results if result.status is Status.DIED]
     assert "did not answer tools/call within" in reason

@@ -73,6 +73,11 @@ class Reply:
         return "\n".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
 
     @property
+    def succeeded(self) -> bool:
+        """Whether the tool was called and did not fail."""
+        return self.refused is None and not self.is_error
+
+    @property
     def is_error(self) -> bool:
         """Whether the tool failed."""
         return bool(self.result.get("isError"))

@@ -1,4 +1,4 @@
-"""How sessions, handles and lists come over the wire (SPEC 18): the checks of delivery, for the layer "wire"."""
+"""How sessions, handles and lists are delivered over MCP (SPEC 18): checks of the layer "wire"."""
 
 from __future__ import annotations
 
@@ -8,51 +8,57 @@ from typing import TYPE_CHECKING
 
 from ..driver import Group, LeftOut, Setup
 from ..drivers.protocol import HANDLE, HANDLE_META, INVALID_PARAMS
-from ..drivers.replies import WireError
-from .over_mcp import SETUP, Json, Wire, denied, items, mapping, name_in, on, seen
+from ..drivers.replies import Reply, WireError
+from .over_mcp import SETUP, Json, Wire, items, mapping, name_in, on, seen, without_hint
 
 if TYPE_CHECKING:
     from ..drivers.link import Connection
+
+ACTIVATION = "an activation that succeeds"
+GIVEN_HANDLE = "a handle"
 
 # -- delivery in the legacy era ---------------------------------------------------------------------------------------
 
 
 @on()
 def sessions(wire: Wire) -> None:
-    """Judge that what a legacy connection opens is its own, and that it is told once (SPEC DEL-1)."""
+    """Judge that an activation changes the list of its own connection only, with one notice (SPEC DEL-1)."""
     tool = wire.tool
     with closing(wire.driver.another()) as other:
-        before, heard, heard_there = wire.names(), wire.main.changes, other.changes
-        wire.step("activate", wire.group)
-        wire.main.wait_for_change(heard, 2)
+        before, notices, notices_there = wire.names(), wire.main.changes, other.changes
+        if not wire.observed(wire.step("activate", wire.group).succeeded, ACTIVATION, "DEL-1"):
+            return
+        wire.main.wait_for_change(notices, 2)
         after = wire.names()
         wire.judge("DEL-1", tool in after, f"{tool} is not listed in the session that opened its group", got=after)
         there = wire.names(on=other)
         wire.judge("DEL-1", there == before, "the list of another session follows", before, there)
-        told, told_there = wire.main.changes - heard, other.changes - heard_there
-        wire.judge("DEL-1", told == 1, "notices of one change of the list", 1, told)
-        wire.judge("DEL-1", told_there == 0, "another session is told of it", 0, told_there)
+        came, came_there = wire.main.changes - notices, other.changes - notices_there
+        wire.judge("DEL-1", came == 1, "notices of one change of the list", 1, came)
+        wire.judge("DEL-1", came_there == 0, "another session is notified", 0, came_there)
 
 
 @on()
-def through_in_session(wire: Wire) -> None:
-    """Judge that calling through obeys the session's availability (SPEC DEL-8)."""
-    through, tool = wire.driver.call_tool, wire.tool
-    assert through is not None
-    wire.judge("DEL-8", through in wire.names(), f"{through} is not listed")
-    closed = wire.call(through, {"name": tool, "arguments": {}})
+def proxied(wire: Wire) -> None:
+    """Judge that the call-tool proxy obeys the availability of the session (SPEC DEL-8)."""
+    proxy, tool = wire.driver.call_tool, wire.tool
+    assert proxy is not None
+    closed, unknown = (wire.call(proxy, {"name": name, "arguments": {}}) for name in (tool, "no_such_tool"))
+    opened = wire.step("activate", wire.group)
+    direct, indirect = wire.call(tool, {}), wire.call(proxy, {"name": tool, "arguments": {}})
+    if not wire.observed(opened.succeeded and wire.reaches(direct), "a tool that can be called directly", "DEL-8"):
+        return
+    wire.judge("DEL-8", proxy in wire.names(), f"{proxy} is not listed")
     refused = closed.refused is None and closed.is_error and tool in closed.text
-    wire.judge("DEL-8", refused, f"{through} calls {tool}, which is not available", got=seen(closed))
-    unknown = wire.call(through, {"name": "no_such_tool", "arguments": {}})
-    same = unknown.text.replace("no_such_tool", "NAME") == denied(closed.text, tool, wire.group)
-    wire.judge("DEL-8", same, f"{through} tells unknown and unavailable apart", unknown.text, closed.text)
-    wire.step("activate", wire.group)
-    direct = wire.call(tool, {})
-    indirect = wire.call(through, {"name": tool, "arguments": {}})
+    wire.judge("DEL-8", refused, f"{proxy} calls {tool}, which is not available", got=seen(closed))
+    same = unknown.text.replace("no_such_tool", "NAME") == without_hint(closed.text.replace(tool, "NAME"), wire.group)
+    wire.judge(
+        "DEL-8", same, f"{proxy} answers otherwise for unknown than for unavailable tools", unknown.text, closed.text
+    )
     # Arguments that do not fit may be refused with the schema in one of the two, and without in the other (CALL-2).
     refused = direct.is_error and indirect.is_error and direct.text in indirect.text
     same = refused or seen(direct) == seen(indirect)
-    wire.judge("DEL-8", same, f"{through} answers otherwise", seen(direct), seen(indirect))
+    wire.judge("DEL-8", same, f"{proxy} answers otherwise than a direct call", seen(direct), seen(indirect))
 
 
 # -- delivery in the modern era ---------------------------------------------------------------------------------------
@@ -60,51 +66,57 @@ def through_in_session(wire: Wire) -> None:
 
 @on()
 def handles(wire: Wire) -> None:
-    """Judge what an activation returns and that lists stay (SPEC DEL-2)."""
-    through, group, tool = wire.driver.call_tool, wire.group, wire.tool
+    """Judge what an activation returns, what its handle is good for, and that lists stay (SPEC DEL-2, DEL-3)."""
+    proxy, group, tool = wire.driver.call_tool, wire.group, wire.tool
     before = wire.tools()
     opened = wire.step("activate", group)
+    if not wire.observed(opened.succeeded, ACTIVATION, "DEL-2", "DEL-3"):
+        return
     handle = opened.handle
     if not wire.judge("DEL-2", handle is not None, "an activation returns no handle", got=seen(opened)):
         return
-    apart = (one for one in items(opened.structured.get("tools")) if name_in(one) == tool)
-    whole = any("inputSchema" in mapping(one) for one in apart) or not wire.untold(opened, [tool])
-    wire.judge("DEL-2", whole, f"an activation does not return the definition of {tool}", got=seen(opened))
+    wire.judge("DEL-2", _defines(wire, opened, tool), f"it does not return the definition of {tool}", got=seen(opened))
     wire.judge("DEL-2", wire.tools() == before, "a call has changed the list")
-    if wire.judge("DEL-2", through is not None, "there is no tool that calls others"):
-        _judge_through(wire, str(through), tool, str(handle))
-    second = next((path for path in wire.setup.paths if "." not in path and _apart(wire.setup, path, group)), None)
+    if wire.judge("DEL-2", proxy is not None, "there is no tool that calls others"):
+        _judge_proxy(wire, str(proxy), tool, str(handle))
+    second = next((path for path in wire.setup.paths if "." not in path and _can_join(wire.setup, path, group)), None)
     if second is not None:
         both = wire.step("activate", second, handle)
         active = sorted(both.change.get("active") or [])
-        wire.judge(
-            "DEL-2", active == sorted([group, second]), "an activator does not go on from its handle", got=active
-        )
+        message = "an activation under a handle does not add to what the handle stands for"
+        wire.judge("DEL-2", active == sorted([group, second]), message, got=active)
         wire.judge("DEL-2", both.handle is not None, "an activation under a handle returns none")
-        _judge_branches(wire, through or "", second, str(handle))
+        _judge_branches(wire, proxy, second, str(handle))
 
 
-def _judge_branches(wire: Wire, through: str, second: str, handle: str) -> None:
-    """Judge that an older handle stands for what it stood for (SPEC DEL-3); with hooks it may name a session."""
-    if through and wire.test_run.can("setups"):
-        called = wire.call(through, {HANDLE: handle, "name": wire.tools_of(second)[0], "arguments": {}})
+def _defines(wire: Wire, opened: Reply, tool: str) -> bool:
+    """Return whether an activation returns the definition of a tool, as data or as text."""
+    definitions = (one for one in items(opened.structured.get("tools")) if name_in(one) == tool)
+    return any("inputSchema" in mapping(one) for one in definitions) or not wire.missing_words(opened, [tool])
+
+
+def _judge_branches(wire: Wire, proxy: str | None, second: str, handle: str) -> None:
+    """Judge that an older handle still stands for the older state (SPEC DEL-3); with hooks it may name a session."""
+    if proxy is not None and wire.test_run.can("setups"):
+        called = wire.call(proxy, {HANDLE: handle, "name": wire.tools_of(second)[0], "arguments": {}})
         message = f"a handle from before {second} was activated reaches its tools too"
         wire.judge("DEL-3", not wire.reaches(called), message, got=seen(called))
 
 
-def _judge_through(wire: Wire, through: str, tool: str, handle: str) -> None:
-    called = wire.call(through, {HANDLE: handle, "name": tool, "arguments": {}})
-    wire.judge("DEL-2", wire.reaches(called), f"{through} does not call {tool} under its handle", got=seen(called))
-    without = wire.call(through, {"name": tool, "arguments": {}})
-    wire.judge("DEL-2", without.is_error, f"{through} calls {tool} without a handle", got=seen(without))
+def _judge_proxy(wire: Wire, proxy: str, tool: str, handle: str) -> None:
+    called = wire.call(proxy, {HANDLE: handle, "name": tool, "arguments": {}})
+    wire.judge("DEL-2", wire.reaches(called), f"{proxy} does not call {tool} under its handle", got=seen(called))
+    without = wire.call(proxy, {"name": tool, "arguments": {}})
+    wire.judge("DEL-2", without.is_error, f"{proxy} calls {tool} without a handle", got=seen(without))
 
 
-def _apart(setup: Setup, path: str, other: str) -> bool:
+def _can_join(setup: Setup, path: str, other: str) -> bool:
+    """Return whether two groups can be active at once."""
     return path != other and not any({path, other} <= set(members) for members in setup.exclusions)
 
 
 def _altered(handle: str) -> list[str]:
-    """Return texts that are like a handle, and none."""
+    """Return texts that resemble a handle."""
     middle = len(handle) // 2
     other = "A" if handle[middle] != "A" else "B"
     body, _, signature = handle.rpartition(".")
@@ -130,38 +142,41 @@ def forged(wire: Wire) -> None:
 
 
 def _judge_forged(wire: Wire) -> None:
-    through, group, tool = wire.driver.call_tool, wire.group, wire.tool
+    proxy, group, tool = wire.driver.call_tool, wire.group, wire.tool
     handle = wire.step("activate", group).handle
-    if handle is None:
+    if handle is None or not wire.reaches(wire.call_under(handle, tool)):
+        wire.observed(False, "a handle under which a tool can be called", "DEL-3")
         return
     for altered in _altered(handle):
         replies = {
             "in the arguments of an activation": wire.step("activate", group, altered),
             "in _meta": wire.call(tool, {}, {HANDLE_META: altered}),
         }
-        if through is not None:
-            asked: Json = {HANDLE: altered, "name": tool, "arguments": {}}
-            replies[f"in the arguments of {through}"] = wire.call(through, asked)
+        if proxy is not None:
+            request: Json = {HANDLE: altered, "name": tool, "arguments": {}}
+            replies[f"in the arguments of {proxy}"] = wire.call(proxy, request)
         for where, reply in replies.items():
             refused = reply.refused is None and reply.is_error
             message = f"the altered handle {altered!r} {where} is not answered by an isError result"
             if wire.judge("DEL-3", refused, message, got=seen(reply)):
-                says = "activate" in reply.text.lower()
-                wire.judge("DEL-3", says, "a refused handle is not told to activate again", got=reply.text)
+                advises = "activate" in reply.text.lower()
+                wire.judge("DEL-3", advises, "a refused handle is not told to activate again", got=reply.text)
 
 
 @on()
 def equal_inputs(wire: Wire) -> None:
     """Judge that equal requests have equal lists (SPEC DEL-7)."""
     first = _bytes(wire.page())
-    handle = wire.step("activate", wire.group).handle
-    wire.call(wire.tool, {}, {HANDLE_META: handle} if handle else None)
+    opened = wire.step("activate", wire.group)
+    wire.call(wire.tool, {}, {HANDLE_META: opened.handle} if opened.handle else None)
     wire.call("no_such_tool", {})
     again = _bytes(wire.page())
-    wire.judge("DEL-7", again == first, "the list has changed after other requests", first, again)
     with closing(wire.driver.another()) as other:
         there = _bytes(wire.page(on=other))
-        wire.judge("DEL-7", there == first, "the list is another one on another connection", first, there)
+    if first == again == there and not wire.observed(opened.succeeded, ACTIVATION, "DEL-7"):
+        return
+    wire.judge("DEL-7", again == first, "the list has changed after other requests", first, again)
+    wire.judge("DEL-7", there == first, "the list is another one on another connection", first, there)
     result = wire.page()
     lifetime = result.get("ttlMs")
     fits = isinstance(lifetime, int) and lifetime >= 0 and result.get("cacheScope") in ("public", "private")
@@ -178,14 +193,14 @@ def carried(wire: Wire) -> None:
     """Judge lists and calls under a handle that the request carries (SPEC DEL-11)."""
     group, tool = wire.group, wire.tool
     handle = wire.step("activate", group).handle
-    if handle is None:
+    if not wire.observed(handle is not None, GIVEN_HANDLE, "DEL-11", "DEL-7"):
         return
     meta = {HANDLE_META: handle}
     page = wire.page(meta=meta)
     names = [one["name"] for one in page["tools"]]
     wire.judge("DEL-11", tool in names, f"a list under a handle does not have {tool}", got=names)
     scope = page.get("cacheScope")
-    wire.judge("DEL-11", scope == "private", "a list under a handle is not for its caller alone", "private", scope)
+    wire.judge("DEL-11", scope == "private", "a list under a handle is not marked as private", "private", scope)
     called = wire.call(tool, {}, meta)
     wire.judge("DEL-11", wire.reaches(called), f"{tool} can't be called under its handle", got=seen(called))
     wire.judge("DEL-11", tool not in wire.names(), "a list without the handle has it too")
@@ -202,29 +217,32 @@ GROUPS = "io.modelcontextprotocol/groups"
 
 @on()
 def disclosed(wire: Wire) -> None:
-    """Judge what a client is given that declares the draft extension for groups (SPEC DEL-5)."""
+    """Judge what a client gets that declares the draft extension for groups (SPEC DEL-5)."""
     if GROUPS not in mapping(wire.main.capabilities.get("extensions")):
         raise LeftOut(f"the server does not have the extension {GROUPS}")
     with closing(wire.driver.another(GROUPS)) as declared:
-        groups = [str(name_in(one)) for one in items(_asked(wire, declared, "groups/list").get("groups"))]
+        listed = _requested(wire, declared, "groups/list")
+        if not wire.observed("groups" in listed or "code" in listed, "`groups` in groups/list", "DEL-5"):
+            return
+        groups = [str(name_in(one)) for one in items(listed.get("groups"))]
         if not wire.judge("DEL-5", bool(groups), "groups/list names no group", got=groups):
             return
-        answers = [_asked(wire, declared, "groups/get", name=group) for group in groups]
+        answers = [_requested(wire, declared, "groups/get", name=group) for group in groups]
         tools = [items(mapping(answer.get("contents")).get("tools")) for answer in answers]
         grouped = [str(name_in(tool)) for of_group in tools for tool in of_group]
         wire.judge("DEL-5", bool(grouped), "groups/get has the tools of no group", got=answers)
-        listed = sorted({*wire.names(on=declared)} & {*grouped})
-        wire.judge("DEL-5", not listed, "tools of groups are listed to those who declare the extension", got=listed)
+        besides = sorted({*wire.names(on=declared)} & {*grouped})
+        wire.judge("DEL-5", not besides, "tools of groups are listed to those who declare the extension", got=besides)
         for tool in grouped[:1]:
             called = wire.call(tool, {}, on=declared)
             code = called.refused.code if called.refused is not None else None
             wire.judge("DEL-5", code is None, f"{tool}, which groups/get has, can't be called", got=seen(called))
-        unknown = _asked(wire, declared, "groups/get", name="no_such_group")
+        unknown = _requested(wire, declared, "groups/get", name="no_such_group")
         got = unknown.get("code")
         wire.judge("DEL-5", got == INVALID_PARAMS, "an unknown group is answered otherwise", INVALID_PARAMS, got)
 
 
-def _asked(wire: Wire, connection: Connection, method: str, **params: Json | str) -> Json:
+def _requested(wire: Wire, connection: Connection, method: str, **params: Json | str) -> Json:
     """Return the answer to a request of the extension, or the error's code."""
     wire.test_run.count()
     try:

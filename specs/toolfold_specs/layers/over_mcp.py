@@ -1,4 +1,4 @@
-"""A test_run's driver as what it is over MCP, for the checks of what only a protocol shows."""
+"""The view of a test run that the checks of the wire have: requests over MCP, evidence and judgements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Json: TypeAlias = dict[str, Any]
 
 OPTIONAL = {"type": "object", "properties": {"fathoms": {"type": "integer"}}}
-"""Arguments that may be left out."""
+"""A schema whose arguments may be left out."""
 
 SETUP = Setup(
     groups=[
@@ -39,13 +39,13 @@ SETUP = Setup(
 
 
 class OverMcp(Protocol):
-    """What these checks need of a driver with the capability "wire"."""
+    """What the checks need from a driver with the capability "wire"."""
 
     link: Link
     main: Connection
     """A connection with the present setup."""
     call_tool: str | None
-    """The name of the tool that calls others, if there is one."""
+    """The name of the call-tool proxy, if there is one."""
 
     def control(self, verb: str, group: str) -> tuple[str, Mapping[str, Any]]:
         """Return the call that activates or deactivates a group."""
@@ -56,12 +56,12 @@ class OverMcp(Protocol):
         ...
 
     def another(self, extension: str | None = None) -> Connection:
-        """Return one more connection with the present setup, which may declare an extension; whoever asks closes it."""
+        """Return another connection with the present setup, for the caller to close; it may declare an extension."""
         ...
 
 
 class Wire:
-    """A test_run's driver as what it is over MCP; counts the requests."""
+    """A test run of a driver over MCP; counts the requests."""
 
     def __init__(self, test_run: TestRun, setup: Setup) -> None:
         self.test_run = test_run
@@ -84,7 +84,7 @@ class Wire:
         return self.tools_of(self.group)[0]
 
     def tools_of(self, path: str) -> list[str]:
-        """Return the names of the tools that are listed while a group is active, as clients see them."""
+        """Return the names, as clients see them, of the tools that are listed while a group is active."""
         shown = [tool for tool in self.setup.tools if tool.group == path and tool.when == "group" and not tool.hidden]
         return [self.driver.name_of(tool.full_name) for tool in shown]
 
@@ -94,8 +94,19 @@ class Wire:
         verbs = ("activate", "deactivate")
         return {self.driver.control(verb, path)[0] for path in self.setup.paths for verb in verbs}
 
+    @property
+    def harmless(self) -> tuple[str, Json] | None:
+        """A call of a tool on the list that is known to do no harm: of a tool of the kit, or that opens a group."""
+        if self.test_run.can("setups"):
+            root = (tool for tool in self.setup.tools if tool.group is None and tool.does == "echo" and not tool.hidden)
+            return next(((self.driver.name_of(tool.full_name), {}) for tool in root), None)
+        if not self.setup.groups:
+            return None
+        name, arguments = self.driver.control("activate", self.group)
+        return name, dict(arguments)
+
     def reaches(self, reply: Reply) -> bool:
-        """Return whether a call without arguments reached its tool, which may refuse such if it is not the kit's."""
+        """Return whether a call without arguments reached its tool, which may require some if it is not the kit's."""
         if reply.refused is not None or not reply.is_error:
             return reply.refused is None
         return not self.test_run.can("setups") and not reply.text.lower().startswith("unknown")
@@ -109,6 +120,12 @@ class Wire:
         """Call a tool."""
         self.test_run.count()
         return (on or self.main).reply(name, arguments, meta)
+
+    def call_under(self, handle: str | None, tool: str) -> Reply:
+        """Call a tool without arguments, under a handle if there is one."""
+        if handle is None or self.test_run.can("listing"):
+            return self.call(tool, {}, None if handle is None else {HANDLE_META: handle})
+        return self.call(str(self.driver.call_tool), {HANDLE: handle, "name": tool, "arguments": {}})
 
     def page(self, cursor: str | None = None, meta: Any = None, on: Connection | None = None) -> Json:
         """Return a page of the list."""
@@ -124,27 +141,38 @@ class Wire:
         """Return the names on the list."""
         return [str(tool["name"]) for tool in self.tools(meta, on)]
 
-    def untold(self, opened: Reply, names: list[str]) -> dict[str, list[str]]:
-        """Return what the text of an activation leaves out of tools: by name, its own name and those of parameters."""
+    def missing_words(self, opened: Reply, names: list[str]) -> dict[str, list[str]]:
+        """Return, by tool, which of its name and the names of its parameters the text of an activation lacks."""
         meta = {HANDLE_META: opened.handle} if self.modern and self.test_run.can("listing") else None
         schemas = {tool["name"]: mapping(tool.get("inputSchema")) for tool in self.tools(meta)}
-        told = {name: [name, *mapping(schemas.get(name, {}).get("properties"))] for name in names}
-        left_out = {name: [word for word in words if word not in opened.text] for name, words in told.items()}
-        return {name: words for name, words in left_out.items() if words}
+        words = {name: [name, *mapping(schemas.get(name, {}).get("properties"))] for name in names}
+        missing = {name: [word for word in words[name] if word not in opened.text] for name in names}
+        return {name: words for name, words in missing.items() if words}
+
+    # -- evidence and judgements --------------------------------------------------------------------------------------
+
+    def observed(self, found: bool, what: str, *clauses: str) -> bool:
+        """Return whether the server showed what some clauses are about; they stay undecided where it did not.
+
+        A check asks this before it judges: what could not have gone wrong is evidence for nothing (SPEC CNF-8).
+        """
+        if not found:
+            self.test_run.not_shown(what, *clauses)
+        return found
 
     def judge(self, clause: str, holds: bool, message: str, expected: Any = None, got: Any = None) -> bool:
-        """Report a violation, or that there is none; return whether there is none."""
+        """Count what was observed as evidence for a clause, or report a violation; return whether it holds."""
         if holds:
             self.test_run.holds(clause)
         else:
-            told = {"expected": expected, "got": got}
-            known = {name: {"answer": value} for name, value in told.items() if value is not None}
+            values = {"expected": expected, "got": got}
+            known = {name: {"answer": value} for name, value in values.items() if value is not None}
             self.test_run.violated(clause, message, setup=self.setup, **known)
         return holds
 
 
 def on(setup: Setup = SETUP) -> Callable[[Callable[[Wire], None]], Callable[[TestRun], None]]:
-    """Return a decorator that makes a check of a function: on that setup, or on the one that the server has."""
+    """Return a decorator that turns a function into a check on that setup, or on the one that the server has."""
 
     def decorate(check: Callable[[Wire], None]) -> Callable[[TestRun], None]:
         @wraps(check)
@@ -158,16 +186,13 @@ def on(setup: Setup = SETUP) -> Callable[[Callable[[Wire], None]], Callable[[Tes
     return decorate
 
 
-def denied(text: str, tool: str, group: str) -> str:
-    """Return the words in which a tool is denied, without its name.
-
-    A remark in brackets that names its group is left out too: an author may choose to give such a hint (SPEC CALL-1).
-    """
-    return re.sub(rf" \([^()]*{re.escape(group)}[^()]*\)", "", text.replace(tool, "NAME"))
+def without_hint(text: str, group: str) -> str:
+    """Return the text of a refusal without a remark in brackets that names a group (SPEC CALL-1 allows such a hint)."""
+    return re.sub(rf" \([^()]*{re.escape(group)}[^()]*\)", "", text)
 
 
 def seen(reply: Reply) -> Json:
-    """Return an answer as data for a violation."""
+    """Return a reply as data for a report."""
     return dict(reply.result) if reply.refused is None else {"error": str(reply.refused)}
 
 
@@ -182,5 +207,5 @@ def items(value: Any) -> list[object]:
 
 
 def name_in(tool: Any) -> str:
-    """Return the name of a tool that an answer tells of, by name or by definition."""
+    """Return the name of a tool that an answer contains, as a name or as a definition."""
     return str(mapping(tool).get("name", tool))

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES
+from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Setup
 
-from .engine import Engine, Paths, Session, Work
+from .engine import Engine, Paths, Refused, Session, Work
 from .mutant import Mutant, Right
 
-stateful = partial(Mutant, layer="stateful", budget=3000, capabilities=frozenset({*CAPABILITIES, *AT_RUN_TIME}))
+LIVE = frozenset({*CAPABILITIES, *AT_RUN_TIME})
+"""What the engine can do with registration while sessions are open."""
+
+stateful = partial(Mutant, layer="stateful", budget=3000, capabilities=LIVE)
 
 
 def closes_everything(right: Right[None], self: Engine, other: Engine) -> None:
@@ -24,11 +27,18 @@ def runs_no_hooks(right: Right[Work[None]], self: Engine, session: Session, gone
     yield from ()
 
 
+def refuses_groups(right: Right[Work[None]], self: Engine, setup: Setup) -> Work[None]:
+    if len(setup.groups) > len(self.groups):
+        raise Refused("SessionsAreOpen")
+    return right()
+
+
 MUTANTS: tuple[Mutant, ...] = (
     stateful("accepts an exclusion set that an open session violates", "REG-3")(
         Engine.check_sessions, lambda right, self, other: None
     ),
     stateful("removes groups without running their hooks", "REG-5")(Engine.deactivate_removed, runs_no_hooks),
+    stateful("refuses to register groups while sessions are open", "REG-7")(Engine.register, refuses_groups),
     stateful("deactivates every group when anything is registered", "REG-7", also=("REG-5",))(
         Engine.adopt, closes_everything
     ),

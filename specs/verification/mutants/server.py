@@ -137,7 +137,10 @@ class Fixture:
             control = self.engine.control(name)
             if control is None:
                 return self.answer(ctx, self.session(ctx), name, arguments)
-            return await self.change(ctx, self.session(ctx, arguments), *control)
+            try:
+                return await self.change(ctx, self.session(ctx, arguments), *control)
+            except Refused as refused:
+                return self.change_refused(refused)
         except Refused as refused:
             if refused.error == "ToolNotFound" and name != CALL_TOOL:
                 return self.unknown_tool(refused)
@@ -194,6 +197,9 @@ class Fixture:
     def refusal(self, refused: Refused) -> types.CallToolResult:  # CTL-5
         told = {ERROR_META: {"error": refused.error, **refused.detail}}
         return result(str(refused), is_error=True, _meta=told)
+
+    def change_refused(self, refused: Refused) -> types.CallToolResult:  # CTL-5
+        return self.refusal(refused)
 
     def unknown_tool(self, refused: Refused) -> types.CallToolResult:  # CALL-1, DEL-9
         raise MCPError(types.INVALID_PARAMS, str(refused))

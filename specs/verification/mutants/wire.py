@@ -1,5 +1,5 @@
-"""Mutants that only a protocol shows: the right engine behind a server that speaks MCP wrongly (SPEC 8, 9, 18)."""
-# ruff: noqa: D101, D102, D103 - what is wrong with each stands in the table that it is for
+"""Mutants that only the protocol shows: the right engine behind a server that speaks MCP wrongly (SPEC 8, 9, 18)."""
+# ruff: noqa: D101, D102, D103 - the table below says what is wrong with each
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from mcp.server import NotificationOptions
 from mcp.shared.exceptions import MCPError
 
-from toolfold_specs.drivers.protocol import CHANGE_META, Era
+from toolfold_specs.drivers.protocol import CHANGE_META, HANDLE, TOOL, Era
 
 from .engine import Refused, Session
 from .mutant import Right, overriding
@@ -80,6 +80,20 @@ async def ignores_cursors(
     return await Fixture.list_tools(self, ctx, None)
 
 
+class Silent(Fixture):
+    """A server that shows nothing of what it does: it lists no tool of the system, and refuses every call alike."""
+
+    async def list_tools(self, ctx: Any, params: types.PaginatedRequestParams | None) -> Page:
+        page = await super().list_tools(ctx, params)
+        return page.model_copy(update={"tools": [tool for tool in page.tools if tool.name in (CALL_TOOL, TOOL)]})
+
+    async def call(self, ctx: Any, name: str, arguments: Mapping[str, Any]) -> Result:
+        raise MCPError(types.INVALID_PARAMS, "")
+
+    async def list_groups(self, ctx: Any, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        return {}
+
+
 class ReadableHandles(Fixture):
     def handle_of(self, session: Session) -> str:
         return "state " + " ".join(session.active)
@@ -113,21 +127,28 @@ async def lists_for_everybody(
     return (await right()).model_copy(update={"cache_scope": "public"})
 
 
-def tells_without(name: str, right: Right[Result], change: dict[str, Any], handle: str | None) -> Result:
-    """What is told of a change without one of its members, which is empty instead."""
-    told = right()
-    return told.model_copy(update={"meta": {**(told.meta or {}), CHANGE_META: {**change, name: []}}})
+def answers_without(name: str, right: Right[Result], change: dict[str, Any]) -> Result:
+    answer = right()
+    return answer.model_copy(update={"meta": {**(answer.meta or {}), CHANGE_META: {**change, name: []}}})
 
 
 def takes_unknown_groups(right: Right[Awaitable[Any]], self: Fixture, ctx: Any, params: Any) -> Awaitable[Any]:
     return right() if params.name in self.engine.groups else self.list_groups(ctx, types.PaginatedRequestParams())
 
 
+async def calls_without_a_handle(
+    right: Right[Awaitable[Result]], self: Fixture, ctx: Any, name: str, arguments: Mapping[str, Any]
+) -> Result:
+    if name == CALL_TOOL and HANDLE not in arguments and self.states:
+        return await Fixture.call(self, ctx, name, {**arguments, HANDLE: list(self.states)[-1]})
+    return await right()
+
+
 async def calls_unknown_tools(
     right: Right[Awaitable[Result]], self: Fixture, ctx: Any, name: str, arguments: Mapping[str, Any]
 ) -> Result:
-    told = await right()
-    return result("") if name == CALL_TOOL and told.is_error else told
+    answer = await right()
+    return result("") if name == CALL_TOOL and answer.is_error else answer
 
 
 ROWS = (
@@ -154,14 +175,17 @@ ROWS = (
     legacy("answers refusals with an error of the protocol", "CTL-5", also=("DEL-8",))(
         Fixture.refusal, lambda right, self, refused: protocol_error(types.INVALID_REQUEST, refused)
     ),
+    legacy("refuses activations without a word", "CTL-5")(
+        Fixture.change_refused, lambda right, self, refused: right().model_copy(update={"content": []})
+    ),
     legacy("returns no definitions in the text of an activation", "CTL-4")(
         Fixture.told, lambda right, self, change, definitions, handle: Fixture.told(self, change, [], handle)
     ),
     legacy("omits new tools from the change data", "CTL-4")(
-        Fixture.told, lambda right, self, change, definitions, handle: tells_without("tools", right, change, handle)
+        Fixture.told, lambda right, self, change, definitions, handle: answers_without("tools", right, change)
     ),
     legacy("omits displaced groups from the change data", "CTL-4")(
-        Fixture.told, lambda right, self, change, definitions, handle: tells_without("displaced", right, change, handle)
+        Fixture.told, lambda right, self, change, definitions, handle: answers_without("displaced", right, change)
     ),
     modern("returns definitions without schemas", "CTL-4", also=("DEL-2",))(
         Fixture.told,
@@ -179,6 +203,7 @@ ROWS = (
     modern("returns no handle from an activation", "DEL-2", also=("CTL-4", "CTL-5"))(
         Fixture.handle_of, lambda right, self, session: None
     ),
+    modern("calls tools without a handle once there was one", "DEL-2")(Fixture.call, calls_without_a_handle),
     modern("returns handles that anybody can make up", "DEL-3", fixture=ReadableHandles),
     modern("ignores invalid handles", "DEL-3")(
         Fixture.open, lambda right, self, session, handle: right() if handle in self.states else None
