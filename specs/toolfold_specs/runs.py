@@ -12,9 +12,10 @@ from typing import Any
 
 from attrs import evolve
 
-from .attribution import REFUSAL, RESTS_ON, STATE, Mismatch, evidence, mismatches, observed
+from .attribution import RESTS_ON, STATE, Mismatch, mismatches
 from .driver import Answer, Driver, Operation, Setup, TargetFailed
 from .drivers.messages import checked
+from .evidence import REFUSAL, SHOWN_BY, evidence, observed
 from .oracle import NEXT, Holder, Oracle, World, refusal
 from .report import Violation
 from .shrinking import reduced, shortened
@@ -125,6 +126,7 @@ class TestRun:
         for clause, member in members.items():
             if clause in self.driver.never_shown:
                 continue
+            member = SHOWN_BY.get(clause, member)
             if observed(answer, member):
                 self.shown[clause] += 1
             else:

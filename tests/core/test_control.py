@@ -8,6 +8,7 @@ import pytest
 from toolfold import (
     ConfigError,
     DuplicateName,
+    HookContext,
     Loader,
     ToolError,
     ToolNotFound,
@@ -287,8 +288,21 @@ async def test_a_failed_hook_is_a_result_without_internals_unless_the_hook_meant
     result = await tools.call_tool("silent.activate")
     says(result, "opening group silent failed", "Try again later")
     assert "1234" not in result.text
+    assert (result.meta or {})[ERROR_META] == {"error": "HookFailed", "group": "silent", "phase": "on_activate"}
     says(await tools.call_tool("speaking.activate"), "The vault is locked: ask for the key.")
     assert tools.default_session.active == ()
+
+
+@pytest.mark.spec("CTL-5", "HOOK-7")
+async def test_a_hook_that_asks_for_a_transition_is_named_as_the_cause_of_the_refusal() -> None:
+    async def asking(context: HookContext) -> None:
+        await context.session.activate("other")
+
+    tools = ToolSet("t")
+    tools.register_group("other")
+    tools.register_group("asking", on_activate=asking)
+    result = await tools.call_tool("asking.activate")
+    assert (result.meta or {})[ERROR_META]["cause"] == "ReentrantTransition"
 
 
 @pytest.mark.spec("CTL-5")

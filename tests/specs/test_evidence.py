@@ -86,6 +86,16 @@ def test_a_clause_needs_the_member_that_it_is_seen_in(member: str, clauses: set[
     assert not without & clauses
 
 
+def test_that_a_new_session_is_empty_is_no_evidence_of_how_the_old_one_ended() -> None:
+    class Unlisted(EngineDriver):
+        def finish(self, ticket: int) -> Answer:
+            return evolve(super().finish(ticket), detail={})
+
+    row = rows(check(Unlisted, layers=["vectors"]))["SES-3"]
+    assert row.verdict is Verdict.UNDECIDED
+    assert row.reason == "the answers never show in `detail` how a `list` of the ended session is answered"
+
+
 def test_a_member_of_a_capability_that_is_missing_makes_a_clause_not_applicable() -> None:
     make = silent_about("notified", capabilities=EngineDriver.capabilities - {"notifications"})
     row = rows(check(make, layers=["exhaustive"], budget=300))["NTF-1"]

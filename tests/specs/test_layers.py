@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -21,6 +22,7 @@ from toolfold_specs.runs import TestRun
 from verification.mutants import MUTANTS
 from verification.mutants.driver import EngineDriver
 from verification.mutants.engine import Engine, Session, Work
+from verification.mutants.registration import LIVE
 
 LAYERS = (stateful, schedules, histories)
 
@@ -46,7 +48,7 @@ def named(name: str) -> tuple[Check, ...]:
 
 @pytest.mark.spec("CNF-7")
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.__name__.rpartition(".")[2])
-@pytest.mark.parametrize(("driver", "seed"), [(CoreDriver, 3), (EngineDriver, 1)])
+@pytest.mark.parametrize(("driver", "seed"), [(CoreDriver, 3), (partial(EngineDriver, capabilities=LIVE), 1)])
 def test_the_core_and_the_naive_engine_pass_and_every_clause_of_a_layer_is_put_to_the_test(
     layer: Any, driver: Callable[[], Driver], seed: int
 ) -> None:

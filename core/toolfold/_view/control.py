@@ -218,6 +218,8 @@ def refusal(error: ToolfoldError, context: CallContext) -> ToolResult:
         how = opener(error.parent, view, context.to_wire) or f"it needs the group {error.parent}, which is not open"
     if isinstance(error, HookFailed):
         about |= {"group": error.group, "phase": error.phase}
+        if isinstance(error.__cause__, ToolfoldError):  # the names of other exceptions are internals
+            about["cause"] = type(error.__cause__).__name__
     return evolve(ToolResult.of_text(refused(error, how), is_error=True), meta={ERROR_META: about})
 
 

@@ -55,7 +55,7 @@ class BlackBoxDriver(McpDriver):
         self._leave_out_what_does_not_tell()
         self.given = self._setup = self._described.setup
         self.capabilities, self.left_out = self._able()
-        self.never_shown = self._never_shown()
+        self.never_shown = {**self.never_shown, **self._without_evidence()}
 
     def _learn(self, description: Path | Description | None) -> None:
         names = {str(tool["name"]) for tool in self.main.list_all_tools()}
@@ -97,7 +97,7 @@ class BlackBoxDriver(McpDriver):
         wire = wire_capabilities(self.link.era, self.call_tool)
         return wire | there, {name: why for name, why in missing.items() if name not in there}
 
-    def _never_shown(self) -> Mapping[str, str]:
+    def _without_evidence(self) -> Mapping[str, str]:
         """Return what the lists of this server are no evidence for: names that are its own are taken as they are."""
         found: dict[str, str] = {}
         if not self._each_its_own:

@@ -43,6 +43,10 @@ class Session:
     """Whether the process behind the connection has the present setup, where each has its own."""
 
 
+UNSEEN_ENDS: Final = {"SES-3": "a session that has ended can't be asked for its list over MCP"}
+"""Clauses about the end of sessions that no answer over MCP shows, with the reason."""
+
+
 class McpDriver(Driver):
     """Drives an MCP server. In the legacy era a session is a connection, in the modern one a handle.
 
@@ -53,6 +57,7 @@ class McpDriver(Driver):
 
     def __init__(self, link: Link, grace: float = GRACE) -> None:
         self.name = link.name
+        self.never_shown = UNSEEN_ENDS
         self.link = link
         self.call_tool: str | None = None
         """The name of the tool that calls others, if there is one."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
 from typing import Any
 
-from ..attribution import CAUSE
 from ..checks import Check
 from ..driver import Answer, Operation, Setup
+from ..evidence import CAUSE
 from ..oracle import Oracle, World, as_setup
 from ..overlap import Hook, Overlap, agrees
 from ..runs import TestRun

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
-from ..attribution import REFUSAL, observed
 from ..checks import Check
 from ..driver import Answer, Operation, Setup
+from ..evidence import REFUSAL, observed
 from ..runs import Case, TestRun
 
 Vector = Mapping[str, Any]
