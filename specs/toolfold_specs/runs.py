@@ -18,7 +18,7 @@ from .drivers.messages import checked
 from .evidence import REFUSAL, SHOWN_BY, evidence, observed
 from .oracle import NEXT, Holder, Oracle, World, refusal
 from .report import Violation
-from .shrinking import reduced, shortened
+from .shrinking import minimal
 
 Progress = Callable[[str], None]
 
@@ -322,12 +322,14 @@ class Case:
         """Report a mismatch under its clause, with a short history on a small system that shows it too."""
         if self.test_run.knows(clause):
             return
-        history = shortened(
-            self.history, self._shortest_way(self.history[-1]), lambda tried: self._shows(tried, mismatch.clause)
+
+        def shows(setup: Setup, tried: Sequence[Operation]) -> bool:
+            found = self._replayed(tried, setup)
+            return found is not None and found[0].clause == mismatch.clause
+
+        setup, history = minimal(
+            self.setup, self.history, self._shortest_way(self.history[-1]), shows, self.test_run.can("setups")
         )
-        setup = self.setup
-        if self.test_run.can("setups") and not any("setup" in operation.arguments for operation in history):
-            setup = reduced(setup, history, lambda tried: self._shows(history, mismatch.clause, tried))
         if history != self.history or setup != self.setup:
             again = self._replayed(history, setup)
             if again is not None:
@@ -335,10 +337,6 @@ class Case:
         run, told = self.test_run, (setup, tuple(history), expected.to_json(), got.to_json())
         violation = Violation(clause, run.check, run.driver.name, mismatch.message, *told)
         run.found(violation, STATE if not mismatch.explains and _state_is_right(expected, got) else frozenset())
-
-    def _shows(self, history: Sequence[Operation], clause: str, setup: Setup | None = None) -> bool:
-        found = self._replayed(history, setup)
-        return found is not None and found[0].clause == clause
 
     def _replayed(
         self, history: Sequence[Operation], setup: Setup | None = None

@@ -1,28 +1,76 @@
-"""Making a history shorter, and the system that it is on smaller, while it still shows what it shows."""
+"""Making a history shorter, and the system that it runs on smaller, while the same mismatch still shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from attrs import evolve
+from attrs import define, evolve
 
 from .driver import Operation, Setup, Tool
 
 SHRINKING = 1000
-"""How many operations may be spent on shortening one history."""
+"""How many operations may be spent on one history."""
+
+
+@define
+class Budget:
+    """How many operations may still be performed."""
+
+    left: int = SHRINKING
+
+    def spend(self, operations: int) -> bool:
+        """Return whether so many operations may be performed, which are counted."""
+        self.left -= operations
+        return self.left >= 0
+
+
+def minimal(
+    setup: Setup,
+    history: Sequence[Operation],
+    candidate: Sequence[Operation] | None,
+    shows: Callable[[Setup, Sequence[Operation]], bool],
+    configurable: bool,
+) -> tuple[Setup, list[Operation]]:
+    """Return a small system and a short history on it that shows what `history` shows on `setup`.
+
+    A smaller system may do with fewer operations, and a shorter history with a smaller system: both are tried in turn
+    until nothing more can be left out.
+
+    Args:
+        setup: The system.
+        history: The operations; the last one is kept.
+        candidate: A history that is tried first, as a guess.
+        shows: Whether a history on a system still shows it.
+        configurable: Whether other systems can be configured; one that an operation brings along stays as it is.
+    """
+    budget = Budget()
+    short = shortened(history, candidate, partial(shows, setup), budget)
+    while configurable and not any("setup" in operation.arguments for operation in short):
+        smaller = reduced(setup, short, partial(_on, shows, short), budget)
+        if smaller == setup:
+            break
+        setup, before = smaller, short
+        short = shortened(short, None, partial(shows, setup), budget)
+        if short == before:
+            break
+    return setup, short
+
+
+def _on(shows: Callable[[Setup, Sequence[Operation]], bool], history: Sequence[Operation], setup: Setup) -> bool:
+    return shows(setup, history)
 
 
 def shortened(
     history: Sequence[Operation],
     candidate: Sequence[Operation] | None,
     shows: Callable[[Sequence[Operation]], bool],
-    budget: int = SHRINKING,
+    budget: Budget,
 ) -> list[Operation]:
-    """Return a short history that still shows what `history` shows: first a guess, then leaving out what can be.
+    """Return a short history that still shows what `history` shows: first a guess, then by leaving out operations.
 
-    Delta debugging on the list of operations, the last of which always stays, and then on the groups that a transition
-    names, until nothing more can be left out; `budget` bounds the operations performed.
+    This is delta debugging on the list of operations, the last of which is kept, and then on the groups that a
+    transition names, until nothing more can be left out.
     """
     best = list(history)
     if candidate is not None and len(candidate) < len(best) and shows(candidate):
@@ -31,8 +79,7 @@ def shortened(
     while tries := [tried for tried in _shorter(best, size) if tried != best]:
         smaller = None
         for tried in tries:
-            budget -= len(tried)
-            if budget < 0:
+            if not budget.spend(len(tried)):
                 return best
             if shows(tried):
                 smaller = tried
@@ -47,7 +94,7 @@ def shortened(
 
 
 def _shorter(history: Sequence[Operation], size: int) -> Iterator[list[Operation]]:
-    """Yield a history without some operations in a row, and in the end without some group of a transition."""
+    """Yield a history without some consecutive operations, and in the end without some group of a transition."""
     for place in range(0, len(history) - 1, size):
         yield [*history[:place], *history[min(place + size, len(history) - 1) :]]
     for place, operation in enumerate(history if size == 1 else ()):
@@ -58,19 +105,16 @@ def _shorter(history: Sequence[Operation], size: int) -> Iterator[list[Operation
                 yield [*history[:place], evolve(operation, arguments=fewer), *history[place + 1 :]]
 
 
-def reduced(
-    setup: Setup, history: Sequence[Operation], shows: Callable[[Setup], bool], budget: int = SHRINKING
-) -> Setup:
+def reduced(setup: Setup, history: Sequence[Operation], shows: Callable[[Setup], bool], budget: Budget) -> Setup:
     """Return a small system on which a history still shows what it shows on `setup`.
 
-    What can be left out is, group by group, tool by tool and so on; `budget` bounds the operations performed.
+    Groups, hooks, exclusions and tools are left out one after another.
     """
     for part in _parts(setup, history):
         smaller = part(setup)
         if smaller == setup:
             continue
-        budget -= len(history) + 1
-        if budget < 0:
+        if not budget.spend(len(history) + 1):
             break
         if shows(smaller):
             setup = smaller
@@ -78,7 +122,7 @@ def reduced(
 
 
 def _parts(setup: Setup, history: Sequence[Operation]) -> Iterator[Callable[[Setup], Setup]]:
-    """Yield ways to leave out a part of a system, those that leave out the most first."""
+    """Yield functions that leave out a part of a system, those that leave out most first."""
     asked = {path for operation in history for path in _groups_of(operation)}
     idle = {path for path in setup.paths if not any(f"{other}.".startswith(f"{path}.") for other in asked)}
     yield lambda now: now.without(idle)

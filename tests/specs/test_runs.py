@@ -15,7 +15,7 @@ from toolfold_specs.layers import exhaustive, stateful
 from toolfold_specs.oracle import Oracle, World
 from toolfold_specs.report import Report, Result, Status, Verdict
 from toolfold_specs.runs import TestRun
-from toolfold_specs.shrinking import reduced, shortened
+from toolfold_specs.shrinking import Budget, reduced, shortened
 
 PAIR = Setup(groups=(Group("a"), Group("b")), exclusions=(("a", "b"),), tools=(Tool("tool", "a"), Tool("tool", "b")))
 
@@ -64,6 +64,16 @@ class Sulking(Rightly):
         if operation.verb == "activate" and group in had and group not in self.oracle.active(holder):
             self.history.append(operation)
             return Answer(error="GroupNotFound", active=self.oracle.active(holder))
+        return super().perform(operation)
+
+
+class LeavesNoneOut(Rightly):
+    """Refuses the activation of b if every other group is active."""
+
+    def perform(self, operation: Operation) -> Answer:
+        active = self.oracle.active(self.world.holder("main"))
+        if operation == activate("b") and {*active} == {*self.oracle.paths} - {"b"}:
+            return Answer(error="QuotaExceeded", active=active)
         return super().perform(operation)
 
 
@@ -201,8 +211,13 @@ def test_a_history_is_shortened_to_what_is_needed() -> None:
     def shows(tried: Sequence[Operation]) -> bool:
         return needed <= {operation.arguments["group"] for operation in tried}
 
-    assert [operation.arguments["group"] for operation in shortened(history, None, shows)] == ["3", "11", "19"]
-    assert shortened(history, [history[0], history[-1]], lambda tried: len(tried) == 2) == [history[0], history[-1]]
+    assert [operation.arguments["group"] for operation in shortened(history, None, shows, Budget())] == [
+        "3",
+        "11",
+        "19",
+    ]
+    ends = [history[0], history[-1]]
+    assert shortened(history, ends, lambda tried: len(tried) == 2, Budget()) == ends
 
 
 def test_a_system_is_reduced_to_what_is_needed_within_its_budget() -> None:
@@ -218,8 +233,16 @@ def test_a_system_is_reduced_to_what_is_needed_within_its_budget() -> None:
         return {"a", "c"} <= set(tried.paths) and ("a", "c") in tried.exclusions
 
     needed = Setup(groups=[Group("a"), Group("c")], exclusions=[("a", "c")])
-    assert reduced(setup, [activate("a.b")], shows) == needed
-    assert reduced(setup, [activate("a.b")], shows, budget=1) == setup
+    assert reduced(setup, [activate("a.b")], shows, Budget()) == needed
+    assert reduced(setup, [activate("a.b")], shows, Budget(1)) == setup
+
+
+@pytest.mark.spec("CNF-3")
+def test_a_history_is_shortened_again_on_the_system_that_was_reduced_for_it() -> None:
+    test_run = TestRun(LeavesNoneOut())
+    test_run.play(Setup(groups=[Group("a"), Group("b")]), [activate("a"), activate("b")])
+    (violation,) = test_run.violations
+    assert (violation.setup, violation.history) == (Setup(groups=[Group("b")]), (activate("b"),))
 
 
 @pytest.mark.spec("CNF-3", "CNF-7")
@@ -260,7 +283,7 @@ def test_shortening_keeps_within_its_budget() -> None:
         return False
 
     history = [activate("a")] * 50
-    assert shortened(history, None, shows, budget=100) == history
+    assert shortened(history, None, shows, Budget(100)) == history
     assert sum(spent) <= 100
 
 

@@ -17,7 +17,7 @@ from ..oracle import Oracle, as_setup
 from ..overlap import Hook, Overlap
 from ..reference import System
 from ..runs import TestRun
-from ..shrinking import shortened
+from ..shrinking import Budget, shortened
 from ..systems import distinct_systems
 
 HISTORIES, DEEP_HISTORIES = 30, 300
@@ -187,7 +187,7 @@ def _report(test_run: TestRun, setup: Setup, run: _Run) -> None:
         return True
 
     try:
-        shortened(run.history, run.last_round(), shows, SHRINKING)
+        shortened(run.history, run.last_round(), shows, Budget(SHRINKING))
     finally:
         shortest = found[-1]
         known = {"setup": setup, "history": tuple(shortest.history)}
