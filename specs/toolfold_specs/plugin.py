@@ -1,7 +1,7 @@
-"""The plugin of pytest: collects a `toolfold_specs.suite` as a test for each clause (SPEC CNF-2).
+"""The pytest plugin, which collects a `toolfold_specs.suite` as a test for each clause (SPEC CNF-2).
 
-pytest loads it in every run where this distribution is installed, so it imports nothing else until a module of tests
-has a suite.
+pytest loads it in every run if this distribution is installed, so it imports nothing else until a test module has a
+suite.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClauseItem(pytest.Item):
     def runtest(self) -> None:
         """Pass if the clause holds."""
         from .report import Verdict
-        from .suites import told
+        from .suites import failure_text
 
         row = self._suite.rows[self._clause.id]
         match row.verdict:
@@ -44,15 +44,15 @@ class ClauseItem(pytest.Item):
             case Verdict.VIOLATED if not row.fails:
                 pytest.xfail(f"{row.level}: {row.violations[0].message}")
             case _:
-                pytest.fail(told(row), pytrace=False)
+                pytest.fail(failure_text(row), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Return where the suite is, and the clause."""
+        """Return the location of the suite and the clause."""
         return self.path, None, f"{self.parent.name if self.parent else ''}: {self.name}"
 
 
 class SuiteCollector(pytest.Collector):
-    """A suite in a module of tests."""
+    """A suite in a test module."""
 
     def __init__(self, *, suite: Suite, **known: Any) -> None:
         super().__init__(**known)  # pyright: ignore[reportUnknownMemberType]
@@ -65,7 +65,7 @@ class SuiteCollector(pytest.Collector):
             yield ClauseItem.from_parent(self, **known)  # pyright: ignore[reportUnknownMemberType]
 
     def setup(self) -> None:
-        """Run the kit, before the first of the tests; a fault of its own is an error of all (SPEC CNF-8)."""
+        """Run the kit before the first test; a fault of the kit is an error of all tests (SPEC CNF-8)."""
         from .report import Status
 
         broken = [result for result in self._suite.report.results if result.status is Status.BROKEN]
@@ -74,8 +74,8 @@ class SuiteCollector(pytest.Collector):
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> SuiteCollector | None:
-    """Return the collector of a suite; anything else is not of this plugin."""
-    kind = type(obj)  # known by its name, so that nothing has to be imported to tell
+    """Return the collector of a suite, or None for anything else."""
+    kind = type(obj)  # compared by name, so that nothing is imported
     if (kind.__module__, kind.__qualname__) != ("toolfold_specs.suites", "Suite"):
         return None
     known = {"name": name, "suite": obj}

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import toolfold_specs
 from tests.specs.made import (
     CHECKS,
     FACT,
@@ -110,23 +109,6 @@ def test_a_capability_that_one_setting_lacks_is_listed_with_the_setting() -> Non
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_target_that_dies_leaves_all_clauses_of_that_check_undecided_and_the_next_has_a_new_one() -> None:
-    made: list[DyingDriver] = []
-
-    def make() -> Driver:
-        made.append(DyingDriver())
-        return made[-1]
-
-    report = check(make, checks=CHECKS)
-    assert {clause: verdict(report, clause) for clause in PAIRS.clauses} == dict.fromkeys(
-        PAIRS.clauses, Verdict.UNDECIDED
-    )
-    assert verdict(report, "ACT-1") is Verdict.HELD
-    assert report.exit_status == 2
-    assert len(made) == 2
-
-
-@pytest.mark.spec("CNF-8")
 def test_a_target_that_dies_and_cannot_be_started_again_is_not_tried_any_more() -> None:
     tries: list[int] = []
 
@@ -146,14 +128,6 @@ def test_a_target_that_dies_and_cannot_be_started_again_is_not_tried_any_more() 
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_target_that_cannot_be_started_is_said_nothing_of() -> None:
-    report = check(no_driver, checks=CHECKS)
-    assert report.exit_status == 2
-    assert verdict(report, "ACT-4") is Verdict.UNDECIDED
-    assert {result.reason for result in report.results} == {"It can't be started: no such file."}
-
-
-@pytest.mark.spec("CNF-8")
 def test_a_setting_that_cannot_be_started_is_left_out_only_if_it_is_optional() -> None:
     settings = {"there": TinyDriver, "gone": no_driver}
     assert check(settings, checks=CHECKS).exit_status == 2
@@ -161,17 +135,6 @@ def test_a_setting_that_cannot_be_started_is_left_out_only_if_it_is_optional() -
     assert report.exit_status == 0
     assert {row.verdict for row in report.rows_in("gone")} == {Verdict.NOT_APPLICABLE}
     assert report.left_out["setting gone"] == "It can't be started: no such file."
-
-
-@pytest.mark.spec("CNF-8")
-def test_a_fault_of_the_driver_is_not_one_of_the_implementation() -> None:
-    class Faulty(TinyDriver):
-        def activate(self, group: str, session: str = "main") -> toolfold_specs.Answer:
-            raise KeyError(group)
-
-    report = check(Faulty, checks=CHECKS)
-    assert report.exit_status == 2
-    assert report.violations == ()
 
 
 @pytest.mark.spec("CNF-4")

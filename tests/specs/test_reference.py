@@ -23,7 +23,6 @@ from toolfold_specs.reference import (
 )
 from toolfold_specs.systems import (
     as_pairs,
-    distinct_systems,
     forests,
     legal_states,
     numbered_forests,
@@ -65,25 +64,6 @@ def test_forests_are_counted_once_per_isomorphism_class(n: int, count: int) -> N
 def test_systems_and_their_reachable_states_have_the_known_counts(n: int, count: int, total: int) -> None:
     assert len(worlds(n)) == len({system for system, _ in worlds(n)}) == count
     assert sum(len(found) for _, found in worlds(n)) == total
-
-
-@pytest.mark.parametrize(
-    ("n", "count", "total", "refused"),
-    [(1, 1, 2, 0), (2, 3, 10, 1), (3, 11, 55, 15), (4, 74, 506, 282), (5, 828, 7323, 6728)],
-)
-def test_distinct_systems_their_states_and_their_refusals_have_the_known_counts(
-    n: int, count: int, total: int, refused: int
-) -> None:
-    found = [(system, reachable(system)) for system in distinct_systems(n)]
-    assert len(found) == count
-    assert sum(len(reached) for _, reached in found) == total
-    answers = [activate(system, state, group) for system, reached in found for state in reached for group in range(n)]
-    assert sum(answer.kind == "refused" for answer in answers) == refused
-
-
-def test_enumeration_is_the_same_every_time() -> None:
-    assert list(systems(3)) == list(systems(3))
-    assert [reachable(system) for system in systems(3)] == [reachable(system) for system in systems(3)]
 
 
 @pytest.mark.parametrize(("n", "count"), [(1, 0), (2, 0), (3, 8), (4, 2104)])
@@ -199,20 +179,6 @@ def test_activating_the_ancestors_in_turn_opens_any_group_from_any_state(n: int)
             assert answer.kind != "refused"
             now = answer.state
         assert group in now
-
-
-def test_exclusion_is_neither_transitive_nor_inherited() -> None:
-    system = System((None, 0, None, 2, None), (states(0, 4), states(1, 3)))
-    assert activate(system, states(0, 1, 2), 3).state == states(0, 2, 3)
-    assert activate(system, states(0, 1, 2), 4).state == states(2, 4)
-    chain = System((None, None, None), (states(0, 1), states(1, 2)))
-    assert activate(chain, states(0), 2).state == states(0, 2)
-
-
-def test_a_group_that_comes_back_comes_back_without_its_children() -> None:
-    system = System((None, 0))
-    away = deactivate(system, states(0, 1), 0).state
-    assert activate(system, away, 0).state == states(0)
 
 
 # Steps

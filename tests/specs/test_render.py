@@ -146,7 +146,7 @@ def test_text_says_what_is_expected_and_what_is_to_be_removed() -> None:
     made = failing(expected=[Expectation("ACT-4", "issue 12"), Expectation("ACT-1", "issue 3")])
     said = text(evolve(made, results=(*made.results, result("x", ["ACT-1"]))))
     assert said.index("VIOLATED  ACT-10") < said.index("VIOLATED, AS EXPECTED  ACT-4")
-    assert "expected, because: issue 12" in said
+    assert "expected because: issue 12" in said
     assert "HOLDS AGAIN  ACT-1\n  Remove it from the expected failures (issue 3)." in said
 
 

@@ -116,7 +116,7 @@ def test_a_target_that_fails_is_reported_as_such_and_the_next_check_has_a_new_dr
 
     failing = check(raising(TargetFailed("it closed the connection")))
     died, passed = run_checks([failing, check(lambda test_run: test_run.play(PAIR, [activate("a")]))], make)
-    assert (died.status, died.reason) == (Status.DIED, "it closed the connection")
+    assert (died.status, died.reason, died.clauses) == (Status.DIED, "it closed the connection", ("ACT-4",))
     assert passed.status is Status.PASSED
     assert len(drivers) == 2
 

@@ -2,7 +2,7 @@
 
     text.py      for a terminal        jsonl.py      JSON lines: everything, described by schema.json
     markdown.py  for a page            junit.py      for test dashboards
-    badge.py     for a README          trace.py      what they share: a violation told step by step
+    badge.py     for a README          trace.py      what they share: the steps of a violation, and figures
 
 The same `Report` gives the same bytes.
 """
@@ -32,12 +32,12 @@ _FAILURE = re.compile(r"failure(-[A-Z]+-[0-9]+(-[0-9]+)?)?\.json")
 
 @contextmanager
 def journal(folder: Path) -> Generator[Callable[[Result], None]]:
-    """Yield a function that adds a result to `report.jsonl` at once, so that a run that is killed leaves it there.
+    """Yield a function that appends a result to `report.jsonl` at once, so that it survives a run that is killed.
 
-    Reports of an earlier run are removed at the beginning; `write_reports` replaces the file at the end.
+    Reports of an earlier run are removed first; `write_reports` replaces the file at the end.
 
     Args:
-        folder: Where; it is made if it does not exist.
+        folder: Where to write; it is created if it does not exist.
     """
     _emptied(folder)
     lock = Lock()
@@ -54,12 +54,12 @@ def journal(folder: Path) -> Generator[Callable[[Result], None]]:
 def write_reports(report: Report, folder: Path) -> tuple[Path, ...]:
     """Return the files that were written: the report in every form, and one file for each violation.
 
-    `failure.json` has the violation that is shown first, `failure-CLAUSE.json` the first of that clause,
+    `failure.json` has the most important violation, `failure-CLAUSE.json` the first of that clause,
     `failure-CLAUSE-2.json` the next. Those of an earlier run are removed.
 
     Args:
-        report: What to write.
-        folder: Where; it is made if it does not exist.
+        report: The report.
+        folder: Where to write; it is created if it does not exist.
     """
     from .text import text  # needs rich, the rest does not
 
@@ -78,7 +78,7 @@ def write_reports(report: Report, folder: Path) -> tuple[Path, ...]:
 
 
 def _emptied(folder: Path) -> None:
-    """Make a folder, or remove what an earlier run has written to it."""
+    """Create a folder, or remove the reports of an earlier run from it."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in sorted(folder.iterdir()):
         if old.name in _FORMS or _FAILURE.fullmatch(old.name):

@@ -1,4 +1,4 @@
-"""A badge, as the JSON that shields.io reads from an endpoint."""
+"""A badge, as the JSON that shields.io expects of an endpoint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..report import Report, Verdict
 
 
 def badge(report: Report) -> str:
-    """Return the JSON text of a badge: how many clauses hold, or how many that must are violated."""
+    """Return the JSON text of a badge: how many clauses hold, or how many fail the run."""
     held = sum(row.verdict is Verdict.HELD for row in report.rows)
     failing = sum(row.fails for row in report.rows)
     if report.exit_status == 0:

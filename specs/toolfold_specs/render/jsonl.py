@@ -1,4 +1,4 @@
-"""A report as JSON lines, the machine truth, and a violation as JSON that can be replayed; see `schema.json`."""
+"""A report as JSON lines, and a violation as JSON that can be replayed; both are described by `schema.json`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..report import Report, Result, Row, Violation
 from .trace import counts
 
 VERSION = 1
-"""Of both formats: a new member does not change it, any other change does."""
+"""The version of both formats, which only a new member leaves unchanged."""
 
 
 def jsonl(report: Report) -> str:
@@ -26,7 +26,7 @@ def jsonl_of(result: Result) -> str:
 
 
 def failure(report: Report, violation: Violation) -> str:
-    """Return the text of a `failure.json`: a violation, and what it was found in."""
+    """Return the text of a `failure.json`: a violation and the header of its run."""
     data = {
         "type": "failure",
         "version": VERSION,
@@ -51,7 +51,7 @@ def violation_as_json(violation: Violation) -> dict[str, Any]:
 
 
 def _dumped(data: Any, indent: int | None = None) -> str:
-    """Return JSON text that every parser takes: a half of a surrogate pair, which few do, becomes a question mark."""
+    """Return JSON text that every parser accepts: an unpaired surrogate becomes a question mark."""
     whole = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
     return json.dumps(json.loads(whole), indent=indent)
 

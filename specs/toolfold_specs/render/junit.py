@@ -1,6 +1,6 @@
-"""A report for dashboards that read JUnit's XML: a suite for each setting, a case for each clause.
+"""A report for dashboards that read JUnit XML: a suite for each setting, a case for each clause.
 
-Only what fails the run is a failure: a violated SHOULD, or a violation that was expected, is skipped with its reason.
+Only what fails the run is a failure; a violated SHOULD and an expected violation are skipped with the reason.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from ..report import Report, Row, Verdict
-from .trace import found_by, plain, steps
+from .trace import histories, plain
 
 
 def junit(report: Report) -> str:
@@ -37,28 +37,22 @@ def _suite(root: Element, report: Report, setting: str) -> None:
 
 
 def _case(suite: Element, row: Row, setting: str) -> None:
-    place = "toolfold." + plain(setting).replace(".", "_")
-    case = SubElement(suite, "testcase", classname=place, name=row.clause.id)
+    classname = "toolfold." + plain(setting).replace(".", "_")
+    case = SubElement(suite, "testcase", classname=classname, name=row.clause.id)
     checks = {"checks": ", ".join(row.checks)} if row.checks else {}
     _properties(case, {"clause": row.clause.id, "level": row.level, "verdict": row.verdict.value, **checks})
     if row.fails:
         message = row.violations[0].message if row.violations else f"{row.verdict.value}: {row.reason}"
-        SubElement(case, "failure", type=row.verdict.value, message=plain(message)).text = _told(row)
+        failure = SubElement(case, "failure", type=row.verdict.value, message=plain(message))
+        failure.text = "\n".join((row.clause.text, *histories(row)))
     elif row.verdict is Verdict.UNDECIDED:
         SubElement(case, "error", type=row.verdict.value, message=plain(row.reason))
     elif row.verdict in (Verdict.NOT_APPLICABLE, Verdict.EXPECTED, Verdict.VIOLATED):
-        said = row.reason or f"{row.level}: {row.violations[0].message}"
-        SubElement(case, "skipped", message=plain(f"{row.verdict.value}: {said}"))
+        reason = row.reason or f"{row.level}: {row.violations[0].message}"
+        SubElement(case, "skipped", message=plain(f"{row.verdict.value}: {reason}"))
 
 
 def _properties(element: Element, values: dict[str, str]) -> None:
     properties = SubElement(element, "properties")
     for name, value in values.items():
         SubElement(properties, "property", name=plain(name), value=plain(value))
-
-
-def _told(row: Row) -> str:
-    lines = [row.clause.text]
-    for violation in row.violations:
-        lines += ["", f"{plain(violation.message)} ({found_by(violation)})", *steps(violation)]
-    return "\n".join(lines)

@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..report import Report, Row, Violation
-from .trace import (
-    also_found_by,
-    ended_badly,
-    found_by,
-    hidden,
-    levels,
-    particulars,
-    plain,
-    steps,
-    summary,
-    title,
-    violated,
-    why,
-)
+from . import trace
+from .trace import plain
 
 
 def markdown(report: Report) -> str:
@@ -27,13 +15,14 @@ def markdown(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield from (f"# {_inline(title(report))}", "", _inline(particulars(report)), "", _inline(summary(report)))
-    for row, first, others in violated(report):
+    yield f"# {_inline(trace.title(report))}"
+    yield from ("", _inline(trace.particulars(report)), "", _inline(trace.summary(report)))
+    for row, first, others in trace.violated(report):
         yield from _violation(row, first, others)
-    yield from ("", *(f"- {_inline(line)}" for line in levels(report)))
-    for row, found in hidden(report):
+    yield from ("", *(f"- {_inline(line)}" for line in trace.levels(report)))
+    for row, found in trace.hidden(report):
         yield from _violation(row, found, ())
-    yield from _ended_badly(report)
+    yield from _incomplete(report)
     yield from _stale(report)
     yield from _table(report)
     if report.left_out:
@@ -43,26 +32,26 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> Iterator[str]:
     yield from ("", f"## {row.clause.id} ({row.level}): {row.verdict.value}", "")
-    yield from (f"{row.clause.text}", "", f"**{_inline(first.message)}** Found by {_inline(found_by(first))}:", "")
-    yield from ("```text", *steps(first), "```")
-    for line in also_found_by(others):
+    yield from (row.clause.text, "", f"**{_inline(first.message)}** Found by {_inline(trace.found_by(first))}:", "")
+    yield from ("```text", *trace.steps(first), "```")
+    for line in trace.also_found_by(others):
         yield from ("", _inline(line))
     if row.reason:
-        yield from ("", f"{'Undecided' if row.hidden else 'Expected'}, because: {_inline(row.reason)}")
+        yield from ("", f"{'Undecided' if row.hidden else 'Expected'} because: {_inline(row.reason)}")
 
 
-def _ended_badly(report: Report) -> Iterator[str]:
-    ended = ended_badly(report)
-    if ended:
-        yield from ("", "## Ended badly", "")
-    for status, setting, reason, checks in ended:
-        said = f"{setting}: {status.value}: {reason} In the checks: {', '.join(checks)}"
-        yield f"- {_inline(said)}"
+def _incomplete(report: Report) -> Iterator[str]:
+    incomplete = trace.incomplete(report)
+    if incomplete:
+        yield from ("", "## Incomplete checks", "")
+    for status, setting, reason, checks in incomplete:
+        line = f"{setting}: {status.value}: {reason} In the checks: {', '.join(checks)}"
+        yield f"- {_inline(line)}"
 
 
 def _stale(report: Report) -> Iterator[str]:
     if report.stale:
-        yield from ("", "## To remove from the expected failures, because it holds", "")
+        yield from ("", "## Holds, so remove it from the expected failures", "")
     yield from (f"- {_inline(f'{expectation}: {expectation.reason}')}" for expectation in report.stale)
 
 
@@ -73,7 +62,7 @@ def _table(report: Report) -> Iterator[str]:
     yield "|" + "-|" * (3 + len(settings or ("",)))
     by_setting = [report.rows_in(setting) for setting in settings] or [report.rows]
     for row, *there in zip(report.rows, *by_setting, strict=True):
-        yield _cells(row.clause.id, row.level, *(one.verdict.value for one in there), _inline(why(row)))
+        yield _cells(row.clause.id, row.level, *(one.verdict.value for one in there), _inline(trace.why(row)))
 
 
 def _cells(*cells: str) -> str:
@@ -81,6 +70,6 @@ def _cells(*cells: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return a text of which Markdown and HTML make nothing else."""
+    """Return a text escaped for Markdown and HTML."""
     escaped = plain(text).replace("&", "&amp;").replace("<", "&lt;")
     return "".join(f"\\{one}" if one in "\\`*_[]|" else one for one in escaped)

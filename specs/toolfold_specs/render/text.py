@@ -1,4 +1,4 @@
-"""A report for a terminal: what is violated first, then clause by clause, then what was left out."""
+"""A report for a terminal: violations first, then each clause, then what was left out."""
 
 from __future__ import annotations
 
@@ -8,22 +8,8 @@ from io import StringIO
 from toolfold.spi import extras_named
 
 from ..report import Report, Row, Verdict, Violation
-from .trace import (
-    also_found_by,
-    ended_badly,
-    found_by,
-    hidden,
-    label,
-    levels,
-    not_applicable,
-    particulars,
-    plain,
-    steps,
-    summary,
-    title,
-    violated,
-    why,
-)
+from . import trace
+from .trace import plain
 
 with extras_named():
     from rich.console import Console, RenderableType
@@ -49,56 +35,57 @@ def text(report: Report) -> str:
 
 
 def show(report: Report, console: Console) -> None:
-    """Print a report; colours are the console's business."""
+    """Print a report; the console decides about colours."""
     with console.capture() as printed:
         for part in _parts(report):
             console.print(part)
     console.file.write("".join(f"{line.rstrip()}\n" for line in printed.get().splitlines()))
-    console.file.flush()  # before what is said on standard error
+    console.file.flush()  # before anything on standard error
 
 
 def _parts(report: Report) -> Iterator[RenderableType]:
-    yield Text(title(report), style="bold")
-    yield Text(f"{particulars(report)}\n", style="dim")
-    for row, first, others in violated(report):
+    yield Text(trace.title(report), style="bold")
+    yield Text(f"{trace.particulars(report)}\n", style="dim")
+    for row, first, others in trace.violated(report):
         yield _violation(row, first, others)
-    yield from (_hidden(row, found) for row, found in hidden(report))
-    yield from _ended_badly(report)
+    yield from (_hidden(row, found) for row, found in trace.hidden(report))
+    yield from _incomplete(report)
     yield from (_remove(str(stale), stale.reason) for stale in report.stale)
     yield _table(report)
-    if told := not_applicable(report):
-        yield Text(f"\n{told}", style="dim")
+    if line := trace.not_applicable(report):
+        yield Text(f"\n{line}", style="dim")
     yield from _left_out(report)
-    yield from (Text(line) for line in levels(report))
-    yield Text(summary(report), style="bold green" if report.exit_status == 0 else "bold red")
+    yield from (Text(line) for line in trace.levels(report))
+    yield Text(trace.summary(report), style="bold green" if report.exit_status == 0 else "bold red")
 
 
 def _violation(row: Row, first: Violation, others: tuple[Violation, ...]) -> RenderableType:
     colour = COLOURS[row.verdict]
-    said = Text.assemble((f"{label(row)}  {row.clause.id} ({row.level})", colour), f"  {found_by(first)}")
-    said.append(f"\n  {row.clause.summary}", style="dim")
-    said.append(f"\n  {plain(first.message)}\n", style="bold")
-    for line in steps(first):
+    text = Text.assemble((f"{trace.label(row)}  {row.clause.id} ({row.level})", colour), f"  {trace.found_by(first)}")
+    text.append(f"\n  {row.clause.summary}", style="dim")
+    text.append(f"\n  {plain(first.message)}\n", style="bold")
+    for line in trace.steps(first):
         style = {"expected": "green", "got": "red"}.get(line.strip().partition(" ")[0], "")
-        said.append(f"  {line}\n", style=style)
-    for line in also_found_by(others):
-        said.append(f"  {line}\n", style="dim")
+        text.append(f"  {line}\n", style=style)
+    for line in trace.also_found_by(others):
+        text.append(f"  {line}\n", style="dim")
     if row.reason:
-        said.append(f"  expected, because: {plain(row.reason)}\n")
-    return said
+        text.append(f"  expected because: {plain(row.reason)}\n")
+    return text
 
 
 def _hidden(row: Row, found: Violation) -> RenderableType:
-    """Return what went wrong and is not blamed, because something else may be why."""
-    said = Text.assemble((f"UNDECIDED  {row.clause.id} ({row.level})", COLOURS[row.verdict]), f"  {found_by(found)}")
-    said.append(f"\n  {plain(found.message)}\n", style="bold")
-    return said.append(f"  {plain(row.reason)}\n", style="dim")
+    """Return a masked violation, which another one may explain."""
+    heading = (f"UNDECIDED  {row.clause.id} ({row.level})", COLOURS[row.verdict])
+    text = Text.assemble(heading, f"  {trace.found_by(found)}")
+    text.append(f"\n  {plain(found.message)}\n", style="bold")
+    return text.append(f"  {plain(row.reason)}\n", style="dim")
 
 
-def _ended_badly(report: Report) -> Iterator[RenderableType]:
-    for status, setting, reason, checks in ended_badly(report):
-        said = Text.assemble((status.value.upper(), "bold red"), f"  {plain(setting)}\n  {plain(reason)}\n")
-        yield said.append(f"  in the checks: {plain(', '.join(checks))}\n", style="dim")
+def _incomplete(report: Report) -> Iterator[RenderableType]:
+    for status, setting, reason, checks in trace.incomplete(report):
+        text = Text.assemble((status.value.upper(), "bold red"), f"  {plain(setting)}\n  {plain(reason)}\n")
+        yield text.append(f"  in the checks: {plain(', '.join(checks))}\n", style="dim")
 
 
 def _remove(expectation: str, reason: str) -> RenderableType:
@@ -109,15 +96,15 @@ def _remove(expectation: str, reason: str) -> RenderableType:
 
 
 def _table(report: Report) -> RenderableType:
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("CLAUSE", "LEVEL", "VERDICT"):
-        made.add_column(column, no_wrap=True)
-    made.add_column("SHOWN BY", overflow="fold")
+        table.add_column(column, no_wrap=True)
+    table.add_column("SHOWN BY", overflow="fold")
     for row in report.rows:
         if row.verdict is not Verdict.NOT_APPLICABLE:
             verdict = Text(row.verdict.value, style=COLOURS[row.verdict])
-            made.add_row(row.clause.id, row.level, verdict, Text(why(row)))
-    return made
+            table.add_row(row.clause.id, row.level, verdict, Text(trace.why(row)))
+    return table
 
 
 def _left_out(report: Report) -> Iterator[RenderableType]:

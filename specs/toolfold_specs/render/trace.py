@@ -1,4 +1,4 @@
-"""A violation told step by step, in plain lines, and the figures that every form of a report gives."""
+"""The steps of a violation in plain lines, and the figures that every form of a report gives."""
 
 from __future__ import annotations
 
@@ -15,37 +15,33 @@ ABSENT = object()
 ERAS = ("legacy", "modern")
 NO_VERDICT = Verdict.NOT_APPLICABLE.value
 MANY = 3
-"""How many checks that found the same are named besides the first."""
+"""How many further checks, or reasons, are named."""
 
 
 def plain(text: str) -> str:
-    """Return a text on one line that does nothing to a terminal or a parser: what cannot be printed is escaped.
-
-    What an implementation answers is shown, so it is not trusted.
-    """
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+    """Return a text on one line with everything unprintable escaped, since answers of implementations are untrusted."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def title(report: Report) -> str:
-    """Return in a line what was checked."""
+    """Return a line that names what was checked."""
     return f"Conformance of {plain(report.header.get('target', 'an implementation'))}"
 
 
 def particulars(report: Report) -> str:
-    """Return in a line the rest of the header, and the settings."""
-    said = [f"{name} {plain(value)}" for name, value in report.header.items() if name != "target"]
-    settings = f"settings: {' / '.join(map(plain, report.settings)) or 'none'}"
-    return "; ".join([*said, settings])
+    """Return a line with the rest of the header and the settings."""
+    header = [f"{name} {plain(value)}" for name, value in report.header.items() if name != "target"]
+    return "; ".join([*header, f"settings: {' / '.join(map(plain, report.settings)) or 'none'}"])
 
 
 def why(row: Row) -> str:
-    """Return in a few words what a verdict rests on: a reason, or the first of the checks."""
+    """Return the basis of a verdict in a few words: the reason, or the first check."""
     first, *others = (row.reason,) if row.reason else (row.checks or ("",))
     return plain(first) + (f" (+{len(others)} more)" if others else "")
 
 
 def counts(rows: Iterable[Row]) -> Mapping[str, int]:
-    """Return how many clauses came to each verdict, without those that none came to."""
+    """Return the number of clauses with each verdict that occurs."""
     counted = Counter(row.verdict for row in rows)
     return {verdict.value: counted[verdict] for verdict in Verdict if counted[verdict]}
 
@@ -56,19 +52,19 @@ def summary(report: Report) -> str:
     clauses = "; ".join(f"{number} {verdict}" for verdict, number in counts(aimed).items())
     judged = sum(result.cases for result in report.results)
     seconds = sum(result.seconds for result in report.results)
-    said = {0: "It conforms", 1: "It does not conform", 2: "It could not be checked to the end"}[report.exit_status]
+    outcomes = {0: "It conforms", 1: "It does not conform", 2: "It could not be checked to the end"}
     about = f" ({', '.join(report.profiles)})" if any(row.clause.profile for row in aimed) else ""
-    return f"{said}{about}: {clauses}; {judged:,} answers judged in {seconds:.1f} s."
+    return f"{outcomes[report.exit_status]}{about}: {clauses}; {judged:,} answers judged in {seconds:.1f} s."
 
 
 def label(row: Row) -> str:
-    """Return the verdict on a violated clause, as what it comes to: advice where it is about style."""
+    """Return the verdict on a violated clause, or "ADVICE" where it is about style."""
     advice = row.clause.profile == "style" and not row.aimed_at and row.verdict is Verdict.VIOLATED
     return "ADVICE" if advice else row.verdict.value.upper()
 
 
 def levels(report: Report) -> Iterator[str]:
-    """Yield for each level of conformance of which anything is known how it stands, delivery for each era."""
+    """Yield the verdicts of each level of conformance, those of delivery for each era, as far as there are any."""
     for profile in PROFILES:
         rows = {"": report.rows}
         if profile == "delivery":
@@ -76,27 +72,27 @@ def levels(report: Report) -> Iterator[str]:
             rows = {f", {era}" if era in ERAS else "": report.rows_in(setting) for setting, era in eras.items()}
         for where, known in rows.items():
             counted = counts(row for row in known if row.clause.profile == profile)
-            said = [f"{number} {verdict}" for verdict, number in counted.items() if verdict != NO_VERDICT]
+            verdicts = [f"{number} {verdict}" for verdict, number in counted.items() if verdict != NO_VERDICT]
             aim = "" if profile in report.profiles else " (advice)" if profile == "style" else " (not aimed at)"
-            if said:
-                yield f"{profile}{where}{aim}: {'; '.join(said)}"
+            if verdicts:
+                yield f"{profile}{where}{aim}: {'; '.join(verdicts)}"
 
 
 def hidden(report: Report) -> Iterator[tuple[Row, Violation]]:
-    """Yield what went wrong, but may only follow from another clause that is violated: one of each clause."""
+    """Yield the shortest masked violation of each clause, which may follow from another violated clause."""
     yield from ((row, min(row.hidden, key=_length)) for row in report.rows if row.hidden)
 
 
 def not_applicable(report: Report) -> str:
-    """Return in a line how many clauses this way of checking can't show, and for lack of what; "" if it shows all."""
+    """Return a line on how many clauses could not be checked in this way, and why; "" if all could."""
     rows = [row for row in report.rows if row.verdict is Verdict.NOT_APPLICABLE]
     unseen = sum(row.reason == NOT_SEEN for row in rows)
     reasons = Counter(row.reason for row in rows if row.reason != NOT_SEEN)
-    said = [f"{number}: {plain(reason)}" for reason, number in reasons.most_common(MANY)]
+    parts = [f"{number}: {plain(reason)}" for reason, number in reasons.most_common(MANY)]
     rest = len(rows) - unseen - sum(number for _, number in reasons.most_common(MANY))
-    said += [f"{rest} for other reasons, of which the report in JSON tells"] if rest else []
-    said += [f"{unseen}: no check of the kit is about them"] if unseen else []
-    return f"Not applicable: {len(rows)} clauses ({'; '.join(said)})" if rows else ""
+    parts += [f"{rest} for other reasons, which the JSON report lists"] if rest else []
+    parts += [f"{unseen}: no check of the kit is about them"] if unseen else []
+    return f"Not applicable: {len(rows)} clauses ({'; '.join(parts)})" if rows else ""
 
 
 def _is_known_besides(row: Row) -> bool:
@@ -104,13 +100,12 @@ def _is_known_besides(row: Row) -> bool:
 
 
 def by_weight(report: Report) -> tuple[Violation, ...]:
-    """Return every violation: first those that fail the run, of one clause together, the shortest of each first."""
-    rows = sorted((row for row in report.rows if row.violations), key=_weight)
-    return tuple(violation for row in rows for violation in sorted(row.violations, key=_length))
+    """Return every violation, clause by clause: those that fail the run first, the shortest of each clause first."""
+    return tuple(violation for _, first, others in violated(report) for violation in (first, *others))
 
 
 def violated(report: Report) -> tuple[tuple[Row, Violation, tuple[Violation, ...]], ...]:
-    """Return each violated clause with its shortest violation and the others, the weightiest first."""
+    """Return each violated clause with its shortest violation and the others; those that fail the run come first."""
     rows = sorted((row for row in report.rows if row.violations), key=_weight)
     ordered = ((row, sorted(row.violations, key=_length)) for row in rows)
     return tuple((row, first, tuple(others)) for row, (first, *others) in ordered)
@@ -125,8 +120,8 @@ def _length(violation: Violation) -> tuple[bool, int, int]:
     return not violation.history, len(violation.history), groups
 
 
-def ended_badly(report: Report) -> tuple[tuple[Status, str, str, tuple[str, ...]], ...]:
-    """Return status, setting and reason of the checks that did not come to an end, with those that share them."""
+def incomplete(report: Report) -> tuple[tuple[Status, str, str, tuple[str, ...]], ...]:
+    """Return status, setting and reason of checks that did not complete, with the checks that share them."""
     checks: dict[tuple[Status, str, str], list[str]] = {}
     for result in report.results:
         if result.status in (Status.INTERRUPTED, Status.DIED, Status.BROKEN):
@@ -135,19 +130,19 @@ def ended_badly(report: Report) -> tuple[tuple[Status, str, str, tuple[str, ...]
 
 
 def found_by(violation: Violation) -> str:
-    """Return which check found it, and where."""
+    """Return the check that found a violation, and the setting."""
     return f"check {plain(violation.check)}, {plain(violation.setting)}"
 
 
 def also_found_by(others: Sequence[Violation]) -> Iterator[str]:
-    """Yield lines that name others that found the same, but not too many."""
+    """Yield lines that name the other checks that found the same violation, but not too many."""
     yield from (f"also found by {found_by(other)}" for other in others[:MANY])
     if len(others) > MANY:
         yield f"and by {len(others) - MANY} more"
 
 
 def steps(violation: Violation) -> Iterator[str]:
-    """Yield the lines that tell a violation: what was configured, what was asked, what was expected and what came."""
+    """Yield the lines of a violation: the system, the operations, the expected answer and the one that came."""
     if violation.setup is not None:
         yield from (f"given  {line}" if not n else f"       {line}" for n, line in enumerate(_given(violation.setup)))
     for number, operation in enumerate(violation.history, 1):
@@ -158,8 +153,14 @@ def steps(violation: Violation) -> Iterator[str]:
             yield f"       {word:<8}  {_members(answer, names)}"
 
 
+def histories(row: Row) -> Iterator[str]:
+    """Yield the lines of all violations of a clause."""
+    for violation in row.violations:
+        yield from ("", f"{plain(violation.message)} ({found_by(violation)})", *steps(violation))
+
+
 def _step(operation: Operation) -> str:
-    """Return an operation in a line; one that overlaps others has a number, by which it is ended."""
+    """Return an operation in a line; one that overlaps others is identified by a number."""
     number = operation.arguments.get("ticket")
     if number is None:
         return str(operation)
@@ -168,9 +169,9 @@ def _step(operation: Operation) -> str:
 
 
 def differing(expected: Mapping[str, Any], got: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the members in which two answers differ; all of them if they differ in none that both have.
+    """Return the members in which two answers differ; all of them if those that both have are equal.
 
-    An answer without an error is one of success; any other member that is absent was not observed.
+    An answer without an error is a success; any other member that is absent was not observed.
     """
     both = [name for name in expected if name in got or name == "error"]
     both += [name for name in got if name == "error" and name not in expected]
@@ -207,14 +208,14 @@ def _given(setup: Setup) -> Iterator[str]:
 
 
 def _group(group: Group) -> str:
-    said = [f"hooks {', '.join(map(plain, group.hooks))}"] if group.hooks else []
-    said += [] if group.deactivator else ["no deactivator"]
-    return plain(group.path) + (f" ({'; '.join(said)})" if said else "")
+    details = [f"hooks {', '.join(map(plain, group.hooks))}"] if group.hooks else []
+    details += [] if group.deactivator else ["no deactivator"]
+    return plain(group.path) + (f" ({'; '.join(details)})" if details else "")
 
 
 def _tool(tool: Tool) -> str:
-    said = [] if tool.when == "group" else [plain(tool.when)]
-    said += ["hidden"] if tool.hidden else []
-    said += [] if tool.does == "echo" else [tool.does]
-    said += [] if tool.input_schema is None else [f"input {_value(tool.input_schema)}"]
-    return plain(tool.full_name) + (f" ({'; '.join(said)})" if said else "")
+    details = [] if tool.when == "group" else [plain(tool.when)]
+    details += ["hidden"] if tool.hidden else []
+    details += [] if tool.does == "echo" else [tool.does]
+    details += [] if tool.input_schema is None else [f"input {_value(tool.input_schema)}"]
+    return plain(tool.full_name) + (f" ({'; '.join(details)})" if details else "")
