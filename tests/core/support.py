@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, combinations, islice
@@ -99,8 +101,8 @@ class Hooks(TypedDict, total=False):
 
 
 @dataclass
-class Park:
-    """A hook that waits: it has arrived, and goes on once it is released."""
+class Block:
+    """A blocked hook: it has arrived, and continues once it is released."""
 
     arrived: anyio.Event = field(default_factory=anyio.Event)
     release: anyio.Event = field(default_factory=anyio.Event)
@@ -116,7 +118,7 @@ class Journal:
 
     lines: list[str] = field(default_factory=list)
     failing: dict[str, BaseException] = field(default_factory=dict)
-    blocked: dict[str, Park] = field(default_factory=dict)
+    blocked: dict[str, Block] = field(default_factory=dict)
     acting: dict[str, Callable[[HookContext], Awaitable[Any]]] = field(default_factory=dict)
 
     def hook(self, sign: str, path: str) -> Callable[[HookContext], Awaitable[None]]:
@@ -143,8 +145,8 @@ class Journal:
     def fail(self, *lines: str) -> None:
         self.failing |= {line: RuntimeError(line) for line in lines}
 
-    def block(self, line: str) -> Park:
-        return self.blocked.setdefault(line, Park())
+    def block(self, line: str) -> Block:
+        return self.blocked.setdefault(line, Block())
 
     def take(self) -> list[str]:
         """Return the lines since the last time."""
@@ -187,7 +189,18 @@ async def opened(journal: Journal, *active: str, **settings: Any) -> Session:
     return session
 
 
-async def settle(turns: int = 6) -> None:
-    """Let the other tasks run until they wait; they never need more turns than that."""
-    for _ in range(turns):
+@asynccontextmanager
+async def while_blocked(block: Block, request: Coroutine[Any, Any, Any]) -> AsyncGenerator[asyncio.Task[Any]]:
+    """Run the body while the hook that a request runs is blocked; afterwards the request has ended."""
+    task = asyncio.ensure_future(request)
+    with anyio.fail_after(WAIT):
+        await block.arrived.wait()
+        yield task
+        block.release.set()
+        await asyncio.wait([task])
+
+
+async def settle(checkpoints: int = 6) -> None:
+    """Let the other tasks run until they wait; they never need more checkpoints than that."""
+    for _ in range(checkpoints):
         await checkpoint()

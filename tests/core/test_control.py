@@ -6,7 +6,6 @@ import jsonschema_rs
 import pytest
 
 from toolfold import (
-    ConfigError,
     DuplicateName,
     Loader,
     ToolError,
@@ -81,15 +80,6 @@ async def test_a_group_that_an_event_opens_has_no_control_tools_unless_it_is_giv
     assert controls(tools) - EVERY == {"door.activate", "door.deactivate"}
     with pytest.raises(ToolNotFound):
         await tools.call_tool("gate.activate")
-
-
-@pytest.mark.spec("CTL-1")
-async def test_control_tools_open_and_close_their_group() -> None:
-    tools = desk()
-    assert not (await tools.call_tool("a.activate")).is_error
-    assert tools.is_group_active("a")
-    assert not (await tools.call_tool("a.deactivate")).is_error
-    assert not tools.is_group_active("a")
 
 
 @pytest.mark.spec("CTL-2")
@@ -171,13 +161,6 @@ async def test_without_control_tools_only_code_activates() -> None:
         await tools.call_tool("a.activate")
     assert await tools.activate_group("a")
     assert tools.list_tools().names == ("a.read",)
-
-
-@pytest.mark.spec("CTL-1", "CTL-2", "CTL-3")
-@pytest.mark.parametrize("settings", [{"control": "nope"}, {"control_visibility": "sometimes"}])
-def test_an_unknown_style_is_refused(settings: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match=r"per_group|always"):
-        ToolSet("t", **settings)  # type: ignore[arg-type]
 
 
 def structured(group: str, changed: bool, active: list[str], displaced: list[str], tools: list[str]) -> dict[str, Any]:
@@ -365,12 +348,15 @@ async def test_the_tool_that_closes_leaves_groups_without_a_deactivator_open() -
     assert tools.is_group_active("one_way")
 
 
-@pytest.mark.spec("CTL-3", "NAM-6")
-def test_the_names_of_both_tools_are_taken() -> None:
-    tools = desk(control="open_group")
-    for name in ("open_group", "close_group"):
+@pytest.mark.spec("CTL-3", "NAM-6", "REG-4")
+@pytest.mark.parametrize(
+    ("control", "names"), [("open_group", {"open_group", "close_group"}), ("load_tool_group", {"load_tool_group"})]
+)
+def test_the_names_of_loaders_are_taken(control: str, names: set[str]) -> None:
+    tools = desk(control=control)
+    for name in names:
         with pytest.raises(DuplicateName):
             tools.register(name, lambda: None)
     guarded: list[str] = []
     tools.guard_names(guarded.append)
-    assert {"open_group", "close_group"} <= set(guarded)
+    assert names <= set(guarded)

@@ -26,6 +26,7 @@ from toolfold import (
     ToolfoldError,
     ToolNotFound,
     ToolSet,
+    Visibility,
 )
 
 LEAVES = [
@@ -295,12 +296,24 @@ def test_a_manifest_error_names_file_and_position() -> None:
     assert str(error) == "tools.json, entry 3: it has no name."
 
 
-@pytest.mark.spec("ERR-2", "HOOK-4")
-async def test_the_message_of_a_failed_hook_copies_nothing_of_its_cause() -> None:
-    with pytest.raises(HookFailed) as caught:
-        await failing(desk())
-    assert "secret" not in str(caught.value)
-    assert isinstance(caught.value.__cause__, RuntimeError)
+@pytest.mark.spec("ERR-2", "ACT-1", "REG-2", "REG-3", "VIS-2")
+@pytest.mark.parametrize(
+    "name",
+    [
+        lambda tools: tools.is_group_active("netwrok"),
+        lambda tools: tools.register_group("deep", parent="netwrok"),
+        lambda tools: tools.register("t", answer, group="netwrok"),
+        lambda tools: tools.register("t", answer, visibility=Visibility.group("netwrok")),
+        lambda tools: tools.register_exclusion("netwrok", "b"),
+    ],
+    ids=["state", "parent", "tool", "rule", "exclusion"],
+)
+def test_an_unknown_group_is_an_error_with_suggestions_wherever_it_is_named(name: Callable[[ToolSet], object]) -> None:
+    tools = desk()
+    before = tools.catalog
+    with pytest.raises(GroupNotFound, match="Did you mean 'network'"):
+        name(tools)
+    assert tools.catalog is before
 
 
 @pytest.mark.spec("ERR-2")

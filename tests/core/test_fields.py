@@ -290,8 +290,10 @@ def test_a_schema_that_is_said_to_be_raw_is_never_taken_for_a_field_specificatio
 
 @pytest.mark.spec("KIT-3", "REG-6")
 def test_an_input_schema_whose_root_is_no_object_is_refused_in_every_form() -> None:
-    for options in ({"input": {"type": "array"}}, {"input": '{"type": "string"}'}, {"input": {"oneOf": [RAW]}}):
-        refused("root type", **options)
+    for schema in ({"type": "array"}, '{"type": "string"}', {"oneOf": [RAW]}, {"type": ["object", "null"]}):
+        refused("root type", input=schema)
+    for raw in ({}, {"type": "string"}, {"properties": {}}):
+        refused("root type", input_schema=raw)
 
 
 @pytest.mark.spec("KIT-3")

@@ -10,19 +10,15 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.core.rules import GROUPS, RULES, Naive, Twofold, truth
+from tests.core.rules import GROUPS, Naive, Twofold, truth
 from toolfold import (
     GroupNotFound,
     InvalidDefinition,
     Mode,
     Modes,
     Session,
-    ToolNotFound,
     ToolSet,
     View,
     Visibility,
@@ -91,45 +87,6 @@ async def test_a_change_of_what_is_hidden_notifies_as_any_change_of_a_list() -> 
         assert notified == [set(KINDS)]
         assert (await session.transition(activate=["a"])).list_changed
         assert notified == [set(KINDS)] * 2
-
-
-@pytest.mark.spec("VIS-6", "VIS-5")
-async def test_a_tool_that_is_not_available_is_neither_listed_nor_called_whatever_its_hiding_rule_says() -> None:
-    tools = ToolSet("t", control="none")
-    tools.register_group("a")
-    tools.register("shown", answer, group="a", hidden=~Visibility.group("a"))
-    tools.register("hidden", answer, group="a", hidden=Visibility.group("a"))
-    assert tools.list_tools().names == ()
-    for name in ("a.shown", "a.hidden"):
-        with pytest.raises(ToolNotFound):
-            await tools.call_tool(name)
-    await tools.activate_group("a")
-    assert tools.list_tools().names == ("a.shown",)
-    assert (await tools.call_tool("a.hidden")).text == "done"
-
-
-@pytest.mark.spec("VIS-1", "VIS-6", "VIS-7", "LST-1")
-@given(rule=RULES, hiding=RULES, active=st.sets(st.sampled_from(GROUPS)))
-def test_a_tool_is_listed_if_it_is_available_and_not_hidden_and_called_if_it_is_available(
-    rule: Twofold, hiding: Twofold, active: set[str]
-) -> None:
-    tools = ToolSet("t", control="none")
-    for path in GROUPS:
-        tools.register_group(path)
-    tools.register("t", answer, visibility=rule[0], hidden=hiding[0], flat=True)
-
-    async def check() -> None:
-        async with tools.open_session(active=sorted(active | ({"a"} if "a.x" in active else set()))) as session:
-            on = set(session.active)
-            available = rule[1](on)
-            assert session.list_tools().names == (("t",) if available and not hiding[1](on) else ())
-            try:
-                called = not (await session.call("t")).is_error
-            except ToolNotFound:
-                called = False
-            assert called is available
-
-    anyio.run(check)
 
 
 @pytest.mark.spec("LST-5")

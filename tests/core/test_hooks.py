@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from tests.core.support import WAIT, Journal, opened, settle
+from tests.core.support import WAIT, Journal, opened
 from toolfold import HookContext, HookFailed, HookTimeout, Session, ToolError, ToolSet, success_of
 from toolfold._session.observers import Committed, HooksFailed, RolledBack
 
@@ -245,24 +245,6 @@ async def test_a_failure_while_undoing_is_logged_in_full_and_told_to_observers_w
     assert (event.error.__cause__, event.error.compensation) == (journal.failing["+c"], (journal.failing["undo -b"],))
 
 
-@pytest.mark.spec("HOOK-6", "HOOK-5")
-async def test_observers_are_told_of_a_step_that_was_cancelled_and_of_what_could_not_be_undone(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    journal, received = Journal(), list[Any]()
-    session = await opened(journal, "a")
-    session.tools.observe(received.append)
-    journal.fail("undo +a")
-    block = journal.block("+b")
-    with anyio.fail_after(WAIT):
-        await cancelled_by_scope(lambda: session.activate("b"), block.arrived)
-    (event,) = received
-    assert isinstance(event, RolledBack)
-    assert isinstance(event.error.__cause__, asyncio.CancelledError)
-    assert event.error.compensation == (journal.failing["undo +a"],)
-    assert [error for _, error in logged(caplog)] == [journal.failing["undo +a"]]  # a cancellation is no news
-
-
 @pytest.mark.spec("HOOK-4", "CTL-5", "SAF-3")
 @pytest.mark.parametrize(
     ("cause", "reason"),
@@ -332,104 +314,6 @@ async def test_what_failed_in_a_forced_step_does_not_say_that_nothing_was_change
 # Cancelling and timing out
 
 
-Cancel = Callable[[Callable[[], Awaitable[Any]], anyio.Event], Awaitable[None]]
-
-
-async def cancelled_by_scope(ask: Callable[[], Awaitable[Any]], arrived: anyio.Event) -> None:
-    """Cancel the scope around a request once it has arrived, and see that the cancellation goes on."""
-    stopped: list[bool] = []
-
-    async def run() -> None:
-        try:
-            await ask()
-        except asyncio.CancelledError:
-            stopped.append(True)
-            raise
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(run)
-        await arrived.wait()
-        group.cancel_scope.cancel()
-    assert stopped == [True]
-
-
-async def cancelled_by_task(ask: Callable[[], Awaitable[Any]], arrived: anyio.Event) -> None:
-    """Cancel the task of a request once it has arrived, as asyncio does it."""
-    task = asyncio.ensure_future(ask())
-    await arrived.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert task.cancelled()
-
-
-both_ways = pytest.mark.parametrize("cancel", [cancelled_by_scope, cancelled_by_task])
-
-
-@pytest.mark.spec("HOOK-6", "HOOK-5")
-@both_ways
-@pytest.mark.parametrize("position", range(len(SWITCH)))
-async def test_a_cancellation_in_any_hook_undoes_what_was_done_and_goes_on(position: int, cancel: Cancel) -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x", "a.y")
-    before, notified, finished = session.snapshot, list[frozenset[str]](), list[str]()
-    session.on_list_changed(notified.append)
-    undone = list(reversed(UNDONE[:position]))
-
-    async def take_turns(context: HookContext) -> None:
-        await settle()
-        finished.append(context.group)
-
-    journal.acting = dict.fromkeys(undone, take_turns)
-    block = journal.block(SWITCH[position])
-    with anyio.fail_after(WAIT):
-        await cancel(lambda: switch(session), block.arrived)
-    assert journal.take() == [*SWITCH[: position + 1], *undone]
-    assert len(finished) == position
-    assert session.snapshot is before
-    assert notified == []
-    del journal.blocked[SWITCH[position]]
-    assert await switch(session)
-
-
-@pytest.mark.spec("HOOK-6")
-async def test_a_scope_cancelled_while_a_step_is_undone_waits_until_it_is() -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x", "a.y")
-    before, ended = session.snapshot, list[str]()
-    journal.fail("+b.z")
-    scope = anyio.CancelScope()
-
-    async def cancel(context: HookContext) -> None:
-        scope.cancel()
-        await settle()
-
-    journal.acting["undo +a"] = cancel
-    with anyio.fail_after(WAIT), scope:
-        with pytest.raises(HookFailed):
-            await switch(session)
-        ended.append("undone")
-        await checkpoint()
-        ended.append("not cancelled")
-    assert ended == ["undone"]
-    assert journal.take() == [*SWITCH, *reversed(UNDONE)]
-    assert session.snapshot is before
-
-
-@pytest.mark.spec("HOOK-6")
-async def test_failures_while_undoing_a_cancelled_step_are_noted_on_the_cancellation() -> None:
-    journal = Journal()
-    session = await opened(journal, "a")
-    journal.fail("undo +a")
-    block = journal.block("+b")
-    task = asyncio.ensure_future(session.activate("b"))
-    await block.arrived.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError) as raised:
-        await task
-    assert "undo +a" in "".join(raised.value.__notes__)
-
-
 @pytest.mark.spec("HOOK-6")
 @pytest.mark.parametrize("position", range(len(SWITCH)))
 async def test_a_hook_that_takes_too_long_fails_with_a_timeout(position: int) -> None:
@@ -482,27 +366,6 @@ async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None
     assert isinstance(failed, HooksFailed)
     assert [error.__cause__ for error in failed.failures] == [journal.failing["-a.y"], journal.failing["-a"]]
     assert committed.change.failures == failed.failures
-
-
-@pytest.mark.spec("HOOK-8", "HOOK-6")
-@both_ways
-async def test_a_forced_deactivation_completes_although_it_is_cancelled_and_the_cancellation_goes_on(
-    cancel: Cancel,
-) -> None:
-    journal, finished = Journal(), list[str]()
-    session = await opened(journal, "a", "a.x", "a.y")
-
-    async def take_turns(context: HookContext) -> None:
-        await settle()
-        finished.append(context.group)
-
-    journal.acting = dict.fromkeys(["-a.x", "-a"], take_turns)
-    block = journal.block("-a.y")
-    with anyio.fail_after(WAIT):
-        await cancel(lambda: session.deactivate("a", force=True), block.arrived)
-    assert journal.take() == ["-a.y", "-a.x", "-a"]
-    assert finished == ["a.x", "a"]
-    assert not session.active
 
 
 @pytest.mark.spec("HOOK-8", "HOOK-6")

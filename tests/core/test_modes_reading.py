@@ -89,6 +89,9 @@ def tools(buffers: Buffers) -> ToolSet:
         tools.register("more", answer, group=group, input_schema=WHAT, modes=OBSERVE)
     tools.register("seen", answer, input_schema=WHAT, visibility=Visibility.when(there("network")))
     tools.register_prompt("asked", lambda: "hello", visibility=Visibility.when(there("network")))
+    tools.register_resource("file:///r", lambda: "text", visibility=Visibility.when(there("network")))
+    tools.register_resource_template("item:{n}", lambda values: "text", visibility=Visibility.when(there("network")))
+    tools.register("plain", lambda: "done")
 
     async def work(context: Context) -> str:
         context.set_fact("worked", True)
@@ -100,12 +103,15 @@ def tools(buffers: Buffers) -> ToolSet:
     return tools
 
 
-@pytest.mark.spec("MOD-3")
+@pytest.mark.spec("MOD-3", "VIS-3", "CALL-4")
 @pytest.mark.parametrize(
     "request_of",
     [
         "list",
         "call",
+        "prompt",
+        "resource",
+        "template",
         "wrong mode",
         "activate",
         "activate again",
@@ -126,9 +132,15 @@ async def test_the_state_is_read_exactly_once_for_each_request(
         buffers.take()
         match request_of:
             case "list":
-                assert len(session.list_tools().names) == 5
+                assert len(session.list_tools().names) == 6
             case "call":
                 assert not (await session.call("seen", {"what": "network"})).is_error
+            case "prompt":
+                assert (await session.get_prompt("asked"))["messages"]
+            case "resource":
+                assert (await session.read("file:///r"))["contents"]
+            case "template":
+                assert (await session.read("item:5"))["contents"]
             case "wrong mode":
                 assert (await session.call("observe", {"what": "nonsense"})).is_error
             case "activate":
@@ -158,6 +170,7 @@ async def test_the_state_is_not_read_where_it_decides_nothing(tools: ToolSet, bu
         with pytest.raises(ToolNotFound):
             await session.call("inner.more", {"what": "network"})
         assert not await session.deactivate("inner")
+        assert (await session.call("plain")).text == "done"
         assert buffers.take() == 0
 
 

@@ -6,6 +6,7 @@ That type checkers find the same mistakes is in tests/process/typing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -23,8 +24,6 @@ from toolfold import (
     tool,
     toolkit,
 )
-
-OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
 def own(tools: ToolSet) -> dict[str, Component]:
@@ -120,7 +119,10 @@ def test_what_a_decorator_is_put_on_or_given_by_mistake_is_refused_by_name() -> 
         (lambda: tool_("one", name="two"), "'one' can't be registered: it is given a second name, 'two'"),
         (lambda: tools_tool(5), "'5' can't be registered: it has no name of its own"),
         (lambda: tool_(Kind), "'Kind' can't be registered: only functions and methods can be tools"),
-        (lambda: prompt_(len), "'len' can't be registered: only functions and methods can be"),
+        *(
+            (partial(decorate, len), "'len' can't be registered: only functions and methods can be")
+            for decorate in (tool_, prompt_, resource_("x:1"), template_("x:{v}"))
+        ),
         (
             lambda: resource_(function),
             r"'function' can't be registered: a resource is marked with its URI, such as @",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.support import FAMILIES, Journal, World, desk, subsets, tool_set, world
+from tests.core.support import FAMILIES, Journal, World, desk, subsets, world
 from toolfold import ExclusionConflict, HookFailed, ParentInactive, QuotaExceeded, ToolSet, TransitionRequest, plan
 from toolfold.machine import Configuration, restore
 from toolfold_specs import reference as model
@@ -203,11 +203,3 @@ async def test_the_order_of_activation_outlives_a_registration() -> None:
         tools.register_group("a")
         await session.activate("d")
         assert session.active == ("b", "d")
-
-
-async def test_sessions_tell_of_a_limit_as_plans_do() -> None:
-    system = System((None, 0, None))
-    tools = tool_set(system, max_active=2)
-    async with tools.open_session(active=["g0", "g0.g1"]) as session:
-        with pytest.raises(QuotaExceeded, match="'g2'"):
-            await session.activate("g2")

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Mapping
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,12 +181,6 @@ def test_a_duplicate_is_refused_by_kind_and_name() -> None:
         refuse(DuplicateName, tools, act, f"A {what} is registered already")
 
 
-@pytest.mark.spec("REG-4", "CTL-3")
-def test_the_loaders_name_is_taken() -> None:
-    tools = ToolSet("t", control="load_tool_group")
-    refuse(DuplicateName, tools, lambda: tools.register("load_tool_group", answer))
-
-
 @pytest.mark.spec("REG-5")
 def test_unregister_returns_the_definition_or_nothing() -> None:
     tools = desk()
@@ -261,26 +254,6 @@ async def test_a_group_that_a_session_can_not_close_stays_registered() -> None:
     assert session.active == ("a",)
     await session.deactivate("a", force=True)
     await tools.unregister_group("a")
-    assert not tools.catalog.groups
-
-
-@pytest.mark.spec("REG-5")
-async def test_a_session_that_ends_while_its_group_is_unregistered_is_no_obstacle() -> None:
-    closing, proceed = anyio.Event(), anyio.Event()
-
-    async def slow() -> None:
-        closing.set()
-        await proceed.wait()
-
-    tools = ToolSet("t")
-    tools.register_group("a", on_deactivate=slow)
-    session = await tools.open_session(active=["a"]).start()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(session.close)
-        await closing.wait()
-        tasks.start_soon(tools.unregister_group, "a")
-        await anyio.lowlevel.checkpoint()
-        proceed.set()
     assert not tools.catalog.groups
 
 

@@ -61,6 +61,11 @@ def test_a_way_of_control_that_is_none_is_refused_with_those_there_are(control: 
         ToolSet("t", control=control)
 
 
+@pytest.mark.spec("HOOK-6", "SAF-5")
+def test_a_hook_may_take_half_a_minute_unless_said_otherwise() -> None:
+    assert (desk().hook_timeout, desk(hook_timeout=None).hook_timeout) == (30, None)
+
+
 # Sessions that were not opened
 
 

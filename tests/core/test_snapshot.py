@@ -16,9 +16,6 @@ from toolfold.machine import Configuration, restore
 from toolfold_specs import reference as model
 from toolfold_specs.reference import System
 
-FOREST = System((None, 0, 1, None, 3), (frozenset({1, 3}),))
-
-
 # The value
 
 
@@ -104,17 +101,6 @@ def test_unknown_groups_are_dropped_then_those_without_parents_then_all_but_the_
 
 
 @pytest.mark.spec("PER-2")
-def test_what_lost_its_parent_excludes_nobody() -> None:
-    tools = ToolSet("late")
-    for path in ("a", "a.x", "b", "c"):
-        tools.register_group(path)
-    tools.register_exclusion("a.x", "b")
-    tools.register_exclusion("b", "c")
-    assert normalise(tools.catalog, ["a.x", "b"]) == (["b"], ["a.x"])
-    assert normalise(tools.catalog, ["a", "a.x", "b", "c"]) == (["a", "a.x", "c"], ["b"])
-
-
-@pytest.mark.spec("PER-2")
 @pytest.mark.parametrize("family", ["pairs-3", "pairs-4", "wide-3"])
 def test_every_set_of_groups_comes_to_the_same_legal_state_in_whatever_order_it_is_given(family: str) -> None:
     for system in FAMILIES[family]:
@@ -136,12 +122,6 @@ def naive(system: System, active: frozenset[int]) -> frozenset[int]:
         if group in rooted:
             rooted = rooted.difference(*(system.subtree(other) for other in system.excluded(group)))
     return rooted
-
-
-@pytest.mark.spec("PER-2")
-def test_what_is_kept_and_what_is_dropped_stay_in_the_order_given_once_each() -> None:
-    catalog = desk().catalog
-    assert normalise(catalog, ["c", "x", "a", "c", "b", "x"]) == (["c", "a"], ["x", "b"])
 
 
 @pytest.mark.spec("PER-2", "REG-7")

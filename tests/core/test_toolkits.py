@@ -36,7 +36,7 @@ def declared_as(how: str, options: Mapping[str, Any]) -> Component:
 
 
 @pytest.mark.spec("KIT-1", "KIT-3", "KIT-5")
-@pytest.mark.parametrize("how", ["class", "module", "tools.tool"])
+@pytest.mark.parametrize("how", ["class", "module", "tools.tool", "register"])
 @pytest.mark.parametrize(
     ("option", "options", "place", "expected"),
     OPTIONS,
@@ -53,7 +53,7 @@ def test_each_option_of_a_decoration_is_in_the_definition(
 
 
 @pytest.mark.spec("KIT-1", "VIS-6")
-@pytest.mark.parametrize("how", ["class", "module", "tools.tool"])
+@pytest.mark.parametrize("how", ["class", "module", "tools.tool", "register"])
 @pytest.mark.parametrize(("options", "hidden"), HIDDEN)
 def test_hidden_leaves_a_tool_out_of_lists_and_visible_is_its_opposite(
     options: dict[str, Any], hidden: bool, how: str
@@ -127,14 +127,6 @@ def test_a_function_that_takes_three_is_an_error_at_decoration() -> None:
 class Taking:
     @staticmethod
     def three(first: Any, second: Any, third: Any) -> None: ...
-
-
-@pytest.mark.spec("KIT-2")
-def test_what_is_no_function_can_not_be_declared() -> None:
-    """Document D, compile-time validation: a mark on anything but a public function."""
-    for decorate in (tool(), prompt(), resource("x:1"), resource_template("x:{v}")):
-        with pytest.raises(InvalidDefinition, match="only functions and methods"):
-            decorate(len)
 
 
 # -- precedence -------------------------------------------------------------------------------------------------------
