@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict
 import anyio
 from anyio.lowlevel import checkpoint
 
-from toolfold import GroupSpec, HookContext, Session, ToolSet
+from toolfold import Component, GroupSpec, HookContext, Session, ToolSet
 from toolfold._catalog.catalog import Catalog, canonical
 from toolfold._catalog.components import KINDS
 from toolfold._snapshot import NO_FACTS, Snapshot
@@ -155,6 +155,22 @@ class Journal:
         return taken
 
 
+def answer() -> str:
+    return "done"
+
+
+def own(tools: ToolSet) -> dict[str, Component]:
+    """Return the tools that users registered, by name."""
+    return {name: spec for name, spec in tools.catalog.tools.items() if spec.control is None}
+
+
+def notifications(session: Session) -> list[frozenset[str]]:
+    """Return the list in which the notifications of a session are collected from now on."""
+    notified: list[frozenset[str]] = []
+    session.on_list_changed(notified.append)
+    return notified
+
+
 DESK = ("a", "a.x", "a.y", "b", "b.z", "c")
 
 
@@ -164,7 +180,7 @@ def desk(journal: Journal | None = None, *, register: bool = True, **settings: A
     for path in DESK:
         tools.register_group(path, **(journal.of(path) if journal is not None else Hooks()))
         if register:
-            tools.register(f"{path}.t", lambda: "done")
+            tools.register(f"{path}.t", answer)
     tools.register("ping", lambda: "pong")
     tools.register_exclusion("a", "b")
     return tools
@@ -176,7 +192,7 @@ def tool_set(system: System, hooks: Callable[[str], Hooks] = lambda path: {}, **
     paths = system.paths()
     for path in paths:
         tools.register_group(path, **hooks(path))
-        tools.register(f"{path}.t", lambda: "done")
+        tools.register(f"{path}.t", answer)
     for members in system.exclusions:
         tools.register_exclusion(*(paths[member] for member in sorted(members)))
     return tools
@@ -198,6 +214,15 @@ async def while_blocked(block: Block, request: Coroutine[Any, Any, Any]) -> Asyn
         yield task
         block.release.set()
         await asyncio.wait([task])
+
+
+async def arrived(*requests: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
+    """Start requests one after another, each as far as it gets before it waits."""
+    tasks = []
+    for request in requests:
+        tasks.append(asyncio.ensure_future(request))
+        await settle()
+    return tasks
 
 
 async def settle(checkpoints: int = 6) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field
 
+from tests.core.support import answer
 from toolfold import (
     Context,
     InvalidArguments,
@@ -24,10 +25,6 @@ from toolfold import (
     success_of,
 )
 from toolfold._view.control import ControlName
-
-
-def answer() -> str:
-    return "done"
 
 
 async def refusal(tools: ToolSet, name: str) -> tuple[str, str | None]:

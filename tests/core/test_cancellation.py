@@ -13,7 +13,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.core.cancelling import Cancel, Cancelled, at, by_task, ways
-from tests.core.support import WAIT, Journal, opened, settle
+from tests.core.support import WAIT, Journal, notifications, opened, settle
 from toolfold import HookContext, HookFailed, Session
 from toolfold._session.observers import HooksFailed, RolledBack, SessionEnded
 
@@ -51,8 +51,7 @@ async def test_a_transition_cancelled_in_any_hook_and_again_in_any_that_undoes_i
 ) -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
-    before, notified = session.snapshot, list[frozenset[str]]()
-    session.on_list_changed(notified.append)
+    before, notified = session.snapshot, notifications(session)
     undone = list(reversed(UNDONE[:position]))
     finished = slow(journal, *undone)
     first = journal.block(SWITCH[position])

@@ -5,6 +5,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from tests.core.support import answer
 from toolfold import (
     DuplicateName,
     Loader,
@@ -16,10 +17,6 @@ from toolfold import (
     success_of,
 )
 from toolfold._view.control import ERROR_META
-
-
-def answer() -> str:
-    return "done"
 
 
 def described() -> str:

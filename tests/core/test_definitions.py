@@ -13,11 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.support import answer
 from toolfold import InvalidDefinition, InvalidName, Loader, ToolfoldError, ToolSet
-
-
-def answer() -> str:
-    return "done"
 
 
 def desk() -> ToolSet:

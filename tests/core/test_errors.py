@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import toolfold
+from tests.core.support import answer
 from toolfold import (
     ConfigError,
     DuplicateName,
@@ -48,10 +49,6 @@ LEAVES = [
     "ManifestError",
     "ConfigError",
 ]
-
-
-def answer() -> str:
-    return "done"
 
 
 def desk(**settings: Any) -> ToolSet:

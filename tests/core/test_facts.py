@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.core.support import answer
 from toolfold import Context, InvalidDefinition, ToolSet, Visibility
-
-
-def answer() -> str:
-    return "done"
 
 
 def desk() -> ToolSet:

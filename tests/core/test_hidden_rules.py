@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.core.rules import GROUPS, Naive, Twofold, truth
+from tests.core.support import answer, notifications
 from toolfold import (
     GroupNotFound,
     InvalidDefinition,
@@ -31,10 +32,6 @@ from toolfold._catalog.rules import required_groups
 from toolfold._session.observers import Event, PredicateFailed
 
 LOCKED = ~Visibility.when(lambda view: bool(view.facts.get("unlocked")))
-
-
-def answer() -> str:
-    return "done"
 
 
 def shop(hidden: bool | Visibility, **options: Any) -> ToolSet:
@@ -76,9 +73,8 @@ async def test_what_is_hidden_until_a_session_is_unlocked_can_be_used_all_along(
 
 @pytest.mark.spec("VIS-6", "NTF-1")
 async def test_a_change_of_what_is_hidden_notifies_as_any_change_of_a_list() -> None:
-    notified: list[frozenset[str]] = []
     async with shop(LOCKED | Visibility.group("a")).open_session() as session:
-        session.on_list_changed(notified.append)
+        notified = notifications(session)
         session.set_fact("unrelated", True)
         assert notified == []
         session.set_fact("unlocked", True)

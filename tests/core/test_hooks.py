@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from tests.core.support import WAIT, Journal, opened
+from tests.core.support import WAIT, Journal, notifications, opened
 from toolfold import HookContext, HookFailed, HookTimeout, Session, ToolError, ToolSet, success_of
 from toolfold._session.observers import Committed, HooksFailed, RolledBack
 
@@ -133,8 +133,7 @@ async def test_wherever_a_hook_fails_all_before_it_is_undone_and_the_snapshot_is
 ) -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
-    before, notified, received = session.snapshot, list[frozenset[str]](), list[Any]()
-    session.on_list_changed(notified.append)
+    before, notified, received = session.snapshot, notifications(session), list[Any]()
     session.tools.observe(received.append)
     undone = list(reversed(UNDONE[:position]))
     journal.fail(SWITCH[position], *(undone if undoing_fails else ()))
@@ -349,8 +348,7 @@ async def test_undoing_has_a_timeout_too() -> None:
 async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
-    received, notified = list[Any](), list[frozenset[str]]()
-    session.on_list_changed(notified.append)
+    received, notified = list[Any](), notifications(session)
     session.tools.observe(received.append)
     journal.fail("-a.y", "-a")
     with pytest.raises(HookFailed):

@@ -10,16 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.core.support import answer, notifications
 from toolfold import Component, InvalidCursor, Mode, Modes, Page, RegionState, Snapshot, ToolSet, Visibility
 from toolfold._catalog.catalog import Components
 from toolfold._view.listing import changes
 from toolfold._view.visibility import RequestView
 
 NAMES = st.sets(st.text("abAB01_-", min_size=1, max_size=4), max_size=25)
-
-
-def answer() -> str:
-    return "done"
 
 
 def desk(names: Iterable[str] = (), **settings: Any) -> ToolSet:
@@ -66,8 +63,7 @@ async def test_listing_twice_gives_the_same_and_changes_nothing() -> None:
     tools.register_group("g")
     tools.register("t", answer, group="g")
     session = await tools.open_session().start()
-    received: list[frozenset[str]] = []
-    session.on_list_changed(received.append)
+    received = notifications(session)
     before = session.snapshot
     first = session.list_tools()
     assert session.list_tools() == first

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.core.support import answer
 from toolfold import (
     ConfigError,
     Loader,
@@ -17,10 +18,6 @@ from toolfold import (
     system_prompt,
 )
 from toolfold._view.control import ControlName
-
-
-def answer() -> str:
-    return "done"
 
 
 def mail(control: ControlName | Loader = "load_tool_group", **settings: Any) -> ToolSet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.support import DESK, Journal, desk, snapshot_of
+from tests.core.support import DESK, Journal, desk, opened, snapshot_of
 from toolfold import (
     ExclusionConflict,
     GroupNotFound,
@@ -151,28 +151,26 @@ async def test_what_is_so_already_returns_false_and_does_nothing() -> None:
         assert notified == []
 
 
-@pytest.mark.spec("ACT-4", "ACT-5")
-async def test_a_change_returns_true() -> None:
-    async with desk().open_session() as session:
-        assert await session.activate("a") is True
-        assert await session.activate("a.x") is True
-        assert await session.activate("b") is True
-        assert await session.deactivate("b") is True
-        assert not session.active
+Groups = tuple[str, ...]
+EXAMPLES: list[tuple[str, Groups, Groups, Groups, Groups]] = [
+    ("displaces a partner with its subtree alone", ("a", "a.x", "a.y", "c"), ("b",), (), ("b", "c")),
+    ("deactivates a group with its subtree alone", ("a", "a.x", "a.y", "c"), (), ("a",), ("c",)),
+    ("leaves the parent and its other children", ("a", "a.x", "a.y", "c"), (), ("a.x",), ("a", "a.y", "c")),
+    ("activates ancestors first", (), ("a.y", "a.x", "a"), (), ("a", "a.x", "a.y")),
+    ("deactivates first", ("a", "a.x"), ("a",), ("a",), ("a",)),
+    ("does both", ("a", "a.x"), ("b", "b.z"), ("a.x",), ("b", "b.z")),
+    ("takes a group once", (), ("a", "a.x", "a"), (), ("a", "a.x")),
+]
 
 
-@pytest.mark.spec("ACT-4", "ACT-6")
-def test_an_activation_displaces_the_partner_with_all_below_it_and_nothing_else() -> None:
-    tools = desk()
-    assert after(tools, ("a", "a.x", "a.y", "c"), TransitionRequest("b")) == ("b", "c")
-    assert after(tools, ("b", "b.z", "c"), TransitionRequest("a")) == ("a", "c")
-
-
-@pytest.mark.spec("ACT-5", "ACT-6")
-def test_a_deactivation_takes_all_below_and_nothing_else() -> None:
-    tools = desk()
-    assert after(tools, ("a", "a.x", "a.y", "c"), TransitionRequest((), "a")) == ("c",)
-    assert after(tools, ("a", "a.x", "a.y", "c"), TransitionRequest((), "a.x")) == ("a", "a.y", "c")
+@pytest.mark.spec("ACT-4", "ACT-5", "ACT-6", "ACT-9")
+@pytest.mark.parametrize(
+    ("active", "activate", "deactivate", "expected"), [row[1:] for row in EXAMPLES], ids=[row[0] for row in EXAMPLES]
+)
+async def test_a_transition(active: Groups, activate: Groups, deactivate: Groups, expected: Groups) -> None:
+    async with desk().open_session(active=active) as session:
+        assert await session.transition(activate, deactivate)
+        assert session.active == expected
 
 
 @pytest.mark.spec("ACT-7")
@@ -201,17 +199,6 @@ async def test_what_left_with_its_parent_does_not_come_back_with_it() -> None:
 
 
 @pytest.mark.spec("ACT-9")
-def test_a_step_deactivates_first_and_activates_ancestors_first() -> None:
-    tools = desk()
-    assert after(tools, (), TransitionRequest(("a.y", "a.x", "a"))) == ("a", "a.x", "a.y")
-    assert after(tools, ("a", "a.x"), TransitionRequest(("a",), ("a",))) == ("a",)
-    assert after(tools, ("a", "a.x"), TransitionRequest(("b", "b.z"), ("a.x",))) == ("b", "b.z")
-    assert after(tools, (), TransitionRequest(["a", "a.x", "a"])) == ("a", "a.x")
-    with pytest.raises(ParentInactive):
-        plan(at(tools, "a"), TransitionRequest("a.x", "a"))
-
-
-@pytest.mark.spec("ACT-9")
 @pytest.mark.parametrize("active", [(), ("a", "a.x"), ("b",)])
 def test_a_step_that_would_displace_what_it_asks_for_is_refused(active: tuple[str, ...]) -> None:
     tools = desk()
@@ -232,15 +219,15 @@ def test_a_step_over_the_limit_is_refused_with_the_names_of_all_that_it_asked_fo
 
 
 @pytest.mark.spec("ACT-9")
-async def test_a_refused_step_changes_nothing_at_all() -> None:
+async def test_a_refused_transition_changes_nothing_at_all() -> None:
     journal = Journal()
-    async with desk(journal).open_session(active=["a"]) as session:
-        before = session.snapshot
-        journal.take()
+    session = await opened(journal, "a")
+    before = session.snapshot
+    for activate in (["c", "b.z"], ["a.x"]):
         with pytest.raises(ParentInactive):
-            await session.transition(activate=["c", "b.z"], deactivate=["a"])
-        assert session.snapshot is before
-        assert journal.take() == []
+            await session.transition(activate, deactivate=["a"])
+    assert session.snapshot is before
+    assert journal.take() == []
 
 
 @pytest.mark.spec("ACT-9", "HOOK-1")

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from tests.core.document_d import kit_of, module_of
+from tests.core.support import own
 from toolfold import (
-    Component,
     DuplicateName,
     InvalidDefinition,
     InvalidName,
@@ -24,11 +24,6 @@ from toolfold import (
 )
 
 OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
-
-
-def own(tools: ToolSet) -> dict[str, Component]:
-    """Return what users registered, by name."""
-    return {name: spec for name, spec in tools.catalog.tools.items() if spec.control is None}
 
 
 def function() -> None: ...

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.core.modes import OBSERVE, WHAT, Buffers, answer, enum_of, mode, modes_of, number, observing, shown, there
+from tests.core.support import notifications
 from toolfold import Context, Mode, ToolNotFound, ToolSet, View, Visibility, success_of
 from toolfold._session.observers import Event, PredicateFailed
 
@@ -259,8 +260,7 @@ async def test_counts_that_have_changed_are_in_the_next_list_and_are_not_asked_f
     tools = ToolSet("page", control="none")
     tools.register("observe", answer, input_schema=WHAT, modes=modes_of(network=Mode(count=count)))
     async with tools.open_session() as session:
-        notified: list[frozenset[str]] = []
-        session.on_list_changed(notified.append)
+        notified = notifications(session)
         session.set_fact("one", 1)
         assert (notified, asked) == ([], [])
         assert shown(session).definition["_meta"]["data_counts"] == {"network": 1}

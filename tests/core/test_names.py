@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.core.support import answer
 from toolfold import (
     ConfigError,
     Context,
@@ -28,10 +29,6 @@ from toolfold import (
 LEGAL = string.ascii_letters + string.digits + "_-"
 SEGMENTS = st.text(LEGAL, min_size=1, max_size=64)
 PATHS = st.lists(st.text(LEGAL, min_size=1, max_size=20), min_size=1, max_size=5).map(".".join)
-
-
-def answer() -> str:
-    return "done"
 
 
 def a_tool(tools: ToolSet, name: str, **options: Any) -> None:

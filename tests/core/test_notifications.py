@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.support import Journal, desk, opened
+from tests.core.support import Journal, desk, notifications, opened
 from toolfold import (
     HookFailed,
     ParentInactive,
@@ -24,12 +24,6 @@ from toolfold import (
 from toolfold._session.observers import Committed, EventRefused, NotificationFailed
 
 Notified = list[frozenset[str]]
-
-
-def listened(session: Session) -> Notified:
-    notified: Notified = []
-    session.on_list_changed(notified.append)
-    return notified
 
 
 # Once for each committed step that changes a list
@@ -52,7 +46,7 @@ async def test_each_step_that_changes_the_list_is_told_once_after_its_commit() -
 async def test_what_changes_nothing_or_does_not_happen_is_not_told() -> None:
     journal = Journal()
     session = await opened(journal, "a")
-    notified = listened(session)
+    notified = notifications(session)
     journal.fail("+b", "+c")
     await session.activate("a")
     await session.deactivate("c")
@@ -82,7 +76,7 @@ async def test_a_step_that_leaves_the_lists_as_they_are_is_not_told() -> None:
     received = list[Any]()
     tools.observe(received.append)
     async with tools.open_session() as session:
-        notified = listened(session)
+        notified = notifications(session)
         for path in ("empty", "hidden"):
             assert await session.activate(path)
         assert notified == []
@@ -104,7 +98,7 @@ async def test_it_is_told_which_kinds_of_lists_changed() -> None:
     tools.register_resource_template("file:///{name}", lambda values: "text", group="x")
     kinds = {"t": "tool", "p": "prompt", "r": "resource", "x": "resource_template"}
     async with tools.open_session() as session:
-        notified = listened(session)
+        notified = notifications(session)
         for path, kind in kinds.items():
             change = await session.transition(activate=[path])
             assert change.lists == notified[-1] == {kind}
@@ -121,7 +115,7 @@ async def test_control_tools_that_come_and_go_are_a_change_of_the_list() -> None
     tools = ToolSet("relevant", control_visibility="relevant")
     tools.register_group("a")
     async with tools.open_session() as session:
-        notified = listened(session)
+        notified = notifications(session)
         await session.activate("a")
         assert session.list_tools().names == ("a.deactivate",)
         assert notified == [{"tool"}]
@@ -135,7 +129,7 @@ async def test_a_predicate_that_looks_at_groups_or_at_the_state_is_judged_before
     tools.register("t", lambda: "done", visibility=Visibility.when(lambda view: view.is_group_active("a")))
     tools.register("odd", lambda: "done", visibility=Visibility.when(lambda view: bool(view.state % 2)))
     async with tools.open_session() as session:
-        notified = listened(session)
+        notified = notifications(session)
         await session.activate("b")
         assert notified == []
         await session.activate("a")
@@ -149,7 +143,7 @@ async def test_a_predicate_that_looks_at_groups_or_at_the_state_is_judged_before
 async def test_only_the_listeners_of_that_session_are_told() -> None:
     tools = desk()
     async with tools.open_session() as one, tools.open_session() as other:
-        notified, second, unheard = listened(one), listened(one), listened(other)
+        notified, second, unheard = notifications(one), notifications(one), notifications(other)
         await one.activate("a")
         assert notified == second == [{"tool"}]
         assert unheard == []
@@ -167,7 +161,7 @@ async def test_a_listener_that_raises_neither_undoes_the_step_nor_keeps_others_f
 
     async with tools.open_session() as session:
         session.on_list_changed(fail)
-        notified = listened(session)
+        notified = notifications(session)
         assert await session.activate("a") is True
         assert session.active == ("a",)
         assert notified == [{"tool"}]
@@ -179,7 +173,7 @@ async def test_a_listener_that_raises_neither_undoes_the_step_nor_keeps_others_f
 @pytest.mark.spec("NTF-2")
 async def test_a_listener_that_was_taken_away_hears_no_more() -> None:
     async with desk().open_session() as session:
-        notified, kept = Notified(), listened(session)
+        notified, kept = Notified(), notifications(session)
         remove = session.on_list_changed(notified.append)
         await session.activate("a")
         remove()
@@ -213,7 +207,7 @@ async def test_a_listener_may_leave_or_bring_another_while_it_is_told() -> None:
 async def test_registration_is_told_only_when_asked_for() -> None:
     tools = desk()
     async with tools.open_session(active=["a"]) as one, tools.open_session() as other:
-        notified, unheard = listened(one), listened(other)
+        notified, unheard = notifications(one), notifications(other)
         tools.register("a.new", lambda: "done")
         tools.register_group("d")
         tools.register_exclusion("c", "d")
@@ -232,7 +226,7 @@ async def test_registration_is_told_only_when_asked_for() -> None:
 async def test_a_step_after_a_registration_tells_of_its_own_change_alone() -> None:
     tools = desk()
     async with tools.open_session() as session:
-        notified = listened(session)
+        notified = notifications(session)
         tools.register_group("empty")
         tools.register("new", lambda: "done")
         await session.activate("empty")
@@ -244,7 +238,7 @@ async def test_a_fact_is_told_of_if_it_changes_the_list() -> None:
     tools = desk()
     tools.register("secret", lambda: "done", visibility=Visibility.when(lambda view: view.facts.get("key") is True))
     async with tools.open_session() as one, tools.open_session() as other:
-        notified, unheard = listened(one), listened(other)
+        notified, unheard = notifications(one), notifications(other)
         one.set_fact("colour", "red")
         assert notified == []
         one.set_fact("key", True)
@@ -279,7 +273,7 @@ def gated(**options: Any) -> ToolSet:
 @pytest.mark.spec("SES-6")
 async def test_a_call_that_succeeds_opens_the_group_before_it_is_answered_and_for_good() -> None:
     async with gated().open_session() as session, gated().open_session() as other:
-        notified = listened(session)
+        notified = notifications(session)
         assert [*session.list_tools().names] == ["observe"]  # no control tools
         assert (await session.call("observe", {"answer": "fine"})).text == "fine"
         assert session.is_active("gate")

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.core.support import WAIT, Journal, desk, opened
+from tests.core.support import WAIT, Journal, desk, opened, while_blocked
 from toolfold import (
     Context,
     HookContext,
@@ -257,13 +257,8 @@ async def test_a_step_that_is_planned_again_is_told_so() -> None:
     journal = Journal()
     session = await opened(journal, "b")
     received = traced(session.tools)
-    block = journal.block("+c")
-    task = asyncio.ensure_future(session.activate("c"))
-    await block.arrived.wait()
-    session.tools.register_exclusion("b", "c")
-    block.release.set()
-    with anyio.fail_after(WAIT):
-        await task
+    async with while_blocked(journal.block("+c"), session.activate("c")):
+        session.tools.register_exclusion("b", "c")
     plans = [event for event in received if isinstance(event, Planned)]
     assert plans == [Planned("desk-1", 1, ("c",), ()), Planned("desk-1", 1, ("c",), ("b",))]
 

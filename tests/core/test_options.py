@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from tests.core.document_d import kit_of
+from tests.core.support import own
 from toolfold import (
-    Component,
     InvalidDefinition,
     ToolSet,
     Visibility,
@@ -24,12 +24,6 @@ from toolfold import (
     tool,
     toolkit,
 )
-
-
-def own(tools: ToolSet) -> dict[str, Component]:
-    """Return what users registered, by name."""
-    return {name: spec for name, spec in tools.catalog.tools.items() if spec.control is None}
-
 
 # -- bare and called --------------------------------------------------------------------------------------------------
 

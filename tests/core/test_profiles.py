@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.core.support import answer
 from toolfold import (
     ConfigError,
     Context,
@@ -17,10 +18,6 @@ from toolfold import (
 )
 from toolfold._toolset.prompts import prompt_section
 from toolfold._view.control import ControlName
-
-
-def answer() -> str:
-    return "done"
 
 
 def desk(control: ControlName = "per_group") -> ToolSet:

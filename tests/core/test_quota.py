@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.support import FAMILIES, Journal, World, desk, subsets, world
+from tests.core.support import FAMILIES, Journal, World, desk, notifications, subsets, world
 from toolfold import ExclusionConflict, HookFailed, ParentInactive, QuotaExceeded, ToolSet, TransitionRequest, plan
 from toolfold.machine import Configuration, restore
 from toolfold_specs import reference as model
@@ -122,8 +122,7 @@ async def test_the_longest_active_group_makes_room_in_the_same_step_with_its_hoo
     async with tools.open_session() as session:
         for path in ("a", "a.x", "c"):
             await session.activate(path)
-        notified = list[frozenset[str]]()
-        session.on_list_changed(notified.append)
+        notified = notifications(session)
         journal.take()
         change = await session.transition(activate=["b"])
         assert (change.activated, change.deactivated) == (("b",), ("a", "a.x"))

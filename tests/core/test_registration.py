@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.support import answer
 from toolfold import (
     Component,
     DuplicateName,
@@ -21,10 +22,6 @@ from toolfold import (
     tool,
 )
 from toolfold._catalog.catalog import Catalog, Components
-
-
-def answer() -> str:
-    return "done"
 
 
 def desk() -> ToolSet:

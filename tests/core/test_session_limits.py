@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from tests.core.support import WAIT, Journal, desk, settle
+from tests.core.support import WAIT, Journal, desk, settle, while_blocked
 from toolfold import HookContext, QuotaExceeded, ToolSet
 from toolfold._session.observers import SessionEnded
 from toolfold._session.pool import AT_ONCE
@@ -76,15 +76,11 @@ async def test_an_idle_session_whose_hooks_take_long_holds_up_the_end_of_no_othe
     tools = desk(journal, idle_timeout=10, clock=clock)
     slow, *others = [await tools.open_session(active=[group]).start() for group in ("c", "a", "b")]
     clock.now = 10
-    block = journal.block("-c")
-    ending = asyncio.ensure_future(tools.end_idle_sessions())
-    with anyio.fail_after(WAIT):
-        await block.arrived.wait()
+    async with while_blocked(journal.block("-c"), tools.end_idle_sessions()) as ending:
         await settle(30)
         assert not any(session.is_open for session in others)
         assert await tools.end_idle_sessions() == 0  # the slow one is ending already
-        block.release.set()
-        assert await ending == 3
+    assert await ending == 3
     assert not slow.is_open
 
 
@@ -94,14 +90,10 @@ async def test_a_session_that_is_used_while_so_many_others_end_that_it_has_to_wa
     tools = desk(journal, idle_timeout=10, clock=clock)
     idle = [await tools.open_session(active=["c"]).start() for _ in range(AT_ONCE + 2)]
     clock.now = 10
-    block = journal.block("-c")
-    ending = asyncio.ensure_future(tools.end_idle_sessions())
-    with anyio.fail_after(WAIT):
-        await block.arrived.wait()
+    async with while_blocked(journal.block("-c"), tools.end_idle_sessions()) as ending:
         await settle()
         idle[-1].list_tools()
-        block.release.set()
-        assert await ending == AT_ONCE + 1
+    assert await ending == AT_ONCE + 1
     assert [session.is_open for session in idle] == [False] * (AT_ONCE + 1) + [True]
 
 
@@ -116,14 +108,10 @@ async def test_an_idle_session_ends_after_those_that_inherit_from_it() -> None:
     await heir.activate("a")
     tools.pool.add(heir)
     clock.now = 10
-    block = journal.block("-a")
-    ending = asyncio.ensure_future(tools.end_idle_sessions())
-    with anyio.fail_after(WAIT):
-        await block.arrived.wait()
+    async with while_blocked(journal.block("-a"), tools.end_idle_sessions()) as ending:
         await settle(30)
         assert owner.is_open
-        block.release.set()
-        assert await ending == 2
+    assert await ending == 2
     assert received == ["heir", "owner"]
 
 
@@ -192,15 +180,11 @@ async def test_a_session_whose_hooks_take_long_to_make_room_holds_up_one_new_ses
     tools = desk(journal, max_sessions=2, when_full="end_idlest")
     await tools.open_session(active=["c"]).start()
     quick = await tools.open_session().start()
-    block = journal.block("-c")
     waiting, other = [tools.open_session() for _ in range(2)]
-    starting = asyncio.ensure_future(waiting.start())
-    with anyio.fail_after(WAIT):
-        await block.arrived.wait()
+    async with while_blocked(journal.block("-c"), waiting.start()):
         assert (await other.start()).is_open
         assert (waiting.is_open, quick.is_open) == (False, False)
-        block.release.set()
-        assert (await starting).is_open
+    assert waiting.is_open
     assert set(tools.sessions) == {waiting, other}
 
 
@@ -209,15 +193,13 @@ async def test_the_bound_holds_while_the_idlest_takes_its_time_to_end() -> None:
     journal = Journal()
     tools = desk(journal, max_sessions=1, when_full="end_idlest")
     await tools.open_session(active=["c"]).start()
-    block = journal.block("-c")
     late = [tools.open_session(active=["a"]) for _ in range(2)]
-    starting = [asyncio.ensure_future(session.start()) for session in late]
-    await block.arrived.wait()
-    await settle()
-    assert len(tools.sessions) == 1
-    block.release.set()
+    async with while_blocked(journal.block("-c"), late[0].start()) as first:
+        second = asyncio.ensure_future(late[1].start())
+        await settle()
+        assert len(tools.sessions) == 1
     with anyio.fail_after(WAIT):
-        await asyncio.gather(*starting, return_exceptions=True)
+        await asyncio.gather(first, second, return_exceptions=True)
     assert len(tools.sessions) == 1
     assert journal.take().count("-c") == 1
 

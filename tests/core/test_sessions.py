@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.core.support import WAIT, Journal, desk, opened, settle
+from tests.core.support import WAIT, Journal, arrived, desk, notifications, opened, settle, while_blocked
 from toolfold import (
     HookContext,
     HookFailed,
@@ -34,8 +34,7 @@ async def test_what_one_session_does_another_neither_lists_nor_hears_nor_calls()
     journal = Journal()
     tools = desk(journal)
     async with tools.open_session() as one, tools.open_session() as other:
-        notified = list[frozenset[str]]()
-        other.on_list_changed(notified.append)
+        notified = notifications(other)
         before = (other.snapshot, other.list_tools(), other.list_groups(), other.active)
         await one.transition(activate=["a", "a.x"])
         one.set_fact("f", 1)
@@ -60,17 +59,14 @@ async def test_a_step_under_way_keeps_no_other_session_waiting_and_hooks_tell_wh
         async def look(context: HookContext) -> None:
             seen.append(context.session)
             if context.session is one:
+                block.arrived.set()
                 await block.release.wait()
 
         block = journal.block("+c")
         journal.acting["+a"] = look
-        task = asyncio.ensure_future(one.activate("a"))
-        await settle()
-        with anyio.fail_after(WAIT):
+        async with while_blocked(block, one.activate("a")):
             assert await other.activate("a")
-        assert (one.active, other.active) == ((), ("a",))
-        block.release.set()
-        assert await task
+            assert (one.active, other.active) == ((), ("a",))
         assert seen == [one, other]
 
 
@@ -127,15 +123,10 @@ async def test_a_hook_that_takes_too_long_does_not_keep_a_session_from_closing()
 async def test_closing_waits_for_the_steps_before_it_and_ends_those_after_it() -> None:
     journal = Journal()
     session = await opened(journal)
-    block = journal.block("+a")
-    requests = [session.activate("a"), session.activate("c"), session.close(), session.activate("a.x"), session.close()]
-    tasks = []
-    for request in requests:
-        tasks.append(asyncio.ensure_future(request))
-        await settle()
-    block.release.set()
+    async with while_blocked(journal.block("+a"), session.activate("a")) as first:
+        waiting = await arrived(session.activate("c"), session.close(), session.activate("a.x"), session.close())
     with anyio.fail_after(WAIT):
-        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        answers = await asyncio.gather(first, *waiting, return_exceptions=True)
     assert answers[:3] == [True, True, None]
     assert isinstance(answers[3], SessionClosed)
     assert answers[4] is None
@@ -206,13 +197,9 @@ async def test_the_default_session_can_be_closed_and_begins_anew() -> None:
 async def test_a_group_can_be_unregistered_while_a_session_that_has_it_is_closing() -> None:
     journal = Journal()
     session = await opened(journal, "c")
-    block = journal.block("-c")
-    closing = asyncio.ensure_future(session.close())
-    await block.arrived.wait()
-    removing = asyncio.ensure_future(session.tools.unregister_group("c"))
-    await settle()
-    block.release.set()
+    async with while_blocked(journal.block("-c"), session.close()):
+        removing = asyncio.ensure_future(session.tools.unregister_group("c"))
+        await settle()
     with anyio.fail_after(WAIT):
-        await closing
         assert (await removing).path == "c"
     assert journal.take() == ["-c"]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.rules import GROUPS, RULES, Twofold
+from tests.core.support import answer
 from toolfold import (
     GroupNotFound,
     InvalidDefinition,
@@ -21,10 +22,6 @@ from toolfold import (
     Visibility,
 )
 from toolfold._session.observers import Event, PredicateFailed
-
-
-def answer() -> str:
-    return "done"
 
 
 def desk(**settings: Any) -> ToolSet:
