@@ -171,6 +171,14 @@ def notifications(session: Session) -> list[frozenset[str]]:
     return notified
 
 
+def with_groups(*paths: str, **settings: Any) -> ToolSet:
+    """Return a tool set with these groups."""
+    tools = ToolSet("t", **settings)
+    for path in paths:
+        tools.register_group(path)
+    return tools
+
+
 DESK = ("a", "a.x", "a.y", "b", "b.z", "c")
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field
 
-from tests.core.support import answer
+from tests.core.support import answer, with_groups
 from toolfold import (
     Context,
     InvalidArguments,
@@ -40,9 +40,7 @@ async def refusal(tools: ToolSet, name: str) -> tuple[str, str | None]:
 @pytest.mark.spec("CALL-1", "VIS-5")
 @pytest.mark.parametrize("settings", [{}, {"on_hidden": "opaque"}])
 async def test_unknown_and_unavailable_are_one_answer(settings: dict[str, Any]) -> None:
-    tools = ToolSet("t", **settings)
-    tools.register_group("a")
-    tools.register_group("a.x")
+    tools = with_groups("a", "a.x", **settings)
     tools.register("t", answer, group="a.x")
     tools.register("hidden", answer, group="a", hidden=True)
     tools.register("when", answer, visibility=Visibility.when(lambda view: False))
@@ -52,8 +50,7 @@ async def test_unknown_and_unavailable_are_one_answer(settings: dict[str, Any]) 
 
 @pytest.mark.spec("CALL-1")
 async def test_on_request_a_hint_names_the_group_to_activate() -> None:
-    tools = ToolSet("t", on_hidden="hint")
-    tools.register_group("a")
+    tools = with_groups("a", on_hidden="hint")
     tools.register("t", answer, group="a")
     tools.register("elsewhere", answer, group="a", visibility=Visibility.when(lambda view: False))
     text, hint = await refusal(tools, "a.t")
@@ -68,9 +65,7 @@ async def test_on_request_a_hint_names_the_group_to_activate() -> None:
 
 def nested(**settings: Any) -> ToolSet:
     """Return a tool set with a tool in the innermost of three groups."""
-    tools = ToolSet("t", on_hidden="hint", **settings)
-    for path in ("a", "a.b", "a.b.c"):
-        tools.register_group(path)
+    tools = with_groups("a", "a.b", "a.b.c", on_hidden="hint", **settings)
     tools.register("t", answer, group="a.b.c")
     return tools
 
@@ -231,8 +226,7 @@ NO_ARGUMENTS: list[tuple[Any, str]] = [
 @pytest.mark.spec("CALL-2", "REG-9")
 @pytest.mark.parametrize(("arguments", "problem"), NO_ARGUMENTS, ids=[repr(row[0]) for row in NO_ARGUMENTS])
 async def test_what_are_no_arguments_at_all_is_told_as_any_that_do_not_fit(arguments: Any, problem: str) -> None:
-    tools = ToolSet("t", control="load_tool_group")
-    tools.register_group("g")
+    tools = with_groups("g", control="load_tool_group")
     tools.register("typed", lambda: "ran")
     tools.register("raw", lambda arguments: "ran", input_schema={"type": "object"})
     tools.register_prompt("asked", lambda arguments: "ran")
@@ -335,8 +329,7 @@ async def test_a_call_under_way_runs_to_its_end_when_its_group_closes_or_goes() 
         await proceed.wait()
         return f"{context.snapshot.active} {context.session.active}"
 
-    tools = ToolSet("t", control="none")
-    tools.register_group("a")
+    tools = with_groups("a", control="none")
     tools.register("slow", slow, group="a")
     results: list[ToolResult] = []
     async with tools.open_session(active=["a"]) as session, anyio.create_task_group() as tasks:

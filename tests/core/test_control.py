@@ -165,40 +165,25 @@ def structured(group: str, changed: bool, active: list[str], displaced: list[str
 
 
 @pytest.mark.spec("CTL-4")
-async def test_an_activator_says_what_changed_and_what_can_be_called_now() -> None:
-    tools = desk()
-    await tools.activate_group("c")
-    result = await tools.call_tool("a.activate")
-    assert result.structured == structured("a", True, ["a", "c"], [], ["a.read"])
-    assert result.text.splitlines()[1:] == ["- a.read: Reads the thing. In two paragraphs."]
-    assert "a" in result.text.splitlines()[0]
-
-
-@pytest.mark.spec("CTL-4")
-async def test_an_activator_names_what_it_displaced() -> None:
-    tools = desk()
-    await tools.activate_group("a")
-    await tools.activate_group("a.x")
-    result = await tools.call_tool("b.activate")
-    assert result.structured == structured("b", True, ["b"], ["a", "a.x"], ["b.bare", "b.t"])
-    assert "a, a.x" in result.text.splitlines()[0]
-    assert result.text.splitlines()[1:] == ["- b.bare", "- b.t"]
-
-
-@pytest.mark.spec("CTL-4")
-async def test_opening_an_open_group_says_so_and_repeats_its_tools() -> None:
-    tools = desk()
-    await tools.activate_group("a")
-    result = await tools.call_tool("a.activate")
-    assert result.structured == structured("a", False, ["a"], [], ["a.read"])
-    assert "already" in result.text
-
-
-@pytest.mark.spec("CTL-4")
-async def test_opening_an_empty_group_promises_no_tools() -> None:
-    result = await desk().call_tool("c.activate")
-    assert result.structured == structured("c", True, ["c"], [], [])
-    assert len(result.text.splitlines()) == 1
+@pytest.mark.parametrize(
+    ("active", "name", "expected", "heading", "lines"),
+    [
+        (["c"], "a", (True, ["a", "c"], [], ["a.read"]), "a", ["- a.read: Reads the thing. In two paragraphs."]),
+        (["a", "a.x"], "b", (True, ["b"], ["a", "a.x"], ["b.bare", "b.t"]), "a, a.x", ["- b.bare", "- b.t"]),
+        (["a"], "a", (False, ["a"], [], ["a.read"]), "already", ["- a.read: Reads the thing. In two paragraphs."]),
+        ([], "c", (True, ["c"], [], []), "c", []),
+    ],
+    ids=["inactive", "displaces", "active already", "without tools"],
+)
+async def test_an_activator_reports_what_changed_and_what_can_be_called_now(
+    active: list[str], name: str, expected: Any, heading: str, lines: list[str]
+) -> None:
+    async with desk().open_session(active=active) as session:
+        result = await session.call(f"{name}.activate")
+    assert result.structured == structured(name, *expected)
+    first, *others = result.text.splitlines()
+    assert heading in first
+    assert others == lines
 
 
 @pytest.mark.spec("CTL-4")

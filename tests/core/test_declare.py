@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.core.support import with_groups
 from toolfold import (
     Context,
     DuplicateName,
@@ -50,19 +51,6 @@ def test_a_description_defaults_to_the_docstring() -> None:
     tools.register("callable", Handler())
     descriptions = {name: spec.description for name, spec in tools.catalog.tools.items()}
     assert descriptions == {"documented": "Does it.\n\nIn two parts.", "silenced": "", "bare": "", "callable": ""}
-
-
-@pytest.mark.spec("KIT-1")
-async def test_a_decorated_function_stays_the_function_that_it_was() -> None:
-    tools = ToolSet("t")
-
-    @tools.tool()
-    @tool(title="Twice")
-    def double(number: int) -> int:
-        return 2 * number
-
-    assert double(4) == 8
-    assert (await tools.call_tool("double", {"number": 4})).text == "8"
 
 
 @pytest.mark.spec("KIT-2")
@@ -267,8 +255,7 @@ async def test_two_servers_of_one_class_share_no_state() -> None:
 
 @pytest.mark.spec("KIT-7", "REG-1")
 def test_one_class_can_be_included_twice_in_different_places_but_not_in_the_same() -> None:
-    tools = ToolSet("t")
-    tools.register_group("east")
+    tools = with_groups("east")
     tools.include(Database())
     tools.include(Database(), group="east")
     before = tools.catalog

@@ -7,6 +7,7 @@ tests/adapters/inprocess/test_conversation.py; those of its manifests are in tes
 import pytest
 
 from tests.core.document_c import CORE, GROUPED, assistant, listed_with, names
+from tests.core.support import with_groups
 from toolfold import Session, ToolNotFound, ToolSet
 
 
@@ -58,9 +59,7 @@ def test_document_c_registry_every_group_has_its_tools_wherever_they_come_from()
 
 @pytest.mark.spec("GRP-4")
 def test_the_tools_of_a_group_are_the_users_own_hidden_ones_among_them() -> None:
-    tools = ToolSet("t")
-    tools.register_group("a")
-    tools.register_group("a.x")
+    tools = with_groups("a", "a.x")
     tools.register("seen", lambda: "", group="a")
     tools.register("unseen", lambda: "", group="a", hidden=True)
     tools.register("deep", lambda: "", group="a.x")

@@ -17,6 +17,7 @@ import pytest
 from attrs import asdict
 from pydantic import BaseModel
 
+from tests.core.support import with_groups
 from toolfold import (
     Context,
     HookFailed,
@@ -164,8 +165,7 @@ async def test_arguments_that_utf_8_can_not_carry_are_answered_in_words_that_it_
 
 @pytest.mark.spec("SAF-2", "CALL-1", "ERR-2")
 async def test_names_that_utf_8_can_not_carry_are_refused_in_words_that_it_can() -> None:
-    tools = ToolSet("t", control="load_tool_group")
-    tools.register_group("a")
+    tools = with_groups("a", control="load_tool_group")
     tools.register_prompt("p", lambda: "hello")
     asked: list[Callable[[], Awaitable[Any]]] = [
         lambda: tools.call_tool(ODD),

@@ -6,14 +6,12 @@ The flag is in test_visibility.py and test_toolkits.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from itertools import product
 from typing import Any
 
 import pytest
 
-from tests.core.rules import GROUPS, Naive, Twofold, truth
-from tests.core.support import answer, notifications
+from tests.core.rules import GROUPS
+from tests.core.support import answer, notifications, with_groups
 from toolfold import (
     GroupNotFound,
     InvalidDefinition,
@@ -28,7 +26,6 @@ from toolfold import (
     toolkit,
 )
 from toolfold._catalog.components import KINDS
-from toolfold._catalog.rules import required_groups
 from toolfold._session.observers import Event, PredicateFailed
 
 LOCKED = ~Visibility.when(lambda view: bool(view.facts.get("unlocked")))
@@ -85,45 +82,6 @@ async def test_a_change_of_what_is_hidden_notifies_as_any_change_of_a_list() -> 
         assert notified == [set(KINDS)] * 2
 
 
-@pytest.mark.spec("LST-5")
-def test_without_its_anchors_no_rule_holds_and_what_one_group_decides_is_anchored_to_it() -> None:
-    leaves: list[Twofold] = [
-        (Visibility.always(), lambda on: True),
-        *((Visibility.group(path), partial(contains, path)) for path in ("a", "b")),
-    ]
-    rules = combined(leaves + negated(leaves))
-    for rule, naive in rules + negated(rules):
-        for active in ([], ["a"], ["b"], ["a", "b"]):
-            assert required_groups(rule) <= set(active) or not naive(set(active)), rule
-    a, b = Visibility.group("a"), Visibility.group("b")
-    assert required_groups(~(~a | ~b)) == required_groups(~(~(a & b))) == {"a", "b"}
-    assert required_groups(~(~a & ~b)) == required_groups(~a) == frozenset()
-    assert required_groups(~(~a & (~a | b))) == {"a"}
-
-
-def contains(path: str, on: set[str]) -> bool:
-    return path in on
-
-
-def combined(rules: list[Twofold]) -> list[Twofold]:
-    """Return every conjunction and every disjunction of two rules."""
-    pairs = list(product(rules, repeat=2))
-    both = [truth(one[0] & other[0], partial(fulfils, all, one[1], other[1])) for one, other in pairs]
-    return both + [truth(one[0] | other[0], partial(fulfils, any, one[1], other[1])) for one, other in pairs]
-
-
-def negated(rules: list[Twofold]) -> list[Twofold]:
-    return [truth(~rule, partial(fails, naive)) for rule, naive in rules]
-
-
-def fulfils(quantity: Callable[[list[bool]], bool], one: Naive, other: Naive, on: set[str]) -> bool:
-    return quantity([one(on), other(on)])
-
-
-def fails(naive: Naive, on: set[str]) -> bool:
-    return not naive(on)
-
-
 @pytest.mark.spec("VIS-6", "LST-5")
 async def test_hiding_rules_over_groups_alone_are_decided_once_for_each_state() -> None:
     tools = shop(~Visibility.group("a"))
@@ -138,9 +96,7 @@ async def test_hiding_rules_over_groups_alone_are_decided_once_for_each_state() 
 async def test_if_either_of_its_rules_has_a_predicate_a_tool_is_decided_for_each_list(which: str) -> None:
     now = True
     rules: dict[str, Any] = {"visibility": Visibility.group("a"), "hidden": Visibility.group("b")}
-    tools = ToolSet("t", control="none")
-    for path in ("a", "b"):
-        tools.register_group(path)
+    tools = with_groups("a", "b", control="none")
     rules[which] = Visibility.when(lambda view: now)
     tools.register("t", answer, **rules)
     await tools.activate_group("a")
@@ -156,8 +112,7 @@ async def test_what_a_group_must_be_active_for_to_be_shown_is_not_looked_at_befo
         asked.append(view)
         return False
 
-    tools = ToolSet("t", control="none")
-    tools.register_group("a")
+    tools = with_groups("a", control="none")
     tools.register("t", answer, hidden=Visibility.when(hide) | ~Visibility.group("a"))
     assert (tools.list_tools().names, asked) == ((), [])
     await tools.activate_group("a")

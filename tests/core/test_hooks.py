@@ -313,21 +313,6 @@ async def test_what_failed_in_a_forced_step_does_not_say_that_nothing_was_change
 # Cancelling and timing out
 
 
-@pytest.mark.spec("HOOK-6")
-@pytest.mark.parametrize("position", range(len(SWITCH)))
-async def test_a_hook_that_takes_too_long_fails_with_a_timeout(position: int) -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x", "a.y", hook_timeout=0.001)
-    before = session.snapshot
-    journal.block(SWITCH[position])
-    with anyio.fail_after(WAIT), pytest.raises(HookFailed) as raised:
-        await switch(session)
-    assert isinstance(raised.value.__cause__, TimeoutError)
-    assert raised.value.group == SWITCH[position][1:]
-    assert journal.take() == [*SWITCH[: position + 1], *reversed(UNDONE[:position])]
-    assert session.snapshot is before
-
-
 @pytest.mark.spec("HOOK-6", "HOOK-5")
 async def test_undoing_has_a_timeout_too() -> None:
     journal = Journal()

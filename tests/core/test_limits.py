@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tests.core.support import with_groups
 from toolfold import (
     GroupNotFound,
     InvalidCursor,
@@ -238,8 +239,7 @@ async def test_a_definition_that_refers_to_itself_for_the_values_inside_is_taken
 async def test_an_error_about_a_long_name_quotes_its_beginning(
     act: Callable[[ToolSet], Any], error: type[ToolfoldError]
 ) -> None:
-    tools = ToolSet("t")
-    tools.register_group("g")
+    tools = with_groups("g")
     tools.register_resource_template("x:{name}", lambda values: "")
     with pytest.raises(error) as caught:
         await act(tools)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.core.document_d import kit_of, module_of
-from tests.core.support import own
+from tests.core.support import own, with_groups
 from toolfold import (
     DuplicateName,
     InvalidDefinition,
@@ -64,8 +64,7 @@ async def test_a_marked_function_that_is_registered_directly_keeps_all_that_its_
 
 @pytest.mark.spec("KIT-8", "KIT-4")
 def test_the_options_of_a_registration_go_over_those_of_the_mark() -> None:
-    tools = ToolSet("t")
-    tools.register_group("a")
+    tools = with_groups("a")
     tools.register("a.clear", wiping(), hidden=False, title="Clear")
     tools.tool(wiping(), name="fields", input={"n": "integer"})
     tools.tool("schema", input_schema={"type": "object"})(wiping())
@@ -78,9 +77,7 @@ def test_the_options_of_a_registration_go_over_those_of_the_mark() -> None:
 
 @pytest.mark.spec("KIT-8", "KIT-4")
 def test_a_registration_overrules_where_a_mark_puts_its_function_and_when_it_is_visible() -> None:
-    tools = ToolSet("t", control="none")
-    for path in ("a", "b"):
-        tools.register_group(path)
+    tools = with_groups("a", "b", control="none")
     placed = tool(group="a", always=True)(lambda: None)
     tools.register("t", placed)
     tools.register("u", placed, group="b", always=False)

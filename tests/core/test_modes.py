@@ -251,17 +251,6 @@ async def test_a_hidden_composite_tool_takes_available_modes_only() -> None:
     assert (await tools.call_tool("observe", {"what": "actions"})).is_error
 
 
-@pytest.mark.spec("MOD-4")
-async def test_modes_come_back_as_they_went() -> None:
-    buffers = Buffers()
-    tools = observing(buffers)
-    outcomes: list[tuple[int, bool]] = []
-    for amount in (0, 1, 0, 1):
-        buffers.held = {"network": amount}
-        outcomes.append((len(enum_of(tools)), (await tools.call_tool("observe", {"what": "network"})).is_error))
-    assert outcomes == [(1, True), (2, False), (1, True), (2, False)]
-
-
 # Bad declarations
 
 

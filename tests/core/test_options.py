@@ -143,6 +143,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"flat": "no"}, "its flat is 'no', and must be true or false"),
     ({"check_output": 0}, "its check_output is 0, and must be true or false"),
     ({"always": 1}, "its always is 1, and must be true or false"),
+    ({"run_in_thread": "yes"}, "its run_in_thread is 'yes', and must be true or false"),
     ({"hidden": "no"}, "its hidden is 'no', and must be true, false or a visibility rule"),
     ({"visible": 0}, "its visible is 0, and must be true, false or a visibility rule"),
     ({"visibility": True}, "True is not a visibility rule"),

@@ -11,7 +11,6 @@ from toolfold import (
     ConfigError,
     HandleInvalid,
     HookContext,
-    HookFailed,
     Profile,
     SessionClosed,
     Snapshot,
@@ -215,19 +214,6 @@ async def test_a_restored_session_sets_its_groups_up_again_in_canonical_order() 
         assert ran == ["on_activate a ada", "on_activate a.b ada", "on_activate c ada"]
         ran.clear()
     assert ran == ["on_deactivate c ada", "on_deactivate a.b ada", "on_deactivate a ada"]
-
-
-@pytest.mark.spec("HOOK-4", "HOOK-5")
-async def test_a_hook_that_fails_fails_the_restore_and_leaves_nothing_open() -> None:
-    data = await dump_of(hooked([]), "a", "a.b", "c")
-    ran: list[str] = []
-    tools = hooked(ran, failing="on_activate a.b")
-    session = tools.restore_session(data)
-    with pytest.raises(HookFailed) as failure:
-        await session.start()
-    assert (failure.value.group, failure.value.phase) == ("a.b", "on_activate")
-    assert ran == ["on_activate a None", "on_activate a.b None", "on_deactivate a None"]
-    assert (session.is_open, session.active, tools.sessions) == (False, (), ())
 
 
 # -- data that is no dump ---------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.support import answer
+from tests.core.support import answer, with_groups
 from toolfold import (
     Component,
     DuplicateName,
@@ -98,8 +98,7 @@ def test_an_exclusion_is_registered_or_refused_without_trace(paths: list[str]) -
 
 @pytest.mark.spec("REG-2")
 def test_a_group_is_given_by_segment_and_parent_or_by_path_or_by_both() -> None:
-    tools = ToolSet("t")
-    tools.register_group("a")
+    tools = with_groups("a")
     assert tools.register_group("b", parent="a").path == "a.b"
     assert tools.register_group("a.c").parent == "a"
     assert tools.register_group("a.d", parent="a").path == "a.d"
@@ -179,18 +178,13 @@ def test_a_duplicate_is_refused_by_kind_and_name() -> None:
 
 
 @pytest.mark.spec("REG-5")
-def test_unregister_returns_the_definition_or_nothing() -> None:
+def test_unregister_returns_the_definition_of_that_kind_or_nothing() -> None:
     tools = desk()
     spec = tools.catalog.tools["a.t"]
     assert tools.unregister("a.t") is spec
     assert tools.unregister("a.t") is None
     assert "a.t" not in tools.catalog.tools
     assert tools.register("t", answer, group="a").name == "a.t"
-
-
-@pytest.mark.spec("REG-5")
-def test_unregister_is_of_one_kind() -> None:
-    tools = desk()
     prompt = tools.register_prompt("ping", answer)
     assert tools.unregister("ping", "prompt") is prompt
     assert "ping" in tools.catalog.tools

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.core.support import with_groups
 from toolfold import (
     Context,
     GroupNotFound,
@@ -56,17 +57,17 @@ async def state_of(session: Session, kind: Kind, name: str) -> tuple[bool, bool]
         return listed, False
 
 
-@pytest.mark.spec("REG-9", "VIS-2", "VIS-5")
+@pytest.mark.spec("REG-9", "VIS-2", "VIS-5", "VIS-6")
+@pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_it_follows_its_group(kind: Kind) -> None:
-    tools = ToolSet("t")
-    tools.register_group("g")
-    name = register(tools, kind, group="g")
+async def test_it_follows_its_group_and_is_never_listed_if_it_is_hidden(kind: Kind, hidden: bool) -> None:
+    tools = with_groups("g")
+    name = register(tools, kind, group="g", hidden=hidden)
     assert name == {"prompt": "g.p", "resource": NOTES, "resource_template": TEMPLATE}[kind]
     session = tools.default_session
     assert await state_of(session, kind, name) == (False, False)
     await session.activate("g")
-    assert await state_of(session, kind, name) == (True, True)
+    assert await state_of(session, kind, name) == (not hidden, True)
     await session.deactivate("g")
     assert await state_of(session, kind, name) == (False, False)
 
@@ -74,8 +75,7 @@ async def test_it_follows_its_group(kind: Kind) -> None:
 @pytest.mark.spec("REG-9", "VIS-2", "VIS-4", "VIS-7")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_it_follows_its_rule(kind: Kind) -> None:
-    tools = ToolSet("t")
-    tools.register_group("g")
+    tools = with_groups("g")
     rule = Visibility.when(lambda view: view.facts["open"] is True)  # raises until the fact is set
     name = register(tools, kind, group="g", visibility=rule)
     session = tools.default_session
@@ -85,23 +85,10 @@ async def test_it_follows_its_rule(kind: Kind) -> None:
         assert await state_of(session, kind, name) == (expected, expected)
 
 
-@pytest.mark.spec("REG-9", "VIS-6")
-@pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_hidden_is_not_listed_and_can_be_used_while_available(kind: Kind) -> None:
-    tools = ToolSet("t")
-    tools.register_group("g")
-    name = register(tools, kind, group="g", hidden=True)
-    session = tools.default_session
-    assert await state_of(session, kind, name) == (False, False)
-    await session.activate("g")
-    assert await state_of(session, kind, name) == (False, True)
-
-
 @pytest.mark.spec("REG-9", "CALL-1")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_hint_names_the_group_and_what_opens_it_in_the_names_of_the_caller(kind: Kind) -> None:
-    tools = ToolSet("t", on_hidden="hint")
-    tools.register_group("g")
+    tools = with_groups("g", on_hidden="hint")
     name = register(tools, kind, group="g")
     with pytest.raises(ToolNotFound) as caught:
         await use(tools.default_session, kind, name)
@@ -240,8 +227,7 @@ async def test_a_template_is_read_by_the_uris_that_fit_it(
 
 @pytest.mark.spec("REG-9", "CALL-4")
 async def test_a_resource_of_its_own_goes_before_a_template_and_templates_in_order_of_name() -> None:
-    tools = ToolSet("t")
-    tools.register_group("g")
+    tools = with_groups("g")
     tools.register_resource_template("x:{b}", lambda values: "b")
     tools.register_resource_template("x:{a}", lambda values: "a", group="g")
     tools.register_resource("x:1", lambda: "own", group="g")

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.core.support import WAIT, Journal
+from tests.core.support import WAIT
 from toolfold import (
     Context,
     GroupNotFound,
@@ -131,12 +131,6 @@ async def test_a_mark_may_say_where_its_function_runs() -> None:
     assert where.take() == get_ident()
     await tools.call_tool("away")
     assert where.take() != get_ident()
-
-
-@pytest.mark.spec("KIT-8")
-def test_what_is_neither_true_nor_false_is_refused() -> None:
-    with pytest.raises(InvalidDefinition, match="its run_in_thread is 'yes', and must be true or false"):
-        ToolSet("t").register("t", lambda: "done", run_in_thread="yes")  # type: ignore[arg-type]
 
 
 async def test_a_plain_function_that_returns_an_awaitable_has_it_awaited_on_the_event_loop() -> None:
@@ -359,18 +353,3 @@ async def test_a_handler_may_run_an_event_loop_of_its_own_with_tools_of_its_own(
     tools.register("work", lambda: anyio.run(work))
     with anyio.fail_after(WAIT):
         assert (await tools.call_tool("work")).text == "[true, true]"
-
-
-@pytest.mark.spec("SAF-2", "HOOK-1")
-async def test_plain_hooks_of_a_journal_run_in_order_whatever_thread_each_runs_in() -> None:
-    journal = Journal()
-    tools = ToolSet("t")
-    for path in ("a", "a.x", "a.y"):
-        tools.register_group(
-            path,
-            on_activate=lambda context: journal.lines.append(f"+{context.group}"),
-            on_deactivate=lambda context: journal.lines.append(f"-{context.group}"),
-        )
-    async with tools.open_session(active=["a", "a.x", "a.y"]):
-        assert journal.take() == ["+a", "+a.x", "+a.y"]
-    assert journal.take() == ["-a.y", "-a.x", "-a"]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.core.document_d import Arities, Desk, kit_of, module_of
+from tests.core.support import with_groups
 from toolfold import (
     DuplicateName,
     InvalidDefinition,
-    Profile,
     ToolNotFound,
     ToolSet,
     prompt,
@@ -47,8 +47,7 @@ async def test_a_toolkit_registers_tools_prompts_resources_and_templates_at_once
 @pytest.mark.spec("KIT-4", "REG-9")
 async def test_a_registration_puts_a_toolkit_into_a_group_and_overrules_all_of_it() -> None:
     """Document D, precedence at the registration: it applies to every tool of the toolkit."""
-    tools = ToolSet("t", control="none")
-    tools.register_group("desk")
+    tools = with_groups("desk", control="none")
     tools.include(Desk("Ada"), group="desk", visible=True, category="Given", tags=["given"], meta={"x": 1})
     session = tools.default_session
     with pytest.raises(ToolNotFound):
@@ -64,8 +63,7 @@ async def test_a_registration_puts_a_toolkit_into_a_group_and_overrules_all_of_i
 
 @pytest.mark.spec("KIT-4", "NAM-5")
 def test_names_of_a_toolkit_can_stay_as_they_are_in_a_group() -> None:
-    tools = ToolSet("t", control="none")
-    tools.register_group("desk")
+    tools = with_groups("desk", control="none")
     tools.include(Desk("Ada"), group="desk", flat=True)
     assert list(tools.catalog.tools) == ["who"]
     assert sorted(tools.catalog.components["prompt"].by_name) == ["ask", "greet"]
@@ -150,21 +148,3 @@ def test_one_function_is_one_thing() -> None:
 
     with pytest.raises(InvalidDefinition, match="'p' can't be registered: it is marked as a prompt already"):
         tool(p)
-
-
-@pytest.mark.spec("PRO-3", "KIT-1")
-def test_a_read_only_profile_keeps_the_tools_of_a_toolkit_that_say_they_only_read() -> None:
-    class Kit:
-        @tool(annotations={"read_only_hint": True})
-        def read(self) -> None: ...
-
-        @tool(annotations={"read_only_hint": False})
-        def write(self) -> None: ...
-
-        @tool
-        def silent(self) -> None: ...
-
-    tools = ToolSet("t")
-    tools.include(Kit())
-    reader = tools.catalog.under(Profile(name="reader", available="*", read_only=True))
-    assert list(reader.tools) == ["read"]

@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.core.rules import GROUPS, RULES, Twofold
 from toolfold import Component, Mode, Modes, Snapshot, ToolSet, TransitionRequest, View, Visibility
 from toolfold._catalog.rules import groups_of, is_static, required_groups
 from toolfold._view.visibility import RequestView, holds
@@ -98,11 +101,21 @@ def test_modes_are_decided_once_for_a_view_and_what_has_none_has_none_available(
         ((A & B) | ~C, "", "abc"),
         ((A | B) & C, "c", "abc"),
         (A & ~B, "a", "ab"),
+        (~(~A | ~B), "ab", "ab"),
+        (~~(A & B), "ab", "ab"),
+        (~(~A & ~B), "", "ab"),
+        (~(~A & (~A | B)), "a", "ab"),
     ],
 )
-def test_a_rule_tells_which_groups_it_needs_and_mentions(rule: Visibility, needed: str, mentioned: str) -> None:
+def test_a_rule_has_the_groups_that_it_requires_and_mentions(rule: Visibility, needed: str, mentioned: str) -> None:
     assert required_groups(rule) == set(needed)
     assert groups_of(rule) == set(mentioned)
+
+
+@pytest.mark.spec("LST-5")
+@given(rule=RULES, active=st.sets(st.sampled_from(GROUPS)))
+def test_no_rule_holds_without_the_groups_that_it_requires(rule: Twofold, active: set[str]) -> None:
+    assert required_groups(rule[0]) <= active or not rule[1](active)
 
 
 @pytest.mark.spec("LST-5")

@@ -223,18 +223,6 @@ async def test_a_tool_that_was_registered_anew_is_reported_anew() -> None:
         assert len(received) == round_
 
 
-@pytest.mark.spec("VIS-4")
-async def test_a_failing_reading_of_the_state_makes_what_depends_on_it_unavailable() -> None:
-    def state() -> int:
-        raise OSError("no database")
-
-    tools = desk(state=state)
-    tools.register("t", answer, visibility=Visibility.when(lambda view: view.state == 1))
-    tools.register("plain", answer)
-    assert tools.list_tools().names == ("plain",)
-    assert not await is_callable(tools, "t")
-
-
 class AsyncCallable:
     async def __call__(self, view: View) -> bool:
         return True
