@@ -7,7 +7,7 @@ Also: what becomes of a step when the catalog changes while its hooks run (SPEC 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from itertools import product
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from tests.core.support import (
     WAIT,
     Hooks,
     Journal,
+    Unserialized,
     answer,
     arrived,
     notifications,
@@ -36,11 +37,8 @@ from toolfold import (
     HookFailed,
     ParentInactive,
     Session,
-    TransitionRequest,
-    plan,
 )
 from toolfold._session.observers import Committed
-from toolfold._snapshot import Snapshot
 from toolfold_specs import reference as model
 from toolfold_specs.reference import State as Active
 from toolfold_specs.reference import System
@@ -143,7 +141,7 @@ class Engine(Protocol):
     def active(self) -> Active: ...
 
 
-class Locked:
+class Serialized:
     """A session of a tool set."""
 
     def __init__(self, session: Session, paths: tuple[str, ...]) -> None:
@@ -162,30 +160,16 @@ class Locked:
         return frozenset(self.paths.index(path) for path in self.session.active)
 
 
-class Unlocked:
-    """An engine that does all but take turns: it plans, waits, and commits what it had planned."""
-
-    def __init__(self, system: System, active: Active, wait: Callable[[], Awaitable[None]]) -> None:
-        self.world, self.wait = world(system), wait
-        self.snapshot: Snapshot = self.world.at(active)
+class Racing(Unserialized):
+    """An engine that does not serialize the requests of a schedule."""
 
     async def ask(self, operation: Operation) -> Any:
         kind, group = operation
-        path = self.world.paths[group]
+        groups: tuple[list[int], list[int]] = ([group], []) if kind == "activate" else ([], [group])
         try:
-            planned = plan(
-                self.snapshot.configuration,
-                TransitionRequest(path) if kind == "activate" else TransitionRequest((), path),
-            )
+            return (await self.transition(self.world.step(*groups))).changes
         except ParentInactive as error:
             return self.world.paths.index(error.parent)
-        if planned.changes:
-            await self.wait()
-            self.snapshot = self.snapshot.at(planned.after)
-        return planned.changes
-
-    def active(self) -> Active:
-        return self.world.active(self.snapshot.configuration.active)
 
 
 def applied(system: System, active: Active, operation: Operation) -> tuple[Active, Any]:
@@ -246,18 +230,18 @@ async def test_two_requests_at_once_come_to_what_they_come_to_in_order_of_arriva
     for system, active, operations, order in schedules(family):
         here = world(system)
         session = await tools[system].open_session(active=here.named(active)).start()
-        engine = Locked(session, here.paths)
+        engine = Serialized(session, here.paths)
         answers = await gates.run(engine, operations, order)
         assert (engine.active(), answers) == in_order(system, active, operations)
         await session.close()
 
 
 @pytest.mark.spec("SES-2")
-async def test_the_schedules_catch_an_engine_that_takes_no_turns() -> None:
+async def test_the_schedules_catch_an_engine_that_does_not_serialize_requests() -> None:
     gates = Gates()
     wrong = 0
     for system, active, operations, order in schedules("pairs-2"):
-        engine = Unlocked(system, active, gates.wait)
+        engine = Racing(world(system), world(system).at(active), gates.wait)
         answers = await gates.run(engine, operations, order)
         outcome = (engine.active(), answers)
         crossed = in_order(system, active, operations[::-1])

@@ -6,9 +6,9 @@ tests/adapters/inprocess/test_conversation.py; those of its manifests are in tes
 
 import pytest
 
-from tests.core.document_c import CORE, GROUPED, assistant, listed_with, names
+from tests.core.document_c import CORE, GROUPED, assistant, names
 from tests.core.support import with_groups
-from toolfold import Session, ToolNotFound, ToolSet
+from toolfold import ToolSet
 
 
 @pytest.mark.spec("GRP-4")
@@ -65,26 +65,3 @@ def test_the_tools_of_a_group_are_the_users_own_hidden_ones_among_them() -> None
     tools.register("deep", lambda: "", group="a.x")
     assert names(tools.group_tools("a")) == ["a.seen", "a.unseen"]
     assert tools.core_tools() == ()
-
-
-async def load(session: Session, group: str) -> None:
-    assert not (await session.call("load_tool_group", {"group_name": group})).is_error
-
-
-@pytest.mark.spec("GRP-3", "GRP-4")
-async def test_document_c_chat_2_loading_a_group_adds_its_tools_to_the_next_list() -> None:
-    tools = assistant()
-    async with tools.open_session() as session:
-        await load(session, "pdf")
-        assert list(session.list_tools().names) == listed_with("pdf")
-        await load(session, "config")
-        assert list(session.list_tools().names) == listed_with("pdf", "config")
-
-
-@pytest.mark.spec("GRP-3", "CALL-1")
-async def test_document_c_chat_4_a_tool_of_a_group_is_blocked_until_the_group_is_loaded() -> None:
-    async with assistant().open_session() as session:
-        with pytest.raises(ToolNotFound):
-            await session.call("pdf_info")
-        await load(session, "pdf")
-        assert (await session.call("pdf_info")).text == "done"

@@ -121,18 +121,6 @@ async def test_root_has_no_state_and_takes_no_event(root: str) -> None:
         assert "ping" in session.list_tools().names
 
 
-@pytest.mark.spec("ACT-2")
-def test_an_activation_below_inactive_groups_names_the_topmost_one() -> None:
-    tools = ToolSet("deep")
-    for path in ("a", "a.b", "a.b.c"):
-        tools.register_group(path)
-    for active, missing in (((), "a"), (("a",), "a.b")):
-        with pytest.raises(ParentInactive) as raised:
-            plan(at(tools, *active), TransitionRequest("a.b.c"))
-        assert (raised.value.group, raised.value.parent) == ("a.b.c", missing)
-        assert f"activate {missing!r} first" in str(raised.value)
-
-
 @pytest.mark.spec("ACT-3")
 async def test_what_is_so_already_returns_false_and_does_nothing() -> None:
     journal = Journal()
@@ -196,17 +184,6 @@ async def test_what_left_with_its_parent_does_not_come_back_with_it() -> None:
         await session.activate("b")
         await session.activate("a")
         assert session.active == ("a",)
-
-
-@pytest.mark.spec("ACT-9")
-@pytest.mark.parametrize("active", [(), ("a", "a.x"), ("b",)])
-def test_a_step_that_would_displace_what_it_asks_for_is_refused(active: tuple[str, ...]) -> None:
-    tools = desk()
-    with pytest.raises(ExclusionConflict) as raised:
-        plan(at(tools, *active), TransitionRequest(("b", "a")))
-    assert raised.value.groups == ("a", "b")
-    assert raised.value.session is None
-    assert str(raised.value) == "'b' and 'a' can't be active together, so one step can't ask for both: leave one out."
 
 
 @pytest.mark.spec("ACT-10", "ERR-2")

@@ -14,7 +14,6 @@ from toolfold import (
     InvalidArguments,
     InvalidDefinition,
     Session,
-    SessionClosed,
     ToolError,
     ToolNotFound,
     ToolSet,
@@ -243,26 +242,6 @@ async def test_a_resource_of_its_own_goes_before_a_template_and_templates_in_ord
     assert await text() == "a"
     tools.unregister("x:{a}", "resource_template")
     assert await text() == "b"
-
-
-@pytest.mark.spec("REG-9", "SES-3")
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda session: session.get_prompt("p"),
-        lambda session: session.read(NOTES),
-        lambda session: session.read("file:///logs/text.txt"),
-    ],
-    ids=["prompt", "resource", "template"],
-)
-async def test_a_closed_session_answers_nothing(act: Callable[[Session], Awaitable[Any]]) -> None:
-    tools = ToolSet("t")
-    for kind in KINDS:
-        register(tools, kind)
-    async with tools.open_session() as session:
-        assert await act(session)
-    with pytest.raises(SessionClosed):
-        await act(session)
 
 
 @pytest.mark.spec("REG-9", "CALL-3", "SAF-3")

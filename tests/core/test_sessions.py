@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.core.support import WAIT, Journal, arrived, desk, notifications, opened, settle, while_blocked
+from tests.core.support import WAIT, Journal, answer, arrived, desk, notifications, opened, settle, while_blocked
 from toolfold import (
     HookContext,
     HookFailed,
@@ -133,15 +133,21 @@ async def test_closing_waits_for_the_steps_before_it_and_ends_those_after_it() -
     assert journal.take() == ["+a", "+c", "-c", "-a"]
 
 
-@pytest.mark.spec("HOOK-9", "SES-3")
+@pytest.mark.spec("HOOK-9", "SES-3", "REG-9")
 async def test_a_closed_session_answers_no_request() -> None:
     session = await opened(Journal(), "a")
+    session.tools.register_prompt("p", answer)
+    session.tools.register_resource("file:///r", answer)
+    session.tools.register_resource_template("item:{n}", lambda values: "text")
     await session.close()
     requests = (
         lambda: session.activate("a"),
         lambda: session.deactivate("a"),
         lambda: session.transition(),
         lambda: session.call("ping"),
+        lambda: session.get_prompt("p"),
+        lambda: session.read("file:///r"),
+        lambda: session.read("item:5"),
     )
     for request in requests:
         with pytest.raises(SessionClosed) as raised:
