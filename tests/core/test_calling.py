@@ -121,7 +121,7 @@ NO_ARGUMENTS: list[tuple[Any, str]] = [
 
 @pytest.mark.spec("CALL-2", "REG-9")
 @pytest.mark.parametrize(("arguments", "problem"), NO_ARGUMENTS, ids=[repr(row[0]) for row in NO_ARGUMENTS])
-async def test_what_are_no_arguments_at_all_is_told_as_any_that_do_not_fit(arguments: Any, problem: str) -> None:
+async def test_arguments_that_are_no_mapping_are_refused_like_any_that_do_not_fit(arguments: Any, problem: str) -> None:
     tools = with_groups("g", control="load_tool_group")
     tools.register("typed", lambda: "ran")
     tools.register("raw", lambda arguments: "ran", input_schema={"type": "object"})
@@ -140,7 +140,7 @@ async def test_what_are_no_arguments_at_all_is_told_as_any_that_do_not_fit(argum
 
 
 @pytest.mark.spec("CALL-3")
-async def test_a_tool_error_reaches_the_model_in_its_words() -> None:
+async def test_a_tool_error_reaches_the_model_with_its_text() -> None:
     def handler() -> None:
         raise ToolError("No such file: ask for another name.")
 
@@ -205,7 +205,7 @@ async def test_an_error_of_the_protocol_is_passed_on() -> None:
     ],
     ids=["text", "nothing", "mapping", "model", "list", "number", "result"],
 )
-async def test_what_a_handler_answers_becomes_text_and_structured_content(
+async def test_the_result_of_a_handler_becomes_text_and_structured_content(
     value: Any, text: str, structured: Any
 ) -> None:
     tools = ToolSet("t")
@@ -217,7 +217,7 @@ async def test_what_a_handler_answers_becomes_text_and_structured_content(
 
 
 @pytest.mark.spec("CALL-4")
-async def test_a_call_under_way_runs_to_its_end_when_its_group_closes_or_goes() -> None:
+async def test_a_call_in_progress_completes_when_its_group_is_deactivated_or_unregistered() -> None:
     started, proceed = anyio.Event(), anyio.Event()
 
     async def slow(context: Context) -> str:

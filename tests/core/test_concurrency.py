@@ -52,7 +52,7 @@ client: ContextVar[int] = ContextVar("client", default=-1)
 
 
 @pytest.mark.spec("SES-2")
-async def test_steps_are_taken_in_order_of_arrival() -> None:
+async def test_transitions_run_in_order_of_arrival() -> None:
     journal = Journal()
     session = await opened(journal)
     async with while_blocked(journal.block("+a"), session.activate("a")) as first:
@@ -64,7 +64,7 @@ async def test_steps_are_taken_in_order_of_arrival() -> None:
 
 
 @pytest.mark.spec("SES-2")
-async def test_a_request_that_comes_while_one_that_had_waited_is_under_way_waits_as_well() -> None:
+async def test_a_request_that_arrives_while_a_queued_one_runs_waits_too() -> None:
     journal = Journal()
     session = await opened(journal)
     blocks = [journal.block(line) for line in ("+a", "+c")]
@@ -119,7 +119,7 @@ async def test_a_waiting_request_that_is_cancelled_leaves_the_others_in_their_or
 
 
 @pytest.mark.spec("SES-2")
-async def test_a_step_that_fails_lets_the_next_one_go() -> None:
+async def test_a_transition_that_fails_does_not_block_the_next_one() -> None:
     journal = Journal()
     session = await opened(journal)
     journal.fail("+a")
@@ -223,7 +223,7 @@ def in_order(system: System, active: Active, operations: tuple[Operation, ...]) 
 
 @pytest.mark.spec("SES-2", "INV-1", "INV-2")
 @pytest.mark.parametrize("family", ["pairs-2", "pairs-3", "wide-3"])
-async def test_two_requests_at_once_come_to_what_they_come_to_in_order_of_arrival(family: str) -> None:
+async def test_two_concurrent_requests_have_the_result_of_their_order_of_arrival(family: str) -> None:
     gates = Gates()
     hooks: Hooks = {"on_activate": gates.wait, "on_deactivate": gates.wait}
     tools = {system: tool_set(system, lambda path: hooks) for system in FAMILIES[family]}
@@ -310,7 +310,7 @@ async def test_a_transition_goes_on_if_what_was_registered_does_not_affect_it() 
 
 
 @pytest.mark.spec("REG-7", "HOOK-2")
-async def test_a_group_that_is_registered_anew_meanwhile_is_another_group_with_other_hooks() -> None:
+async def test_a_group_that_is_registered_again_meanwhile_is_another_group_with_other_hooks() -> None:
     journal, newer = Journal(), Journal()
     session = await opened(journal)
     async with while_blocked(journal.block("+c"), session.activate("c")) as task:

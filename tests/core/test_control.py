@@ -224,7 +224,7 @@ async def test_a_refusal_is_a_result_that_says_what_to_do() -> None:
 
 
 @pytest.mark.spec("CTL-5", "ACT-2")
-async def test_what_an_inner_group_needs_first_is_said_with_what_opens_it_here() -> None:
+async def test_a_refused_inner_group_names_the_group_to_open_first_and_what_opens_it() -> None:
     tools = desk(control="expand_tools")
     says(await tools.call_tool("expand_tools", {"group": "a.x"}), "'a.x'", 'call expand_tools {"group": "a"} first')
     tools = desk()
@@ -239,7 +239,7 @@ async def test_what_an_inner_group_needs_first_is_said_with_what_opens_it_here()
 
 
 @pytest.mark.spec("CTL-5", "CALL-3")
-async def test_a_failed_hook_is_a_result_without_internals_unless_the_hook_meant_to_speak() -> None:
+async def test_a_failed_hook_is_a_result_with_no_more_than_the_hooks_tool_error() -> None:
     def silent() -> None:
         raise RuntimeError("password=1234")
 

@@ -304,7 +304,7 @@ def test_a_loader_whose_texts_are_none_is_refused_when_the_tool_set_is_made() ->
 
 
 @pytest.mark.spec("REG-6")
-def test_schemas_of_older_dialects_that_say_so_are_taken_as_they_are() -> None:
+def test_schemas_that_declare_an_older_dialect_are_accepted_unchanged() -> None:
     draft = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object", "properties": {"n": {}}}
     draft["properties"] = {"n": {"type": "integer", "minimum": 1, "exclusiveMinimum": True}}
     tools = ToolSet("t")
@@ -320,7 +320,7 @@ def test_schemas_of_older_dialects_that_say_so_are_taken_as_they_are() -> None:
 @pytest.mark.spec("REG-6", "REG-1")
 @pytest.mark.parametrize("what", ["description", "title", "opens_on"])
 @pytest.mark.parametrize("value", [5, b"x", ["x"], "\ud800"])
-def test_a_text_of_a_group_is_checked_as_it_is_part_of_its_control_tools(what: str, value: Any) -> None:
+def test_the_texts_of_a_group_are_checked_since_its_control_tools_contain_them(what: str, value: Any) -> None:
     tools = desk()
     refuse(tools, lambda: tools.register_group("new", **{what: value}), what)
 

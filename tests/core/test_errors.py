@@ -263,7 +263,7 @@ CASES: list[tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str]
 
 @pytest.mark.spec("ERR-1", "ERR-2")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].__name__}-{CASES.index(case)}")
-async def test_an_error_carries_its_data_and_says_what_happened_to_whom_and_what_to_do(
+async def test_an_error_has_its_data_and_a_message_that_says_what_happened_with_which_names_and_what_to_do(
     case: tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str],
 ) -> None:
     error, settings, act, data, message = case

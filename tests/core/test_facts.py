@@ -40,7 +40,7 @@ def test_a_fact_is_an_immutable_json_value(value: Any) -> None:
 
 
 @pytest.mark.spec("SES-5")
-def test_facts_that_are_equal_but_not_the_same_are_kept_apart() -> None:
+def test_facts_that_are_equal_but_of_different_types_are_distinct() -> None:
     tools = desk()
     tools.register("t", answer, visibility=Visibility.when(lambda view: view.facts["n"] is True))
     tools.default_session.set_fact("n", 1)

@@ -277,7 +277,7 @@ def test_a_wrong_schema_in_each_of_the_three_forms_fails_at_decoration(what: str
 
 @pytest.mark.spec("KIT-3")
 @pytest.mark.parametrize("what", ["input", "output"])
-def test_a_schema_that_is_said_to_be_raw_is_never_taken_for_a_field_specification(what: str) -> None:
+def test_a_schema_that_is_declared_raw_is_never_taken_for_a_field_specification(what: str) -> None:
     """Document D, options `:input_schema` and `:output_schema`."""
     specification = {"note": {"type": "string"}}
     if what == "input":
@@ -310,7 +310,9 @@ def test_an_input_schema_whose_root_is_no_object_is_refused_in_every_form() -> N
         ({"properties": {"type": "object"}, "anyOf": "string"}, False),
     ],
 )
-def test_json_schema_is_told_from_a_field_specification(given_mapping: dict[object, Any], is_raw: bool) -> None:
+def test_json_schema_is_distinguished_from_a_field_specification(
+    given_mapping: dict[object, Any], is_raw: bool
+) -> None:
     assert looks_like_json_schema(given_mapping) is is_raw
 
 

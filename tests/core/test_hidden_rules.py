@@ -60,7 +60,7 @@ async def used(session: Session) -> list[str]:
 
 
 @pytest.mark.spec("VIS-6", "REG-9", "SES-5")
-async def test_what_is_hidden_until_a_session_is_unlocked_can_be_used_all_along() -> None:
+async def test_what_is_hidden_until_a_session_is_unlocked_can_be_used_all_the_time() -> None:
     """Document D, session-gated visibility: gating the list is for the eye, and no authorisation."""
     async with shop(LOCKED).open_session() as session:
         assert (listed(session), await used(session)) == ([0, 0, 0, 0], ["done"] * 4)
@@ -83,7 +83,7 @@ async def test_a_change_of_what_is_hidden_notifies_as_any_change_of_a_list() -> 
 
 
 @pytest.mark.spec("VIS-6", "LST-5")
-async def test_hiding_rules_over_groups_alone_are_decided_once_for_each_state() -> None:
+async def test_hiding_rules_of_groups_only_are_decided_once_for_each_state() -> None:
     tools = shop(~Visibility.group("a"))
     assert tools.list_tools() is tools.list_tools()
     await tools.activate_group("a")
@@ -93,7 +93,7 @@ async def test_hiding_rules_over_groups_alone_are_decided_once_for_each_state() 
 
 @pytest.mark.spec("VIS-3", "VIS-6", "LST-1")
 @pytest.mark.parametrize("which", ["visibility", "hidden"])
-async def test_if_either_of_its_rules_has_a_predicate_a_tool_is_decided_for_each_list(which: str) -> None:
+async def test_a_tool_with_a_predicate_in_either_rule_is_decided_for_each_list(which: str) -> None:
     now = True
     rules: dict[str, Any] = {"visibility": Visibility.group("a"), "hidden": Visibility.group("b")}
     tools = with_groups("a", "b", control="none")
@@ -105,7 +105,7 @@ async def test_if_either_of_its_rules_has_a_predicate_a_tool_is_decided_for_each
 
 
 @pytest.mark.spec("VIS-6", "LST-5")
-async def test_what_a_group_must_be_active_for_to_be_shown_is_not_looked_at_before() -> None:
+async def test_a_hiding_predicate_is_not_evaluated_while_a_required_group_is_inactive() -> None:
     asked: list[View] = []
 
     def hide(view: View) -> bool:
@@ -154,7 +154,7 @@ async def never(view: View) -> bool:
         (lambda view: True, InvalidDefinition, "must be true, false or a visibility rule"),
     ],
 )
-def test_a_hiding_rule_that_can_not_be_is_refused_as_a_visibility_rule_is(
+def test_an_invalid_hiding_rule_is_refused_like_a_visibility_rule(
     hidden: Any, error: type[Exception], problem: str
 ) -> None:
     tools = ToolSet("t")
@@ -165,7 +165,7 @@ def test_a_hiding_rule_that_can_not_be_is_refused_as_a_visibility_rule_is(
 
 
 @pytest.mark.spec("KIT-1", "KIT-4", "VIS-6")
-async def test_a_rule_is_said_by_marks_and_toolkits_and_overruled_as_the_flag_is() -> None:
+async def test_marks_and_toolkits_take_a_rule_and_it_is_overridden_like_the_flag() -> None:
     unlocked = Visibility.when(lambda view: bool(view.facts.get("unlocked")))
 
     @toolkit(visible=unlocked)
@@ -198,7 +198,7 @@ async def test_a_rule_is_said_by_marks_and_toolkits_and_overruled_as_the_flag_is
 
 @pytest.mark.spec("CAT-1", "VIS-6")
 @pytest.mark.parametrize("everything", [False, True])
-async def test_the_catalog_tool_tells_what_is_hidden_in_the_callers_state(everything: bool) -> None:
+async def test_the_catalog_tool_shows_what_is_hidden_in_the_callers_state(everything: bool) -> None:
     tools = shop(LOCKED)
     tools.register_catalog_tool(hidden=True, everything=everything)
     async with tools.open_session() as session:

@@ -78,7 +78,7 @@ async def test_a_hint_names_the_loader_with_its_argument(control: Any, call: str
 
 
 @pytest.mark.spec("CALL-1", "CTL-2")
-async def test_a_hint_names_only_what_the_caller_can_call_and_is_shown() -> None:
+async def test_a_hint_names_only_what_the_caller_can_call_and_sees_listed() -> None:
     closed = "it needs the group a, which is not open"
     assert (await refusal(nested(control="none"), "a.b.c.t"))[1] == closed
     tools = nested(control_visibility="relevant")
@@ -95,7 +95,7 @@ async def test_a_hint_names_only_what_the_caller_can_call_and_is_shown() -> None
 
 @pytest.mark.spec("CALL-1", "SES-6")
 @pytest.mark.parametrize("control", ["per_group", "load_tool_group"])
-async def test_of_a_group_that_an_event_opens_a_hint_names_the_event_if_it_can_happen(control: ControlName) -> None:
+async def test_a_hint_names_the_event_that_opens_a_group_if_it_can_happen(control: ControlName) -> None:
     tools = ToolSet("t", on_hidden="hint", control=control)
     tools.register_group("gate", opens_on=success_of("observe"))
     tools.register_group("later", opens_on=success_of("gate.t"))

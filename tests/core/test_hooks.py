@@ -81,7 +81,7 @@ async def test_hooks_run_whichever_way_a_group_is_opened_and_closed() -> None:
 
 
 @pytest.mark.spec("HOOK-2")
-async def test_within_hooks_the_state_is_still_the_one_before() -> None:
+async def test_within_hooks_the_state_is_unchanged() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
     before, seen, notified = session.snapshot, list[bool](), list[frozenset[str]]()
@@ -99,7 +99,7 @@ async def test_within_hooks_the_state_is_still_the_one_before() -> None:
 
 
 @pytest.mark.spec("HOOK-3")
-async def test_leaving_groups_go_first_from_below_then_entering_ones_from_above() -> None:
+async def test_deactivated_groups_run_their_hooks_first_descendants_before_ancestors_then_activated_ones() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y", "c")
     await switch(session)
@@ -128,7 +128,7 @@ async def test_canonical_order_compares_segments_and_not_texts() -> None:
 @pytest.mark.spec("HOOK-4", "HOOK-5", "NTF-1", "ACT-9")
 @pytest.mark.parametrize("position", range(len(SWITCH)))
 @pytest.mark.parametrize("undoing_fails", [False, True])
-async def test_wherever_a_hook_fails_all_before_it_is_undone_and_the_snapshot_is_the_very_same(
+async def test_wherever_a_hook_fails_those_before_it_are_undone_and_the_snapshot_is_unchanged(
     position: int, undoing_fails: bool
 ) -> None:
     journal = Journal()
@@ -153,7 +153,7 @@ async def test_wherever_a_hook_fails_all_before_it_is_undone_and_the_snapshot_is
 
 
 @pytest.mark.spec("HOOK-5")
-async def test_a_group_undoes_its_own_way_or_opts_out() -> None:
+async def test_a_group_has_its_own_compensation_or_opts_out() -> None:
     journal = Journal()
     tools = ToolSet("own")
     tools.register_group("a", **journal.of("a", rollback=True))
@@ -179,7 +179,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, BaseException | 
 
 
 @pytest.mark.spec("HOOK-4", "SAF-3")
-async def test_a_failed_hook_is_logged_in_full_once_whichever_way_it_came_to_run(
+async def test_a_failed_hook_is_logged_in_full_once_whatever_made_it_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     journal = Journal()
@@ -213,7 +213,7 @@ async def test_a_failed_hook_is_logged_in_full_once_whichever_way_it_came_to_run
 
 
 @pytest.mark.spec("HOOK-5", "SAF-3")
-async def test_a_failure_while_undoing_is_logged_in_full_and_told_to_observers_with_the_cause(
+async def test_a_failure_while_undoing_is_logged_in_full_and_reported_to_observers_with_the_cause(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     journal, received = Journal(), list[Any]()
@@ -257,7 +257,7 @@ async def test_a_failure_while_undoing_is_logged_in_full_and_told_to_observers_w
     ],
     ids=["sentence", "phrase", "nothing", "foreign", "its own time-out", "exit"],
 )
-async def test_the_reason_of_a_failed_hook_is_told_if_it_was_meant_to_be(
+async def test_the_caller_is_given_the_reason_of_a_failed_hook_if_it_is_a_tool_error(
     cause: BaseException, reason: str | None
 ) -> None:
     journal = Journal()
@@ -275,7 +275,7 @@ async def test_the_reason_of_a_failed_hook_is_told_if_it_was_meant_to_be(
 
 
 @pytest.mark.spec("HOOK-6", "CTL-5")
-async def test_callers_are_told_that_a_hook_took_too_long(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_hook_that_takes_too_long_is_reported_to_the_caller_as_that(caplog: pytest.LogCaptureFixture) -> None:
     journal = Journal()
     session = await opened(journal, hook_timeout=0.001)
     journal.block("+a")
@@ -290,7 +290,7 @@ async def test_callers_are_told_that_a_hook_took_too_long(caplog: pytest.LogCapt
 
 
 @pytest.mark.spec("HOOK-7", "CTL-5")
-async def test_callers_are_told_that_a_hook_asked_its_own_session_for_a_change() -> None:
+async def test_a_hook_that_asks_its_own_session_for_a_change_is_reported_to_the_caller_as_that() -> None:
     journal = Journal()
     session = await opened(journal)
     journal.acting["+a"] = lambda context: context.session.activate("c")
@@ -300,7 +300,7 @@ async def test_callers_are_told_that_a_hook_asked_its_own_session_for_a_change()
 
 
 @pytest.mark.spec("HOOK-8", "HOOK-9")
-async def test_what_failed_in_a_forced_step_does_not_say_that_nothing_was_changed() -> None:
+async def test_the_error_of_a_forced_transition_does_not_claim_that_nothing_was_changed() -> None:
     journal = Journal()
     session = await opened(journal, "a")
     journal.fail("-a")
@@ -314,7 +314,7 @@ async def test_what_failed_in_a_forced_step_does_not_say_that_nothing_was_change
 
 
 @pytest.mark.spec("HOOK-6", "HOOK-5")
-async def test_undoing_has_a_timeout_too() -> None:
+async def test_compensation_has_a_timeout_too() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", hook_timeout=0.001)
     journal.block("undo +a")
@@ -352,7 +352,7 @@ async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None
 
 
 @pytest.mark.spec("HOOK-8", "HOOK-6")
-async def test_a_forced_deactivation_passes_over_a_timeout() -> None:
+async def test_a_forced_deactivation_ignores_a_timeout() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", hook_timeout=0.001)
     journal.block("-a.x")
@@ -362,7 +362,7 @@ async def test_a_forced_deactivation_passes_over_a_timeout() -> None:
 
 
 @pytest.mark.spec("HOOK-8")
-async def test_force_does_not_pass_over_what_a_step_sets_up() -> None:
+async def test_force_does_not_ignore_failing_activations() -> None:
     journal = Journal()
     session = await opened(journal, "a")
     journal.fail("-a", "+b")

@@ -47,7 +47,7 @@ def test_tools_come_in_order_of_code_points_whatever_the_order_of_registration(n
 
 
 @pytest.mark.spec("LST-1")
-async def test_tools_with_a_predicate_are_in_their_place_too() -> None:
+async def test_tools_with_a_predicate_are_in_order_too() -> None:
     tools = desk(["b", "d"])
     tools.register_group("g")
     tools.register("t", answer, group="g")
@@ -58,7 +58,7 @@ async def test_tools_with_a_predicate_are_in_their_place_too() -> None:
 
 
 @pytest.mark.spec("LST-1", "LST-5")
-async def test_listing_twice_gives_the_same_and_changes_nothing() -> None:
+async def test_listing_twice_returns_the_same_and_changes_nothing() -> None:
     tools = desk(["a"])
     tools.register_group("g")
     tools.register("t", answer, group="g")
@@ -165,9 +165,7 @@ def test_a_cursor_needs_no_quoting_and_works_whatever_things_are_called(name: st
 @pytest.mark.spec("LST-1", "LST-2")
 @pytest.mark.parametrize("rule", [Visibility.always(), Visibility.when(lambda view: True)])
 @pytest.mark.parametrize("size", [None, 1, 2])
-def test_what_an_adapter_lists_beside_the_catalogs_own_is_in_its_place_on_every_page(
-    rule: Visibility, size: int | None
-) -> None:
+def test_what_an_adapter_lists_beside_the_catalog_is_in_order_on_every_page(rule: Visibility, size: int | None) -> None:
     tools = desk(["a", "c"], page_size=size)
     tools.register("e", answer, visibility=rule)
     beside = desk(["b", "d"])
@@ -210,7 +208,7 @@ def test_a_cursor_with_something_added_is_refused(junk: str) -> None:
 
 @pytest.mark.spec("LST-3")
 @pytest.mark.parametrize("raw", [b"\xff\xfe", b"desk/tool", b"desk/prompt\na", b"other/tool\na", b"desk\na"])
-def test_a_cursor_that_says_something_else_is_refused(raw: bytes) -> None:
+def test_a_cursor_with_other_contents_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidCursor):
         desk(["a"]).list_tools(base64.urlsafe_b64encode(raw).decode().rstrip("="))
 
@@ -268,7 +266,7 @@ async def test_groups_are_listed_with_all_that_is_known_of_them() -> None:
     ],
     ids=["plain", "counts", "modes"],
 )
-def test_lists_differ_if_clients_are_offered_something_else_or_something_registered_anew(
+def test_lists_differ_if_clients_are_offered_something_else_or_something_registered_again(
     modes: Modes | None, changed: set[str]
 ) -> None:
     schema = {"type": "object", "properties": {"what": {"type": "string"}}}

@@ -122,7 +122,7 @@ async def test_root_has_no_state_and_takes_no_event(root: str) -> None:
 
 
 @pytest.mark.spec("ACT-3")
-async def test_what_is_so_already_returns_false_and_does_nothing() -> None:
+async def test_a_request_that_changes_nothing_returns_false_and_has_no_effect() -> None:
     journal = Journal()
     async with desk(journal).open_session(active=["a", "a.x"]) as session:
         before, notified = session.snapshot, list[object]()
@@ -175,7 +175,7 @@ def test_exclusion_is_neither_transitive_nor_inherited() -> None:
 
 
 @pytest.mark.spec("ACT-8")
-async def test_what_left_with_its_parent_does_not_come_back_with_it() -> None:
+async def test_what_was_deactivated_with_its_parent_is_not_reactivated_with_it() -> None:
     async with desk().open_session(active=["a", "a.x", "a.y"]) as session:
         await session.deactivate("a")
         await session.activate("a")
@@ -187,7 +187,7 @@ async def test_what_left_with_its_parent_does_not_come_back_with_it() -> None:
 
 
 @pytest.mark.spec("ACT-10", "ERR-2")
-def test_a_step_over_the_limit_is_refused_with_the_names_of_all_that_it_asked_for() -> None:
+def test_a_transition_over_the_limit_is_refused_with_the_names_of_all_requested_groups() -> None:
     with pytest.raises(QuotaExceeded) as raised:
         plan(at(desk(max_active=1)), TransitionRequest(("c", "a")))
     assert str(raised.value) == (
@@ -208,7 +208,7 @@ async def test_a_refused_transition_changes_nothing_at_all() -> None:
 
 
 @pytest.mark.spec("ACT-9", "HOOK-1")
-async def test_applying_a_profile_is_one_step() -> None:
+async def test_applying_a_profile_is_one_transition() -> None:
     journal = Journal()
     tools = desk(journal)
     profile = Profile(name="work", active=("a.x", "a", "c"), available="*")
@@ -233,12 +233,12 @@ def test_a_single_text_is_one_group_and_not_its_letters() -> None:
 
 
 @pytest.mark.spec("ACT-6", "SES-5")
-def test_a_step_leaves_the_facts_as_they_are() -> None:
+def test_a_transition_does_not_change_the_facts() -> None:
     snapshot = snapshot_of(desk().catalog, ["a"], {"f": 1})
     assert snapshot.after(TransitionRequest("b")).facts == {"f": 1}
 
 
-def test_a_plan_names_who_enters_and_leaves_in_canonical_order() -> None:
+def test_a_plan_has_the_activated_and_deactivated_groups_in_canonical_order() -> None:
     tools = desk()
     planned = plan(at(tools, "a", "a.y", "a.x"), TransitionRequest(("b.z", "b")))
     assert planned.paths == (("b", "b.z"), ("a", "a.x", "a.y"))

@@ -52,7 +52,7 @@ DIRECTLY: Mapping[str, Callable[[ToolSet, Any], object]] = {
 
 @pytest.mark.spec("KIT-8", "KIT-4", "VIS-6")
 @pytest.mark.parametrize("way", DIRECTLY)
-async def test_a_marked_function_that_is_registered_directly_keeps_all_that_its_mark_says(way: str) -> None:
+async def test_a_marked_function_that_is_registered_directly_has_all_options_of_its_mark(way: str) -> None:
     tools = ToolSet("t")
     DIRECTLY[way](tools, wiping())
     assert tools.list_tools().names == ()
@@ -93,7 +93,7 @@ def test_a_registration_overrules_where_a_mark_puts_its_function_and_when_it_is_
 
 
 @pytest.mark.spec("KIT-8", "REG-9")
-async def test_marks_of_prompts_resources_and_templates_are_kept_too() -> None:
+async def test_marks_of_prompts_resources_and_templates_apply_too() -> None:
     @prompt(arguments=["topic"], hidden=True, title="Ask")
     def ask(arguments: dict[str, str]) -> str:
         return arguments["topic"]
@@ -184,7 +184,7 @@ def test_name_and_description_apply_to_a_toolkit_of_one_tool(number: int) -> Non
 
 
 @pytest.mark.spec("KIT-8", "KIT-4", "REG-1")
-def test_elsewhere_they_are_refused_with_the_reason() -> None:
+def test_name_and_description_are_refused_elsewhere_with_the_reason() -> None:
     plain = tool(lambda: None)
 
     @group
@@ -263,7 +263,7 @@ def test_a_group_that_is_declared_by_mistake_is_refused_by_what_and_where() -> N
 
 
 @pytest.mark.spec("REG-1", "REG-4", "NAM-1")
-def test_a_name_that_can_not_be_is_refused_however_it_is_given() -> None:
+def test_an_invalid_name_is_refused_however_it_is_given() -> None:
     tools: Any = ToolSet("t")
     tools.register("taken", function)
     for wrong, error in (("not a name", InvalidName), ("taken", DuplicateName), (5, InvalidName)):

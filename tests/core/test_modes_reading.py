@@ -22,7 +22,7 @@ async def coroutine() -> bool:
 
 
 @pytest.mark.spec("MOD-1", "VIS-4")
-async def test_a_predicate_that_raises_costs_its_own_mode_only_and_is_reported_once(
+async def test_a_predicate_that_raises_makes_only_its_mode_unavailable_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     received: list[Event] = []
@@ -48,7 +48,7 @@ async def test_a_predicate_that_raises_costs_its_own_mode_only_and_is_reported_o
     [broken, lambda view: "3", lambda view: True, lambda view: coroutine()],
     ids=["raises", "text", "truth", "awaitable"],
 )
-def test_a_count_that_fails_costs_itself_alone_and_is_reported_once(count: Any) -> None:
+def test_a_count_that_fails_is_left_out_and_reported_once(count: Any) -> None:
     received: list[Event] = []
     tools = observing(Buffers(), modes_of(errors=Mode(count=number("errors")), network=Mode(count=count)))
     tools.observe(received.append)
@@ -176,7 +176,7 @@ async def test_the_state_is_not_read_where_it_decides_nothing(tools: ToolSet, bu
 
 
 @pytest.mark.spec("MOD-3", "HOOK-2")
-async def test_a_step_with_hooks_is_judged_on_one_reading_though_they_change_the_state(buffers: Buffers) -> None:
+async def test_a_transition_with_hooks_uses_one_reading_though_they_change_the_state(buffers: Buffers) -> None:
     def capture() -> None:
         buffers.held["network"] = 5
 
@@ -208,7 +208,7 @@ def test_predicates_and_counts_of_one_list_see_one_reading() -> None:
 
 
 @pytest.mark.spec("MOD-1", "NTF-1", "NTF-3")
-async def test_a_change_of_the_state_notifies_nobody_until_it_is_announced(buffers: Buffers) -> None:
+async def test_a_change_of_the_application_state_notifies_only_when_it_is_announced(buffers: Buffers) -> None:
     notified: list[frozenset[str]] = []
     buffers.held = {}
     tools = observing(buffers)
@@ -232,7 +232,7 @@ async def test_a_change_of_the_state_notifies_nobody_until_it_is_announced(buffe
     ],
     ids=["predicate", "both", "count"],
 )
-async def test_a_step_that_changes_modes_changes_the_list_and_one_that_changes_counts_does_not(
+async def test_a_transition_that_changes_modes_changes_the_list_and_one_that_changes_counts_does_not(
     changing: Mode, received: list[set[str]]
 ) -> None:
     notified: list[frozenset[str]] = []

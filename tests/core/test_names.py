@@ -121,7 +121,7 @@ def test_a_full_name_is_the_group_path_and_the_base() -> None:
 
 @pytest.mark.spec("NAM-2")
 @given(path=PATHS, base=st.text(LEGAL, min_size=1, max_size=20))
-def test_qualified_name_says_what_registration_does(path: str, base: str) -> None:
+def test_qualified_name_returns_the_name_that_registration_gives(path: str, base: str) -> None:
     assert qualified_name(path, base) == ToolSet.qualified_name(path, base) == f"{path}.{base}"
     assert qualified_name("", base) == base
 
@@ -175,7 +175,7 @@ def test_a_tool_is_named_by_its_function() -> None:
 
 
 @pytest.mark.spec("NAM-4")
-async def test_a_users_activate_takes_the_place_of_the_generated_one_and_activates_nothing_by_itself() -> None:
+async def test_a_users_activate_replaces_the_generated_one_and_activates_nothing() -> None:
     tools = with_groups("g")
     tools.register("activate", answer, group="g", description="my own")
     assert tools.list_tools().names == ("g.activate", "g.deactivate")

@@ -99,7 +99,7 @@ def test_marks_are_made_bare_called_named_or_with_options() -> None:
 
 
 @pytest.mark.spec("KIT-8", "ERR-2")
-def test_what_a_decorator_is_put_on_or_given_by_mistake_is_refused_by_name() -> None:
+def test_mistakes_in_the_use_of_decorators_are_refused_by_name() -> None:
     tools = ToolSet("t")
     loose: Any = (tools.tool, tool, prompt, resource, resource_template, toolkit, group)
     tools_tool, tool_, prompt_, resource_, template_, toolkit_, group_ = loose
@@ -176,7 +176,7 @@ WAYS: Mapping[str, Callable[[ToolSet, dict[str, Any]], object]] = {
 @pytest.mark.spec("KIT-8", "REG-1", "ERR-2")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("options", "problem"), WRONG, ids=[str(options) for options, _ in WRONG])
-def test_what_an_option_can_not_be_is_refused_by_tool_and_option_however_it_is_registered(
+def test_an_invalid_option_is_refused_naming_tool_and_option_however_it_is_registered(
     way: str, options: dict[str, Any], problem: str
 ) -> None:
     tools = ToolSet("t")

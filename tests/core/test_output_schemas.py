@@ -73,7 +73,7 @@ async def test_with_an_output_schema_any_json_value_is_structured_content(answer
         {"type": "object", "propertyNames": {"maxLength": 3}},
     ],
 )
-async def test_names_within_a_result_are_not_told_either(schema: dict[str, Any]) -> None:
+async def test_names_within_a_result_are_not_reported_either(schema: dict[str, Any]) -> None:
     result = await answered({"secret": 1}, output_schema=schema)
     assert result.is_error
     assert "result: " in result.text
@@ -81,7 +81,7 @@ async def test_names_within_a_result_are_not_told_either(schema: dict[str, Any])
 
 
 @pytest.mark.spec("KIT-6", "CALL-3")
-async def test_errors_and_requests_for_input_are_not_measured_by_the_output_schema() -> None:
+async def test_errors_and_requests_for_input_are_not_checked_by_the_output_schema() -> None:
     failed = await answered(ToolResult.of_text("no", is_error=True), output=TOTAL)
     assert (failed.is_error, failed.text) == (True, "no")
     assert (await answered(InputRequired(state="s"), output=TOTAL)).needs == InputRequired(state="s")

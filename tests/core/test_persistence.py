@@ -62,7 +62,7 @@ async def test_a_restored_session_is_in_the_very_same_state(groups: tuple[str, .
 
 
 @pytest.mark.spec("PER-1")
-async def test_a_dump_is_small_and_tells_groups_by_their_paths() -> None:
+async def test_a_dump_is_small_and_names_groups_by_their_paths() -> None:
     assert await dump_of(office(), "mail", "mail.drafts", vip=True) == {
         "version": 1,
         "tools": "office",
@@ -72,7 +72,7 @@ async def test_a_dump_is_small_and_tells_groups_by_their_paths() -> None:
 
 
 @pytest.mark.spec("PER-1", "ACT-10")
-async def test_the_order_of_activation_is_kept_where_a_quota_needs_it() -> None:
+async def test_the_order_of_activation_is_stored_where_a_quota_needs_it() -> None:
     tools = office(max_active=2, evict="oldest")
     data = await dump_of(tools, "mail", "calendar")
     assert data["active"] == ["mail", "calendar"]

@@ -74,7 +74,7 @@ def should_come_to(answer: Answer[Order], in_order: bool) -> tuple[object, ...]:
 @pytest.mark.spec("ACT-10", "ACT-9")
 @pytest.mark.parametrize("evict_oldest", [False, True])
 @pytest.mark.parametrize("family", [*SMALL, "four"])
-def test_every_step_under_a_limit_comes_to_what_the_reference_says(family: str, evict_oldest: bool) -> None:
+def test_every_request_under_a_limit_is_answered_as_by_the_reference(family: str, evict_oldest: bool) -> None:
     answers: set[object] = set()
     for system in FAMILIES.get(family, FOUR):
         steps = [*product(subsets(system.groups, 2), subsets(system.groups, 1))]
@@ -116,7 +116,7 @@ async def test_one_group_too_many_is_refused_and_the_error_says_what_to_do() -> 
 
 
 @pytest.mark.spec("ACT-10")
-async def test_the_longest_active_group_makes_room_in_the_same_step_with_its_hooks_and_one_notification() -> None:
+async def test_the_longest_active_group_is_evicted_in_the_same_transition_with_its_hooks_and_one_notification() -> None:
     journal = Journal()
     tools = desk(journal, max_active=3, evict="oldest")
     async with tools.open_session() as session:
@@ -138,7 +138,7 @@ async def test_the_longest_active_group_makes_room_in_the_same_step_with_its_hoo
 
 
 @pytest.mark.spec("ACT-10", "HOOK-4")
-async def test_a_hook_that_fails_keeps_the_group_that_should_have_made_room() -> None:
+async def test_a_hook_that_fails_prevents_the_eviction() -> None:
     journal = Journal()
     async with desk(journal, max_active=1, evict="oldest").open_session(active=["c"]) as session:
         before = session.snapshot
@@ -189,7 +189,7 @@ async def test_each_session_has_its_own_order_and_limit() -> None:
 
 
 @pytest.mark.spec("ACT-10", "REG-7")
-async def test_the_order_of_activation_outlives_a_registration() -> None:
+async def test_the_order_of_activation_survives_a_registration() -> None:
     tools = flat("b", "c", "d", max_active=2, evict="oldest")
     async with tools.open_session() as session:
         await session.activate("c")

@@ -142,7 +142,7 @@ both_loops = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 @pytest.mark.spec("HOOK-7", "SES-1", "INT-4")
 @both_loops
 @pytest.mark.parametrize("number", [2, 3, 4])
-async def test_hooks_that_ask_each_others_sessions_in_a_ring_are_refused_where_it_closes(
+async def test_hooks_that_ask_each_others_sessions_in_a_cycle_are_refused_where_it_closes(
     number: int, anyio_backend: str
 ) -> None:
     journals = [Journal() for _ in range(number)]
@@ -186,7 +186,7 @@ async def test_hooks_that_ask_each_others_sessions_in_a_ring_are_refused_where_i
 
 @pytest.mark.spec("HOOK-7", "SES-2")
 @both_loops
-async def test_a_ring_that_closes_by_way_of_a_session_asked_in_between_is_refused(anyio_backend: str) -> None:
+async def test_a_cycle_that_closes_through_another_session_is_refused(anyio_backend: str) -> None:
     """The hook of the first asks a second, whose hook asks the third; a hook of the third asks the first."""
     journals = [Journal() for _ in range(3)]
     first, second, third = [await opened(journal) for journal in journals]
@@ -225,7 +225,7 @@ async def test_a_ring_that_closes_by_way_of_a_session_asked_in_between_is_refuse
 
 @pytest.mark.spec("HOOK-7", "SES-2")
 @both_loops
-async def test_a_hook_may_wait_for_a_session_that_waits_for_nothing_of_its_own(anyio_backend: str) -> None:
+async def test_a_hook_may_wait_for_a_session_that_does_not_wait_for_it(anyio_backend: str) -> None:
     inner, outer = Journal(), Journal()
     first, second = await opened(outer), await opened(inner)
     block = inner.block("+b")
@@ -303,7 +303,9 @@ async def test_a_hook_that_asks_its_own_session_from_another_thread_is_refused_a
 
 @pytest.mark.spec("HOOK-7", "HOOK-6")
 @both_loops
-async def test_a_hook_that_asks_its_own_session_by_a_plain_thread_is_ended_by_its_timeout(anyio_backend: str) -> None:
+async def test_a_hook_that_asks_its_own_session_through_a_plain_thread_is_ended_by_its_timeout(
+    anyio_backend: str,
+) -> None:
     journal = Journal()
     session = await opened(journal, hook_timeout=0.05)
     token, threads = current_token(), list[Thread]()

@@ -266,7 +266,7 @@ async def test_an_open_session_sees_what_is_registered_and_removed_at_its_next_r
 
 
 @pytest.mark.spec("REG-7")
-def test_a_registration_makes_a_new_catalog_and_leaves_the_old_one_alone() -> None:
+def test_a_registration_makes_a_new_catalog_and_does_not_change_the_old_one() -> None:
     tools = desk()
     old, names = tools.catalog, set(tools.catalog.tools)
     tools.register("new", answer)

@@ -185,7 +185,7 @@ async def test_a_prompt_may_answer_with_messages_or_a_whole_result() -> None:
     ],
     ids=["text", "typed text", "bytes", "contents", "result"],
 )
-async def test_what_a_resource_answers_becomes_its_contents(
+async def test_the_result_of_a_resource_becomes_its_contents(
     answer: Any, mime_type: str | None, contents: list[dict[str, Any]]
 ) -> None:
     tools = ToolSet("t")
@@ -254,7 +254,7 @@ async def test_a_resource_of_its_own_goes_before_a_template_and_templates_in_ord
     ],
     ids=["prompt", "resource", "template"],
 )
-async def test_a_handler_that_fails_tells_its_caller_nothing_of_why(
+async def test_the_caller_of_a_failing_handler_is_given_no_details(
     act: Callable[[Session], Awaitable[Any]], what: str
 ) -> None:
     def fail() -> str:

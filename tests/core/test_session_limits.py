@@ -45,7 +45,7 @@ async def test_sessions_without_a_request_for_the_idle_timeout_end_with_their_ho
 
 @pytest.mark.spec("SES-3")
 @pytest.mark.parametrize("request_", ["activate", "list_tools", "list_groups", "call", "set_fact", "read"])
-async def test_every_kind_of_request_keeps_a_session_from_idling(request_: str) -> None:
+async def test_every_kind_of_request_counts_as_use_of_a_session(request_: str) -> None:
     clock = Clock()
     tools = desk(idle_timeout=10, clock=clock)
     tools.register_resource("file:///r", lambda: "text")
@@ -71,7 +71,7 @@ async def test_every_kind_of_request_keeps_a_session_from_idling(request_: str) 
 
 
 @pytest.mark.spec("SES-3", "SAF-2")
-async def test_an_idle_session_whose_hooks_take_long_holds_up_the_end_of_no_other() -> None:
+async def test_an_idle_session_with_slow_hooks_does_not_delay_the_end_of_others() -> None:
     journal, clock = Journal(), Clock()
     tools = desk(journal, idle_timeout=10, clock=clock)
     slow, *others = [await tools.open_session(active=[group]).start() for group in ("c", "a", "b")]
@@ -85,7 +85,7 @@ async def test_an_idle_session_whose_hooks_take_long_holds_up_the_end_of_no_othe
 
 
 @pytest.mark.spec("SES-3")
-async def test_a_session_that_is_used_while_so_many_others_end_that_it_has_to_wait_does_not_end() -> None:
+async def test_a_session_that_is_used_while_it_waits_for_others_to_end_does_not_end() -> None:
     journal, clock = Journal(), Clock()
     tools = desk(journal, idle_timeout=10, clock=clock)
     idle = [await tools.open_session(active=["c"]).start() for _ in range(AT_ONCE + 2)]
@@ -133,7 +133,7 @@ async def test_a_session_whose_hook_asks_for_the_end_of_idle_sessions_is_not_amo
 
 
 @pytest.mark.spec("SES-3")
-async def test_the_default_session_and_sessions_without_a_timeout_never_idle() -> None:
+async def test_the_default_session_and_sessions_without_a_timeout_never_end_as_idle() -> None:
     clock = Clock()
     for tools in (desk(idle_timeout=10, clock=clock), desk(clock=clock)):
         held = tools.default_session if tools.pool.idle_timeout else await tools.open_session().start()
@@ -146,7 +146,7 @@ async def test_the_default_session_and_sessions_without_a_timeout_never_idle() -
 
 
 @pytest.mark.spec("SES-4")
-async def test_a_session_too_many_is_refused_until_one_ends() -> None:
+async def test_a_session_over_the_limit_is_refused_until_one_ends() -> None:
     tools = desk(max_sessions=2)
     await tools.activate_group("c")  # the default session does not count
     first = await tools.open_session().start()
@@ -175,7 +175,7 @@ async def test_the_session_used_least_recently_makes_room_with_its_hooks() -> No
 
 
 @pytest.mark.spec("SES-4", "SAF-2")
-async def test_a_session_whose_hooks_take_long_to_make_room_holds_up_one_new_session_alone() -> None:
+async def test_a_session_with_slow_hooks_that_makes_room_delays_only_one_new_session() -> None:
     journal = Journal()
     tools = desk(journal, max_sessions=2, when_full="end_idlest")
     await tools.open_session(active=["c"]).start()
@@ -189,7 +189,7 @@ async def test_a_session_whose_hooks_take_long_to_make_room_holds_up_one_new_ses
 
 
 @pytest.mark.spec("SES-4")
-async def test_the_bound_holds_while_the_idlest_takes_its_time_to_end() -> None:
+async def test_the_limit_holds_while_the_idlest_session_is_ending() -> None:
     journal = Journal()
     tools = desk(journal, max_sessions=1, when_full="end_idlest")
     await tools.open_session(active=["c"]).start()

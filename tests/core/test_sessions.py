@@ -30,7 +30,7 @@ ENDING = ["-c", "-a.y", "-a.x", "-a"]
 
 
 @pytest.mark.spec("SES-1")
-async def test_what_one_session_does_another_neither_lists_nor_hears_nor_calls() -> None:
+async def test_what_one_session_does_is_neither_listed_nor_notified_nor_callable_in_another() -> None:
     journal = Journal()
     tools = desk(journal)
     async with tools.open_session() as one, tools.open_session() as other:
@@ -50,7 +50,7 @@ async def test_what_one_session_does_another_neither_lists_nor_hears_nor_calls()
 
 
 @pytest.mark.spec("SES-1")
-async def test_a_step_under_way_keeps_no_other_session_waiting_and_hooks_tell_whose_they_are() -> None:
+async def test_a_transition_in_progress_does_not_delay_other_sessions_and_hooks_get_their_own_session() -> None:
     journal = Journal()
     tools = desk(journal)
     async with tools.open_session() as one, tools.open_session() as other:
@@ -71,7 +71,7 @@ async def test_a_step_under_way_keeps_no_other_session_waiting_and_hooks_tell_wh
 
 
 @pytest.mark.spec("ACT-3", "SES-1", "PRO-1")
-async def test_a_session_keeps_its_snapshot_when_another_under_an_equal_profile_is_gone() -> None:
+async def test_the_snapshot_of_a_session_survives_the_end_of_another_under_an_equal_profile() -> None:
     tools = desk()
 
     def profile() -> Profile:
@@ -109,7 +109,7 @@ async def test_closing_attempts_every_hook_and_reports_all_failures_together(fai
 
 
 @pytest.mark.spec("HOOK-9", "HOOK-6")
-async def test_a_hook_that_takes_too_long_does_not_keep_a_session_from_closing() -> None:
+async def test_a_hook_that_takes_too_long_does_not_prevent_a_session_from_closing() -> None:
     journal = Journal()
     session = await opened(journal, *FULL, hook_timeout=0.001)
     journal.block("-a.y")
@@ -120,7 +120,7 @@ async def test_a_hook_that_takes_too_long_does_not_keep_a_session_from_closing()
 
 
 @pytest.mark.spec("HOOK-9", "SES-2")
-async def test_closing_waits_for_the_steps_before_it_and_ends_those_after_it() -> None:
+async def test_closing_waits_for_the_requests_before_it_and_refuses_those_after_it() -> None:
     journal = Journal()
     session = await opened(journal)
     async with while_blocked(journal.block("+a"), session.activate("a")) as first:
@@ -175,7 +175,7 @@ async def test_a_session_ends_with_its_block_whatever_happens_in_it() -> None:
 
 
 @pytest.mark.spec("SES-3", "PRO-1")
-async def test_a_session_that_can_not_start_is_closed_and_its_groups_stay_shut() -> None:
+async def test_a_session_that_can_not_start_is_closed_and_activates_nothing() -> None:
     journal = Journal()
     tools = desk(journal)
     journal.fail("+c")

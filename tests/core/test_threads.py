@@ -98,7 +98,7 @@ async def every_kind(tools: ToolSet, where: Where, function: Callable[..., Any],
         ({"run_in_thread": False}, {"run_in_thread": True}, True),
     ],
 )
-async def test_plain_functions_run_in_worker_threads_unless_the_set_or_their_registration_says_otherwise(
+async def test_plain_functions_run_in_worker_threads_unless_the_tool_set_or_their_registration_disables_it(
     settings: dict[str, Any], options: dict[str, Any], away: bool
 ) -> None:
     where = Where()
@@ -108,13 +108,13 @@ async def test_plain_functions_run_in_worker_threads_unless_the_set_or_their_reg
 
 @pytest.mark.spec("SAF-2")
 @pytest.mark.parametrize("options", [{}, {"run_in_thread": True}])
-async def test_async_functions_run_on_the_event_loop_in_any_case(options: dict[str, Any]) -> None:
+async def test_async_functions_always_run_on_the_event_loop(options: dict[str, Any]) -> None:
     where = Where()
     ran = await every_kind(ToolSet("t"), where, where.asynchronous, **options)
     assert ran == [get_ident()] * 6
 
 
-async def test_a_mark_may_say_where_its_function_runs() -> None:
+async def test_a_mark_may_set_where_its_function_runs() -> None:
     where, tools = Where(), ToolSet("t")
 
     class Kit:
@@ -161,7 +161,7 @@ async def test_a_thread_sees_the_context_variables_of_the_call() -> None:
 
 
 @pytest.mark.spec("SAF-2")
-async def test_a_handler_that_blocks_holds_up_no_other_request() -> None:
+async def test_a_handler_that_blocks_does_not_delay_other_requests() -> None:
     blocked, release = Event(), Event()
 
     def block() -> str:
@@ -185,7 +185,7 @@ async def test_a_handler_that_blocks_holds_up_no_other_request() -> None:
 
 
 @pytest.mark.spec("SAF-2", "SES-2")
-async def test_a_hook_that_blocks_holds_up_the_steps_of_its_own_session_alone() -> None:
+async def test_a_hook_that_blocks_delays_only_the_transitions_of_its_own_session() -> None:
     blocked, release = Event(), Event()
 
     def block(context: HookContext) -> None:
@@ -207,7 +207,7 @@ async def test_a_hook_that_blocks_holds_up_the_steps_of_its_own_session_alone() 
 
 
 @pytest.mark.spec("SAF-2")
-async def test_a_caller_that_is_cancelled_is_free_at_once_and_the_thread_harms_nothing() -> None:
+async def test_a_caller_that_is_cancelled_returns_at_once_and_the_thread_does_no_harm() -> None:
     blocked, release, finished = Event(), Event(), Event()
 
     def block(context: Context) -> None:
@@ -255,7 +255,7 @@ async def test_handlers_that_hold_all_threads_may_open_groups_whose_hooks_need_o
 
 @pytest.mark.spec("CALL-5", "SES-5", "NTF-3")
 @pytest.mark.parametrize("settings", [{}, {"run_in_thread": False}])
-async def test_a_handler_reads_and_changes_its_session_and_everybody_is_told_on_the_event_loop(
+async def test_a_handler_reads_and_changes_its_session_and_listeners_are_notified_on_the_event_loop(
     settings: dict[str, Any],
 ) -> None:
     tools, received = ToolSet("t", control="none", **settings), list[tuple[str, int]]()

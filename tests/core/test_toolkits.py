@@ -63,7 +63,7 @@ def test_hidden_leaves_a_tool_out_of_lists_and_visible_is_its_opposite(
 
 
 @pytest.mark.spec("KIT-1")
-def test_tags_are_for_programs_and_not_on_the_wire() -> None:
+def test_tags_are_not_on_the_wire() -> None:
     spec = declared_as("class", {"tags": ["slow", "paid"]})
     assert spec.tags == ("slow", "paid")
     assert "tags" not in str(spec.definition)
@@ -169,7 +169,7 @@ def test_hidden_of_the_registration_goes_over_the_tools_and_that_over_the_toolki
 
 
 @pytest.mark.spec("KIT-4", "KIT-7")
-def test_a_group_inside_a_toolkit_takes_over_what_the_toolkit_says_unless_it_says_otherwise() -> None:
+def test_a_group_inside_a_toolkit_inherits_the_options_that_it_does_not_set() -> None:
     @toolkit(hidden=True)
     class Inner:
         @tool
@@ -192,7 +192,7 @@ def test_a_group_inside_a_toolkit_takes_over_what_the_toolkit_says_unless_it_say
     "option",
     ["name", "title", "description", "input", "output", "input_schema", "output_schema"],
 )
-def test_what_fits_one_tool_alone_is_refused_for_a_toolkit(option: str) -> None:
+def test_options_of_a_single_tool_are_refused_for_a_toolkit(option: str) -> None:
     """Document D, last note: `:name` and `:description` are ambiguous for a toolkit and raise."""
     tools = ToolSet("t")
     with pytest.raises(InvalidDefinition, match=f"'Arities' can't be registered: {option} is an option of one tool"):

@@ -104,7 +104,7 @@ def test_every_state_takes_the_triggers_of_its_table_and_refuses_the_others(stat
 
 
 @pytest.mark.spec("HOOK-10")
-def test_the_table_is_the_specified_life_and_the_running_states_are_within_one() -> None:
+def test_the_table_is_the_specified_one_and_the_running_states_are_nested_in_one() -> None:
     assert {(source, trigger): target for trigger, source, target in flat()} == LIFE
     assert [row for row in TRANSITIONS if row[0] == "fail"] == [("fail", "running", ROLLING_BACK)]
     assert STATES == (
@@ -127,7 +127,7 @@ def test_every_state_is_reached_and_only_the_two_ends_have_no_way_on() -> None:
 
 
 @pytest.mark.spec("HOOK-3", "HOOK-10")
-def test_it_asks_for_teardowns_then_for_setups_and_awaits_the_commit() -> None:
+def test_it_asks_for_teardowns_then_for_setups_and_waits_for_the_commit() -> None:
     transaction = Transaction(LEAVING, ENTERING)
     states = []
     while (call := transaction.next()) is not None:
@@ -150,7 +150,7 @@ def test_groups_without_hooks_are_passed_over() -> None:
 
 
 @pytest.mark.spec("HOOK-10")
-def test_two_transactions_at_once_do_not_know_of_one_another() -> None:
+def test_concurrent_transactions_are_independent() -> None:
     one, other = Transaction(LEAVING, ()), Transaction((), ENTERING)
     first, second = one.next(), other.next()
     assert first is not None
@@ -193,7 +193,7 @@ def test_a_group_undoes_with_its_own_hook_with_its_opposite_or_not_at_all() -> N
 
 @pytest.mark.spec("HOOK-5")
 @pytest.mark.parametrize(("own", "phase"), [(False, "on_activate"), (True, "on_rollback")])
-def test_a_compensation_says_what_it_undoes_and_carries_its_own_hook(own: bool, phase: str) -> None:
+def test_a_compensation_names_what_it_undoes_and_has_its_own_hook(own: bool, phase: str) -> None:
     def enter() -> None: ...
     def leave() -> None: ...
     def undo() -> None: ...
@@ -237,7 +237,7 @@ def phases(failures: Iterable[Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.spec("HOOK-8")
-def test_forced_teardowns_are_noted_when_they_fail_and_the_rest_goes_on() -> None:
+def test_forced_teardowns_that_fail_are_recorded_and_the_rest_goes_on() -> None:
     transaction = Transaction(LEAVING, ENTERING, force=True)
     failing = fails("-a.x", "-a")
     assert drive(transaction, failing) == list(CALLS)
@@ -259,7 +259,7 @@ def test_force_does_not_cover_setups_and_only_what_succeeded_is_undone() -> None
 
 
 @pytest.mark.spec("HOOK-10")
-def test_its_machine_writes_nothing_into_the_log_and_keeps_no_other_machine_from_it(
+def test_its_machine_writes_nothing_to_the_log_and_does_not_silence_other_machines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.DEBUG):

@@ -101,7 +101,9 @@ async def test_whatever_a_handler_raises_is_an_error_result_that_is_logged(
 @pytest.mark.spec("SAF-2", "HOOK-4", "HOOK-5")
 @raising
 @kinds
-async def test_whatever_a_hook_raises_rolls_its_step_back(kind: Callable[[Any], Any], fail: Callable[[], None]) -> None:
+async def test_whatever_a_hook_raises_rolls_its_transition_back(
+    kind: Callable[[Any], Any], fail: Callable[[], None]
+) -> None:
     ran: list[str] = []
     tools = ToolSet("t")
     tools.register_group("a", on_activate=partial(ran.append, "+a"), on_deactivate=partial(ran.append, "-a"))
@@ -146,7 +148,7 @@ async def test_whatever_a_hook_raises_at_the_end_of_a_session_is_reported_with_i
 
 @pytest.mark.spec("SAF-2", "VIS-4", "MOD-2")
 @raising
-async def test_whatever_a_predicate_a_count_or_the_reader_of_the_state_raises_costs_what_asks_it_alone(
+async def test_whatever_a_predicate_a_count_or_the_reader_of_the_state_raises_affects_only_what_uses_it(
     fail: Callable[[], None],
 ) -> None:
     def predicate(view: View) -> bool:

@@ -68,7 +68,7 @@ def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snaps
 
 
 @pytest.mark.spec("MOD-1", "MOD-3")
-def test_modes_are_decided_once_for_a_view_and_what_has_none_has_none_available() -> None:
+def test_modes_are_decided_once_for_each_view() -> None:
     asked: list[View] = []
 
     def there(view: View) -> bool:
@@ -127,7 +127,7 @@ def test_a_rule_with_a_predicate_anywhere_depends_on_more_than_the_groups(rule: 
 
 @pytest.mark.spec("VIS-1")
 @pytest.mark.parametrize("rule", [5, None, Visibility()])
-def test_what_is_no_rule_has_no_truth(rule: Any) -> None:
+def test_what_is_no_rule_can_not_be_evaluated(rule: Any) -> None:
     with pytest.raises(TypeError) as caught:
         holds(rule, RequestView(Snapshot.of(desk().catalog)))
     assert str(caught.value) == f"{rule!r} is not a visibility rule"

@@ -87,7 +87,7 @@ async def test_an_explicit_rule_replaces_the_groups() -> None:
 
 @pytest.mark.spec("VIS-2")
 @pytest.mark.parametrize(("given", "meant"), [(True, True), (False, False), (1, True), ("", False), (None, False)])
-async def test_a_predicate_holds_if_what_it_says_is_true(given: Any, meant: bool) -> None:
+async def test_a_predicate_holds_if_its_result_is_true(given: Any, meant: bool) -> None:
     tools = desk()
     tools.register("t", answer, visibility=Visibility.when(lambda view: given))
     assert await is_available(tools, "t") is meant
@@ -148,7 +148,7 @@ def test_what_is_no_rule_or_names_no_group_is_refused(rule: Any, problem: str | 
 
 
 @pytest.mark.spec("VIS-3")
-async def test_the_view_tells_groups_facts_and_state_and_changes_nothing() -> None:
+async def test_the_view_has_groups_facts_and_state_and_is_read_only() -> None:
     watch = Watch()
     tools = desk(state=lambda: "ready")
     tools.register("t", answer, visibility=Visibility.when(watch))
@@ -181,7 +181,7 @@ async def test_the_predicates_of_one_list_see_one_snapshot_which_never_changes()
 
 
 @pytest.mark.spec("VIS-4")
-async def test_a_predicate_that_raises_costs_its_own_tool_only_and_is_reported_once(
+async def test_a_predicate_that_raises_makes_only_its_tool_unavailable_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fail(view: View) -> bool:
@@ -206,7 +206,7 @@ async def test_a_predicate_that_raises_costs_its_own_tool_only_and_is_reported_o
 
 
 @pytest.mark.spec("VIS-4")
-async def test_a_tool_that_was_registered_anew_is_reported_anew() -> None:
+async def test_a_tool_that_was_registered_again_is_reported_again() -> None:
     def fail(view: View) -> bool:
         raise RuntimeError("broken")
 
@@ -242,7 +242,7 @@ def test_an_async_predicate_is_refused_at_registration(predicate: Any, wrap: Cal
 
 
 @pytest.mark.spec("VIS-4")
-async def test_a_predicate_that_turns_out_to_be_async_makes_its_tool_unavailable() -> None:
+async def test_a_predicate_that_returns_an_awaitable_makes_its_tool_unavailable() -> None:
     tools = desk()
     given: list[Any] = []
 
