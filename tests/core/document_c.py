@@ -84,14 +84,3 @@ def names(specs: Iterable[Component]) -> list[str]:
 def listed_with(*groups: str) -> list[str]:
     """Return the names in the list when these groups are loaded."""
     return sorted([*CORE, *(name for group in groups for name in GROUPED[group])])
-
-
-SECTION = """\
-## Available Tool Groups
-
-Use `load_tool_group` to load tools from a group before using them.
-
-- config: Change providers, models, agents and settings
-- js_tool_management: Keep tools of one's own in JavaScript
-- pdf: Look into PDF files and take pages out of them
-- scheduled_tasks: Have things done at a set time"""

@@ -28,7 +28,7 @@ def module_of(**contents: Any) -> types.ModuleType:
 
 
 def declared(how: str, options: Mapping[str, Any]) -> ToolSet:
-    """Return a tool set with `server_time` alone, declared in a class, in a module, or at once."""
+    """Return a tool set with one tool, `server_time`, declared in a class, in a module, by a decorator or directly."""
     tools = ToolSet("t", control="none")
 
     def server_time(arguments: Any = None) -> dict[str, Any]:
@@ -37,6 +37,9 @@ def declared(how: str, options: Mapping[str, Any]) -> ToolSet:
 
     if how == "tools.tool":
         tools.tool(**options)(server_time)
+    elif how == "register":
+        chosen = {"name": "server_time", **options}
+        tools.register(chosen.pop("name"), server_time, **chosen)
     else:
         marked = tool(**options)(server_time)
         tools.include(kit_of(server_time=marked) if how == "class" else module_of(server_time=marked))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, combinations, islice
@@ -11,7 +13,7 @@ from typing import Any, Literal, TypedDict
 import anyio
 from anyio.lowlevel import checkpoint
 
-from toolfold import GroupSpec, HookContext, Session, ToolSet
+from toolfold import Component, GroupSpec, HookContext, Session, ToolSet
 from toolfold._catalog.catalog import Catalog, canonical
 from toolfold._catalog.components import KINDS
 from toolfold._snapshot import NO_FACTS, Snapshot
@@ -90,6 +92,25 @@ def subsets(groups: Iterable[int], most: int) -> Iterator[tuple[int, ...]]:
     return chain.from_iterable(combinations(pool, size) for size in range(most + 1))
 
 
+@dataclass
+class Unserialized:
+    """An engine that does not serialize requests: it plans, waits, and commits its plan whatever happened meanwhile."""
+
+    world: World
+    snapshot: Snapshot
+    wait: Callable[[], Awaitable[None]]
+
+    async def transition(self, request: TransitionRequest) -> Plan:
+        planned = plan(self.snapshot.configuration, request)
+        if planned.changes:
+            await self.wait()
+            self.snapshot = self.snapshot.at(planned.after)
+        return planned
+
+    def active(self) -> Active:
+        return self.world.active(self.snapshot.configuration.active)
+
+
 class Hooks(TypedDict, total=False):
     """The hooks of a group, as `register_group` takes them."""
 
@@ -99,8 +120,8 @@ class Hooks(TypedDict, total=False):
 
 
 @dataclass
-class Park:
-    """A hook that waits: it has arrived, and goes on once it is released."""
+class Block:
+    """A blocked hook: it has arrived, and continues once it is released."""
 
     arrived: anyio.Event = field(default_factory=anyio.Event)
     release: anyio.Event = field(default_factory=anyio.Event)
@@ -116,7 +137,7 @@ class Journal:
 
     lines: list[str] = field(default_factory=list)
     failing: dict[str, BaseException] = field(default_factory=dict)
-    blocked: dict[str, Park] = field(default_factory=dict)
+    blocked: dict[str, Block] = field(default_factory=dict)
     acting: dict[str, Callable[[HookContext], Awaitable[Any]]] = field(default_factory=dict)
 
     def hook(self, sign: str, path: str) -> Callable[[HookContext], Awaitable[None]]:
@@ -143,14 +164,38 @@ class Journal:
     def fail(self, *lines: str) -> None:
         self.failing |= {line: RuntimeError(line) for line in lines}
 
-    def block(self, line: str) -> Park:
-        return self.blocked.setdefault(line, Park())
+    def block(self, line: str) -> Block:
+        return self.blocked.setdefault(line, Block())
 
     def take(self) -> list[str]:
         """Return the lines since the last time."""
         taken = self.lines[:]
         self.lines.clear()
         return taken
+
+
+def answer() -> str:
+    return "done"
+
+
+def own(tools: ToolSet) -> dict[str, Component]:
+    """Return the tools that users registered, by name."""
+    return {name: spec for name, spec in tools.catalog.tools.items() if spec.control is None}
+
+
+def notifications(session: Session) -> list[frozenset[str]]:
+    """Return the list in which the notifications of a session are collected from now on."""
+    notified: list[frozenset[str]] = []
+    session.on_list_changed(notified.append)
+    return notified
+
+
+def with_groups(*paths: str, **settings: Any) -> ToolSet:
+    """Return a tool set with these groups."""
+    tools = ToolSet("t", **settings)
+    for path in paths:
+        tools.register_group(path)
+    return tools
 
 
 DESK = ("a", "a.x", "a.y", "b", "b.z", "c")
@@ -162,7 +207,7 @@ def desk(journal: Journal | None = None, *, register: bool = True, **settings: A
     for path in DESK:
         tools.register_group(path, **(journal.of(path) if journal is not None else Hooks()))
         if register:
-            tools.register(f"{path}.t", lambda: "done")
+            tools.register(f"{path}.t", answer)
     tools.register("ping", lambda: "pong")
     tools.register_exclusion("a", "b")
     return tools
@@ -174,7 +219,7 @@ def tool_set(system: System, hooks: Callable[[str], Hooks] = lambda path: {}, **
     paths = system.paths()
     for path in paths:
         tools.register_group(path, **hooks(path))
-        tools.register(f"{path}.t", lambda: "done")
+        tools.register(f"{path}.t", answer)
     for members in system.exclusions:
         tools.register_exclusion(*(paths[member] for member in sorted(members)))
     return tools
@@ -187,7 +232,27 @@ async def opened(journal: Journal, *active: str, **settings: Any) -> Session:
     return session
 
 
-async def settle(turns: int = 6) -> None:
-    """Let the other tasks run until they wait; they never need more turns than that."""
-    for _ in range(turns):
+@asynccontextmanager
+async def while_blocked(block: Block, request: Coroutine[Any, Any, Any]) -> AsyncGenerator[asyncio.Task[Any]]:
+    """Run the body while the hook that a request runs is blocked; afterwards the request has ended."""
+    task = asyncio.ensure_future(request)
+    with anyio.fail_after(WAIT):
+        await block.arrived.wait()
+        yield task
+        block.release.set()
+        await asyncio.wait([task])
+
+
+async def arrived(*requests: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
+    """Start requests one after another, each as far as it gets before it waits."""
+    tasks = []
+    for request in requests:
+        tasks.append(asyncio.ensure_future(request))
+        await settle()
+    return tasks
+
+
+async def settle(checkpoints: int = 6) -> None:
+    """Let the other tasks run until they wait; they never need more checkpoints than that."""
+    for _ in range(checkpoints):
         await checkpoint()

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field
 
+from tests.core.support import answer, with_groups
 from toolfold import (
     Context,
     InvalidArguments,
-    Loader,
-    Profile,
     ProtocolError,
     SessionClosed,
     ToolError,
@@ -22,130 +21,7 @@ from toolfold import (
     ToolResult,
     ToolSet,
     Visibility,
-    success_of,
 )
-from toolfold._view.control import ControlName
-
-
-def answer() -> str:
-    return "done"
-
-
-async def refusal(tools: ToolSet, name: str) -> tuple[str, str | None]:
-    """Return the text, up to the name, and the hint of the answer to a call that finds no tool."""
-    with pytest.raises(ToolNotFound) as caught:
-        await tools.call_tool(name)
-    before, found, after = str(caught.value).partition(f": {name}")
-    assert found
-    assert caught.value.name == name
-    return before + after, caught.value.hint
-
-
-@pytest.mark.spec("CALL-1", "VIS-5")
-@pytest.mark.parametrize("settings", [{}, {"on_hidden": "opaque"}])
-async def test_unknown_and_unavailable_are_one_answer(settings: dict[str, Any]) -> None:
-    tools = ToolSet("t", **settings)
-    tools.register_group("a")
-    tools.register_group("a.x")
-    tools.register("t", answer, group="a.x")
-    tools.register("hidden", answer, group="a", hidden=True)
-    tools.register("when", answer, visibility=Visibility.when(lambda view: False))
-    answers = {await refusal(tools, name) for name in ("nothing", "a.x.t", "a.hidden", "when", "no.such", "", "a")}
-    assert len(answers) == 1
-
-
-@pytest.mark.spec("CALL-1")
-async def test_on_request_a_hint_names_the_group_to_activate() -> None:
-    tools = ToolSet("t", on_hidden="hint")
-    tools.register_group("a")
-    tools.register("t", answer, group="a")
-    tools.register("elsewhere", answer, group="a", visibility=Visibility.when(lambda view: False))
-    text, hint = await refusal(tools, "a.t")
-    assert hint == "it needs the group a, which is not open: call a.activate first"
-    assert hint in text
-    assert (await refusal(tools, "a.u"))[1] is None
-    assert (await refusal(tools, "a.elsewhere"))[1] is None  # activating the group would not help
-    await tools.activate_group("a")
-    assert (await tools.call_tool("a.t")).text == "done"
-    assert (await refusal(tools, "a.elsewhere"))[1] is None
-
-
-def nested(**settings: Any) -> ToolSet:
-    """Return a tool set with a tool in the innermost of three groups."""
-    tools = ToolSet("t", on_hidden="hint", **settings)
-    for path in ("a", "a.b", "a.b.c"):
-        tools.register_group(path)
-    tools.register("t", answer, group="a.b.c")
-    return tools
-
-
-@pytest.mark.spec("CALL-1")
-async def test_a_hint_names_the_topmost_closed_group_and_the_tool_that_opens_it() -> None:
-    tools = nested()
-    for path in ("a", "a.b", "a.b.c"):
-        hint = (await refusal(tools, "a.b.c.t"))[1]
-        assert hint == f"it needs the group {path}, which is not open: call {path}.activate first"
-        await tools.activate_group(path)
-    assert (await tools.call_tool("a.b.c.t")).text == "done"
-
-
-@pytest.mark.spec("CALL-1", "CTL-3")
-@pytest.mark.parametrize(
-    ("control", "call"),
-    [
-        ("load_tool_group", 'load_tool_group {"group_name": "a"}'),
-        ("expand_tools", 'expand_tools {"group": "a"}'),
-        (Loader(name="open", argument="which"), 'open {"which": "a"}'),
-    ],
-    ids=["load_tool_group", "expand_tools", "own"],
-)
-async def test_a_hint_names_the_loader_with_its_argument(control: Any, call: str) -> None:
-    hint = (await refusal(nested(control=control), "a.b.c.t"))[1]
-    assert hint == f"it needs the group a, which is not open: call {call} first"
-
-
-@pytest.mark.spec("CALL-1", "CTL-2")
-async def test_a_hint_names_only_what_the_caller_can_call_and_is_shown() -> None:
-    closed = "it needs the group a, which is not open"
-    assert (await refusal(nested(control="none"), "a.b.c.t"))[1] == closed
-    tools = nested(control_visibility="relevant")
-    assert (await refusal(tools, "a.b.c.t"))[1] == f"{closed}: call a.activate first"
-    shown_to_nobody: list[dict[str, Any]] = [{"visibility": Visibility.when(lambda view: False)}, {"hidden": True}]
-    for options in shown_to_nobody:
-        tools = nested()
-        tools.register("activate", answer, group="a", **options)
-        assert (await refusal(tools, "a.b.c.t"))[1] == closed
-    tools.unregister("a.activate")
-    tools.register("activate", answer, group="a")
-    assert (await refusal(tools, "a.b.c.t"))[1] == f"{closed}: call a.activate first"
-
-
-@pytest.mark.spec("CALL-1", "SES-6")
-@pytest.mark.parametrize("control", ["per_group", "load_tool_group"])
-async def test_of_a_group_that_an_event_opens_a_hint_names_the_event_if_it_can_happen(control: ControlName) -> None:
-    tools = ToolSet("t", on_hidden="hint", control=control)
-    tools.register_group("gate", opens_on=success_of("observe"))
-    tools.register_group("later", opens_on=success_of("gate.t"))
-    tools.register("t", answer, group="gate")
-    tools.register("u", answer, group="later")
-    gate, later = (f"it needs the group {path}, which is not open" for path in ("gate", "later"))
-    assert (await refusal(tools, "gate.t"))[1] == gate
-    tools.register("observe", answer)
-    assert (await refusal(tools, "gate.t"))[1] == f"{gate}: it opens when observe succeeds"
-    assert (await refusal(tools, "later.u"))[1] == later
-    await tools.call_tool("observe")
-    assert (await refusal(tools, "later.u"))[1] == f"{later}: it opens when gate.t succeeds"
-
-
-@pytest.mark.spec("CALL-1", "PRO-1")
-async def test_a_hint_never_names_what_a_profile_leaves_out() -> None:
-    tools = ToolSet("t", on_hidden="hint")
-    tools.register_group("a")
-    tools.register("t", answer, group="a")
-    async with tools.open_session(Profile(name="p")) as session:
-        with pytest.raises(ToolNotFound) as caught:
-            await session.call("a.t")
-        assert caught.value.hint is None
 
 
 class Point(BaseModel):
@@ -245,9 +121,8 @@ NO_ARGUMENTS: list[tuple[Any, str]] = [
 
 @pytest.mark.spec("CALL-2", "REG-9")
 @pytest.mark.parametrize(("arguments", "problem"), NO_ARGUMENTS, ids=[repr(row[0]) for row in NO_ARGUMENTS])
-async def test_what_are_no_arguments_at_all_is_told_as_any_that_do_not_fit(arguments: Any, problem: str) -> None:
-    tools = ToolSet("t", control="load_tool_group")
-    tools.register_group("g")
+async def test_arguments_that_are_no_mapping_are_refused_like_any_that_do_not_fit(arguments: Any, problem: str) -> None:
+    tools = with_groups("g", control="load_tool_group")
     tools.register("typed", lambda: "ran")
     tools.register("raw", lambda arguments: "ran", input_schema={"type": "object"})
     tools.register_prompt("asked", lambda arguments: "ran")
@@ -265,7 +140,7 @@ async def test_what_are_no_arguments_at_all_is_told_as_any_that_do_not_fit(argum
 
 
 @pytest.mark.spec("CALL-3")
-async def test_a_tool_error_reaches_the_model_in_its_words() -> None:
+async def test_a_tool_error_reaches_the_model_with_its_text() -> None:
     def handler() -> None:
         raise ToolError("No such file: ask for another name.")
 
@@ -330,7 +205,7 @@ async def test_an_error_of_the_protocol_is_passed_on() -> None:
     ],
     ids=["text", "nothing", "mapping", "model", "list", "number", "result"],
 )
-async def test_what_a_handler_answers_becomes_text_and_structured_content(
+async def test_the_result_of_a_handler_becomes_text_and_structured_content(
     value: Any, text: str, structured: Any
 ) -> None:
     tools = ToolSet("t")
@@ -341,18 +216,8 @@ async def test_what_a_handler_answers_becomes_text_and_structured_content(
     json.dumps([dict(block) for block in result.content])
 
 
-@pytest.mark.spec("CALL-3")
-@pytest.mark.parametrize("value", [object(), b"\xff", float("nan"), {"a": object()}])
-async def test_an_answer_without_a_json_form_is_an_error_result(value: Any) -> None:
-    tools = ToolSet("t")
-    tools.register("t", lambda: value)
-    result = await tools.call_tool("t")
-    assert result.is_error
-    assert "t failed" in result.text
-
-
 @pytest.mark.spec("CALL-4")
-async def test_a_call_under_way_runs_to_its_end_when_its_group_closes_or_goes() -> None:
+async def test_a_call_in_progress_completes_when_its_group_is_deactivated_or_unregistered() -> None:
     started, proceed = anyio.Event(), anyio.Event()
 
     async def slow(context: Context) -> str:
@@ -360,8 +225,7 @@ async def test_a_call_under_way_runs_to_its_end_when_its_group_closes_or_goes() 
         await proceed.wait()
         return f"{context.snapshot.active} {context.session.active}"
 
-    tools = ToolSet("t", control="none")
-    tools.register_group("a")
+    tools = with_groups("a", control="none")
     tools.register("slow", slow, group="a")
     results: list[ToolResult] = []
     async with tools.open_session(active=["a"]) as session, anyio.create_task_group() as tasks:

@@ -5,113 +5,70 @@ Under asyncio a task is cancelled as asyncio does it, which no shield stops, and
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import logging
 from typing import Any
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from tests.core.support import WAIT, Journal, opened, settle
+from tests.core.cancelling import Cancel, Cancelled, at, by_task, ways
+from tests.core.support import WAIT, Journal, notifications, opened, settle
 from toolfold import HookContext, HookFailed, Session
 from toolfold._session.observers import HooksFailed, RolledBack, SessionEnded
 
 SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
-"""The hooks of the step that opens b and b.z while a, a.x and a.y are active, in order."""
+"""The hooks of the transition that activates b and b.z while a, a.x and a.y are active, in order."""
 UNDONE = ("undo +a.y", "undo +a.x", "undo +a", "undo -b")
 FULL = ("a", "a.x", "a.y", "c")
-ENDING = ("-c", "-a.y", "-a.x", "-a")
+ENDING = ["-c", "-a.y", "-a.x", "-a"]
 """The hooks that close a session in which the groups of `FULL` are active."""
-
-Request = Callable[[], Awaitable[Any]]
-Cancel = Callable[[], None]
-Cancelled = Callable[[Request, Callable[[Cancel], Awaitable[None]]], Awaitable[None]]
-
-
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-async def by_task(request: Request, steer: Callable[[Cancel], Awaitable[None]]) -> None:
-    """Give `steer` the means to cancel the task of a request, and see that it ends cancelled."""
-    task = asyncio.ensure_future(request())
-
-    def cancel() -> None:
-        task.cancel()
-
-    await steer(cancel)
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert task.cancelled()
-
-
-async def by_scope(request: Request, steer: Callable[[Cancel], Awaitable[None]]) -> None:
-    """Give `steer` the means to cancel the scope around a request, and see that the cancellation goes on."""
-    scope = anyio.CancelScope()
-
-    async def run() -> None:
-        with scope:
-            await request()
-            await checkpoint()  # a cancellation that waited outside of a shield is raised here
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(run)
-        await steer(scope.cancel)
-    assert scope.cancelled_caught
-
-
-ways = pytest.mark.parametrize(
-    ("anyio_backend", "cancelled"),
-    [("asyncio", by_task), ("asyncio", by_scope), ("trio", by_scope)],
-    ids=["asyncio task", "asyncio scope", "trio scope"],
-)
 
 
 async def switch(session: Session) -> Any:
     return await session.transition(activate=["b", "b.z"])
 
 
-@pytest.mark.spec("HOOK-6", "HOOK-5", "INT-4")
-@ways
-@pytest.mark.parametrize(("position", "undoing"), [(at, then) for at in range(len(SWITCH)) for then in range(at)])
-async def test_a_step_cancelled_in_any_hook_and_again_in_any_that_undoes_is_undone_whole(
-    position: int, undoing: int, cancelled: Cancelled, anyio_backend: str
-) -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x", "a.y")
-    before, finished = session.snapshot, list[str]()
-    undone = list(reversed(UNDONE[:position]))
+def slow(journal: Journal, *lines: str) -> list[str]:
+    """Let other tasks run in these hooks; return the groups whose hooks have ended since."""
+    finished: list[str] = []
 
-    async def take_turns(context: HookContext) -> None:
+    async def run(context: HookContext) -> None:
         await settle()
         finished.append(context.group)
 
-    journal.acting = dict.fromkeys(undone, take_turns)
-    first, second = journal.block(SWITCH[position]), journal.block(undone[undoing])
+    journal.acting = dict.fromkeys(lines, run)
+    return finished
 
-    async def steer(cancel: Cancel) -> None:
-        await first.arrived.wait()
-        cancel()
-        await second.arrived.wait()
-        for _ in range(3):
-            cancel()
-            await settle()
-        second.release.set()
 
+@pytest.mark.spec("HOOK-6", "HOOK-5", "INT-4")
+@ways
+@pytest.mark.parametrize(
+    ("position", "undoing"), [(hook, then) for hook in range(len(SWITCH)) for then in (None, *range(hook))]
+)
+async def test_a_transition_cancelled_in_any_hook_and_again_in_any_that_undoes_is_undone_whole(
+    position: int, undoing: int | None, cancelled: Cancelled, anyio_backend: str
+) -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y")
+    before, notified = session.snapshot, notifications(session)
+    undone = list(reversed(UNDONE[:position]))
+    finished = slow(journal, *undone)
+    first = journal.block(SWITCH[position])
+    second = [] if undoing is None else [journal.block(undone[undoing])]
     with anyio.fail_after(WAIT):
-        await cancelled(lambda: switch(session), steer)
+        await cancelled(lambda: switch(session), at(first, *second, times=3 if second else 1))
     assert journal.take() == [*SWITCH[: position + 1], *undone]
     assert len(finished) == position
     assert session.snapshot is before
+    assert notified == []
     journal.blocked.clear()
     assert await switch(session)
 
 
 @pytest.mark.spec("HOOK-6", "HOOK-5")
 @ways
-async def test_a_failed_step_that_is_cancelled_while_it_is_undone_is_undone_whole(
+async def test_a_failed_transition_that_is_cancelled_while_it_is_undone_is_undone_whole(
     cancelled: Cancelled, anyio_backend: str
 ) -> None:
     journal, received = Journal(), list[Any]()
@@ -119,23 +76,15 @@ async def test_a_failed_step_that_is_cancelled_while_it_is_undone_is_undone_whol
     session.tools.observe(received.append)
     before = session.snapshot
     journal.fail("+b.z")
-    block = journal.block("undo +a")
-
-    async def steer(cancel: Cancel) -> None:
-        await block.arrived.wait()
-        for _ in range(3):
-            cancel()
-            await settle()
-        block.release.set()
 
     async def request() -> None:
         try:
             await switch(session)
-        except HookFailed:  # a scope that is shielded from waits for the next checkpoint
+        except HookFailed:  # a cancellation that a shield holds back waits for the next checkpoint
             await checkpoint()
 
     with anyio.fail_after(WAIT):
-        await cancelled(request, steer)
+        await cancelled(request, at(journal.block("undo +a"), times=3))
     assert journal.take() == [*SWITCH, *reversed(UNDONE)]
     assert session.snapshot is before
     (event,) = received
@@ -143,33 +92,59 @@ async def test_a_failed_step_that_is_cancelled_while_it_is_undone_is_undone_whol
     assert (event.error.__cause__, event.error.compensation) == (journal.failing["+b.z"], ())
 
 
+@pytest.mark.spec("HOOK-6", "HOOK-5")
+async def test_what_could_not_be_undone_after_a_cancellation_is_reported_and_logged_and_noted_on_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    journal, received, raised = Journal(), list[Any](), list[BaseException]()
+    session = await opened(journal, "a")
+    session.tools.observe(received.append)
+    journal.fail("undo +a")
+
+    async def request() -> None:
+        try:
+            await session.activate("b")
+        except anyio.get_cancelled_exc_class() as cancellation:
+            raised.append(cancellation)
+            raise
+
+    with anyio.fail_after(WAIT):
+        await by_task(request, at(journal.block("+b")))
+    (event,) = received
+    assert isinstance(event, RolledBack)
+    assert event.error.__cause__ is raised[0]
+    assert event.error.compensation == (journal.failing["undo +a"],)
+    assert "undo +a" in "".join(raised[0].__notes__)
+    logged = [record.exc_info for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [info and info[1] for info in logged] == [journal.failing["undo +a"]]  # a cancellation is no news
+
+
+@pytest.mark.spec("HOOK-8", "HOOK-6")
+@ways
+async def test_a_forced_deactivation_that_is_cancelled_completes(cancelled: Cancelled, anyio_backend: str) -> None:
+    journal = Journal()
+    session = await opened(journal, "a", "a.x", "a.y")
+    finished = slow(journal, "-a.x", "-a")
+    with anyio.fail_after(WAIT):
+        await cancelled(lambda: session.deactivate("a", force=True), at(journal.block("-a.y")))
+    assert journal.take() == ["-a.y", "-a.x", "-a"]
+    assert finished == ["a.x", "a"]
+    assert not session.active
+
+
 @pytest.mark.spec("HOOK-9", "HOOK-6", "INT-4")
 @ways
 @pytest.mark.parametrize("position", range(len(ENDING)))
-async def test_a_session_whose_end_is_cancelled_in_any_hook_closes_all_the_same(
+async def test_a_session_whose_close_is_cancelled_in_any_hook_closes_all_the_same(
     position: int, cancelled: Cancelled, anyio_backend: str
 ) -> None:
-    journal, received, finished = Journal(), list[Any](), list[str]()
+    journal, received = Journal(), list[Any]()
     session = await opened(journal, *FULL)
     session.tools.observe(received.append)
-
-    async def take_turns(context: HookContext) -> None:
-        await settle()
-        finished.append(f"-{context.group}")
-
-    journal.acting = dict.fromkeys(ENDING, take_turns)
-    block = journal.block(ENDING[position])
-
-    async def steer(cancel: Cancel) -> None:
-        await block.arrived.wait()
-        for _ in range(3):
-            cancel()
-            await settle()
-        block.release.set()
-
+    finished = slow(journal, *ENDING)
     with anyio.fail_after(WAIT):
-        await cancelled(session.close, steer)
-    assert (tuple(journal.take()), tuple(finished)) == (ENDING, ENDING)
+        await cancelled(session.close, at(journal.block(ENDING[position]), times=3))
+    assert journal.take() == [f"-{group}" for group in finished] == ENDING
     assert not session.is_open
     assert session.active == ()
     assert received[-1] == SessionEnded(session.id)
@@ -178,7 +153,7 @@ async def test_a_session_whose_end_is_cancelled_in_any_hook_closes_all_the_same(
 
 @pytest.mark.spec("HOOK-9", "SES-2")
 @ways
-async def test_a_session_whose_end_is_cancelled_while_it_waits_for_a_step_closes_after_it(
+async def test_a_session_whose_close_is_cancelled_while_it_waits_for_a_transition_closes_after_it(
     cancelled: Cancelled, anyio_backend: str
 ) -> None:
     journal = Journal()
@@ -204,7 +179,7 @@ async def test_a_session_whose_end_is_cancelled_while_it_waits_for_a_step_closes
 
 @pytest.mark.spec("HOOK-9", "REG-5")
 @ways
-async def test_a_session_whose_end_is_cancelled_closes_although_it_has_to_be_planned_again(
+async def test_a_session_whose_close_is_cancelled_closes_although_it_must_be_planned_again(
     cancelled: Cancelled, anyio_backend: str
 ) -> None:
     journal = Journal()
@@ -226,24 +201,14 @@ async def test_a_session_whose_end_is_cancelled_closes_although_it_has_to_be_pla
 
 @pytest.mark.spec("HOOK-9", "HOOK-5")
 @ways
-async def test_a_session_that_is_cancelled_while_it_begins_leaves_nothing_open(
+async def test_a_session_that_is_cancelled_while_it_opens_leaves_no_group_active(
     cancelled: Cancelled, anyio_backend: str
 ) -> None:
     journal = Journal()
     tools = (await opened(journal)).tools
-    first, second = journal.block("+a.x"), journal.block("undo -a")
     session = tools.open_session(active=["a", "a.x"])
-
-    async def steer(cancel: Cancel) -> None:
-        await first.arrived.wait()
-        cancel()
-        await second.arrived.wait()
-        cancel()
-        await settle()
-        second.release.set()
-
     with anyio.fail_after(WAIT):
-        await cancelled(session.start, steer)
+        await cancelled(session.start, at(journal.block("+a.x"), journal.block("undo -a")))
     assert journal.take() == ["+a", "+a.x", "undo -a"]
     assert not session.is_open
     assert session not in tools.sessions

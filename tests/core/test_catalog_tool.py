@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.core.document_d import ALL, ARGUMENTS, SECTIONS, WRONG_ARGUMENTS, names, shop
+from tests.core.support import with_groups
 from toolfold import (
     DuplicateName,
     InvalidDefinition,
@@ -182,8 +183,7 @@ async def test_a_predicate_that_fails_hides_its_tool_from_the_catalog_and_nothin
 @pytest.mark.spec("CAT-1", "REG-7")
 async def test_it_is_registered_like_any_tool_under_any_name_and_sees_what_comes_later() -> None:
     """Document D, registration of the catalog tool: hidden keeps it out of lists, and it is called all the same."""
-    tools = ToolSet("t", control="none")
-    tools.register_group("meta")
+    tools = with_groups("meta", control="none")
     spec = tools.register_catalog_tool("find", group="meta", hidden=True, category="Meta", description="Look around")
     assert (spec.name, spec.hidden, spec.description) == ("meta.find", True, "Look around")
     assert spec.definition["annotations"]["readOnlyHint"] is True

@@ -7,7 +7,7 @@ Also: what becomes of a step when the catalog changes while its hooks run (SPEC 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from itertools import product
 from typing import Any, Protocol
@@ -15,7 +15,21 @@ from typing import Any, Protocol
 import anyio
 import pytest
 
-from tests.core.support import FAMILIES, WAIT, Hooks, Journal, opened, settle, tool_set, world
+from tests.core.support import (
+    FAMILIES,
+    WAIT,
+    Hooks,
+    Journal,
+    Unserialized,
+    answer,
+    arrived,
+    notifications,
+    opened,
+    settle,
+    tool_set,
+    while_blocked,
+    world,
+)
 from toolfold import (
     ExclusionConflict,
     GroupNotFound,
@@ -23,11 +37,8 @@ from toolfold import (
     HookFailed,
     ParentInactive,
     Session,
-    TransitionRequest,
-    plan,
 )
 from toolfold._session.observers import Committed
-from toolfold._snapshot import Snapshot
 from toolfold_specs import reference as model
 from toolfold_specs.reference import State as Active
 from toolfold_specs.reference import System
@@ -41,97 +52,74 @@ client: ContextVar[int] = ContextVar("client", default=-1)
 
 
 @pytest.mark.spec("SES-2")
-async def test_steps_are_taken_in_order_of_arrival() -> None:
+async def test_transitions_run_in_order_of_arrival() -> None:
     journal = Journal()
     session = await opened(journal)
-    block = journal.block("+a")
-    tasks = []
-    for request in (session.activate("a"), session.activate("b"), session.activate("a"), session.deactivate("a")):
-        tasks.append(asyncio.ensure_future(request))
-        await settle()
-    assert journal.lines == ["+a"]
-    block.release.set()
+    async with while_blocked(journal.block("+a"), session.activate("a")) as first:
+        waiting = await arrived(session.activate("b"), session.activate("a"), session.deactivate("a"))
+        assert journal.lines == ["+a"]
     with anyio.fail_after(WAIT):
-        assert await asyncio.gather(*tasks) == [True] * 4
+        assert await asyncio.gather(first, *waiting) == [True] * 4
     assert journal.take() == ["+a", "-a", "+b", "-b", "+a", "-a"]
 
 
 @pytest.mark.spec("SES-2")
-async def test_a_request_that_comes_while_one_that_had_waited_is_under_way_waits_as_well() -> None:
+async def test_a_request_that_arrives_while_a_queued_one_runs_waits_too() -> None:
     journal = Journal()
     session = await opened(journal)
-    parks = [journal.block(line) for line in ("+a", "+c")]
+    blocks = [journal.block(line) for line in ("+a", "+c")]
     tasks = [asyncio.ensure_future(session.activate(path)) for path in ("a", "c")]
     with anyio.fail_after(WAIT):
-        await parks[0].arrived.wait()
+        await blocks[0].arrived.wait()
         await settle()
-        parks[0].release.set()
-        await parks[1].arrived.wait()
+        blocks[0].release.set()
+        await blocks[1].arrived.wait()
         tasks.append(asyncio.ensure_future(session.activate("b")))
         await settle()
         assert journal.lines == ["+a", "+c"]
-        parks[1].release.set()
+        blocks[1].release.set()
         assert await asyncio.gather(*tasks) == [True] * 3
     assert journal.take() == ["+a", "+c", "-a", "+b"]
 
 
 @pytest.mark.spec("SES-2")
-async def test_reads_do_not_wait_for_a_step_and_see_the_state_before_it() -> None:
+async def test_reads_do_not_wait_for_a_transition_and_see_the_state_before_it() -> None:
     journal = Journal()
     session = await opened(journal, "a")
-    block = journal.block("+b")
-    task = asyncio.ensure_future(session.activate("b"))
-    await block.arrived.wait()
-    before = session.snapshot
-    assert (session.active, session.is_active("b")) == (("a",), False)
-    assert "a.t" in session.list_tools().names
-    assert [info.name for info in session.list_groups() if info.active] == ["a"]
-    assert (await session.call("a.t")).text == "done"
-    session.set_fact("f", 1)
-    assert session.snapshot is not before
-    block.release.set()
-    assert await task
+    async with while_blocked(journal.block("+b"), session.activate("b")):
+        before = session.snapshot
+        assert (session.active, session.is_active("b")) == (("a",), False)
+        assert "a.t" in session.list_tools().names
+        assert [info.name for info in session.list_groups() if info.active] == ["a"]
+        assert (await session.call("a.t")).text == "done"
+        session.set_fact("f", 1)
+        assert session.snapshot is not before
     assert (session.active, session.facts) == (("b",), {"f": 1})
 
 
 @pytest.mark.spec("SES-2", "HOOK-6")
-async def test_a_request_that_is_cancelled_while_it_waits_leaves_the_others_in_their_order() -> None:
+@pytest.mark.parametrize("when", ["while it waits", "as its turn comes"])
+async def test_a_waiting_request_that_is_cancelled_leaves_the_others_in_their_order(when: str) -> None:
     journal = Journal()
     session = await opened(journal)
-    block = journal.block("+a")
-    first, second, third = [asyncio.ensure_future(session.activate(path)) for path in ("a", "a.x", "c")]
-    await block.arrived.wait()
-    await settle()
-    second.cancel()
-    await settle()
-    block.release.set()
-    with anyio.fail_after(WAIT):
-        assert await first
-        assert await third
-        with pytest.raises(asyncio.CancelledError):
-            await second
-        assert await session.activate("a.y")
-    assert journal.take() == ["+a", "+c", "+a.y"]
-
-
-@pytest.mark.spec("SES-2")
-async def test_a_request_that_is_cancelled_as_its_turn_comes_passes_the_turn_on() -> None:
-    journal = Journal()
-    session = await opened(journal)
-    block = journal.block("+a")
-    first, second, third = [asyncio.ensure_future(session.activate(path)) for path in ("a", "a.x", "c")]
-    await block.arrived.wait()
-    await settle()
-    first.add_done_callback(lambda _: second.cancel())
-    block.release.set()
+    async with while_blocked(journal.block("+a"), session.activate("a")) as first:
+        second, third = [asyncio.ensure_future(session.activate(path)) for path in ("a.x", "c")]
+        await settle()
+        if when == "while it waits":
+            second.cancel()
+            await settle()
+        else:
+            first.add_done_callback(lambda _: second.cancel())
     with anyio.fail_after(WAIT):
         answers = await asyncio.gather(first, second, third, return_exceptions=True)
         assert (answers[0], answers[2]) == (True, True)
+        assert isinstance(answers[1], asyncio.CancelledError) or when != "while it waits"
         assert await session.activate("a.y")
+    assert [line for line in journal.take() if line != "+a.x"] == ["+a", "+c", "+a.y"]
 
 
 @pytest.mark.spec("SES-2")
-async def test_a_step_that_fails_lets_the_next_one_go() -> None:
+async def test_a_transition_that_fails_does_not_block_the_next_one() -> None:
     journal = Journal()
     session = await opened(journal)
     journal.fail("+a")
@@ -153,7 +141,7 @@ class Engine(Protocol):
     def active(self) -> Active: ...
 
 
-class Locked:
+class Serialized:
     """A session of a tool set."""
 
     def __init__(self, session: Session, paths: tuple[str, ...]) -> None:
@@ -172,30 +160,16 @@ class Locked:
         return frozenset(self.paths.index(path) for path in self.session.active)
 
 
-class Unlocked:
-    """An engine that does all but take turns: it plans, waits, and commits what it had planned."""
-
-    def __init__(self, system: System, active: Active, wait: Callable[[], Awaitable[None]]) -> None:
-        self.world, self.wait = world(system), wait
-        self.snapshot: Snapshot = self.world.at(active)
+class Racing(Unserialized):
+    """An engine that does not serialize the requests of a schedule."""
 
     async def ask(self, operation: Operation) -> Any:
         kind, group = operation
-        path = self.world.paths[group]
+        groups: tuple[list[int], list[int]] = ([group], []) if kind == "activate" else ([], [group])
         try:
-            planned = plan(
-                self.snapshot.configuration,
-                TransitionRequest(path) if kind == "activate" else TransitionRequest((), path),
-            )
+            return (await self.transition(self.world.step(*groups))).changes
         except ParentInactive as error:
             return self.world.paths.index(error.parent)
-        if planned.changes:
-            await self.wait()
-            self.snapshot = self.snapshot.at(planned.after)
-        return planned.changes
-
-    def active(self) -> Active:
-        return self.world.active(self.snapshot.configuration.active)
 
 
 def applied(system: System, active: Active, operation: Operation) -> tuple[Active, Any]:
@@ -249,25 +223,25 @@ def in_order(system: System, active: Active, operations: tuple[Operation, ...]) 
 
 @pytest.mark.spec("SES-2", "INV-1", "INV-2")
 @pytest.mark.parametrize("family", ["pairs-2", "pairs-3", "wide-3"])
-async def test_two_requests_at_once_come_to_what_they_come_to_in_order_of_arrival(family: str) -> None:
+async def test_two_concurrent_requests_have_the_result_of_their_order_of_arrival(family: str) -> None:
     gates = Gates()
     hooks: Hooks = {"on_activate": gates.wait, "on_deactivate": gates.wait}
     tools = {system: tool_set(system, lambda path: hooks) for system in FAMILIES[family]}
     for system, active, operations, order in schedules(family):
         here = world(system)
         session = await tools[system].open_session(active=here.named(active)).start()
-        engine = Locked(session, here.paths)
+        engine = Serialized(session, here.paths)
         answers = await gates.run(engine, operations, order)
         assert (engine.active(), answers) == in_order(system, active, operations)
         await session.close()
 
 
 @pytest.mark.spec("SES-2")
-async def test_the_schedules_catch_an_engine_that_takes_no_turns() -> None:
+async def test_the_schedules_catch_an_engine_that_does_not_serialize_requests() -> None:
     gates = Gates()
     wrong = 0
     for system, active, operations, order in schedules("pairs-2"):
-        engine = Unlocked(system, active, gates.wait)
+        engine = Racing(world(system), world(system).at(active), gates.wait)
         answers = await gates.run(engine, operations, order)
         outcome = (engine.active(), answers)
         crossed = in_order(system, active, operations[::-1])
@@ -279,35 +253,27 @@ async def test_the_schedules_catch_an_engine_that_takes_no_turns() -> None:
 
 
 @pytest.mark.spec("REG-7", "HOOK-5", "INV-2", "ACT-4")
-async def test_a_step_is_undone_and_taken_again_if_a_new_exclusion_makes_it_mean_more() -> None:
+async def test_a_transition_is_undone_and_planned_again_if_a_new_exclusion_changes_its_outcome() -> None:
     journal, received = Journal(), list[Any]()
     session = await opened(journal, "b", "b.z")
     session.tools.observe(received.append)
-    block = journal.block("+c")
-    task = asyncio.ensure_future(session.activate("c"))
-    await block.arrived.wait()
-    session.tools.register_exclusion("b", "c")
-    block.release.set()
-    with anyio.fail_after(WAIT):
-        assert await task
+    async with while_blocked(journal.block("+c"), session.activate("c")) as task:
+        session.tools.register_exclusion("b", "c")
+    assert await task
     assert session.active == ("c",)
     assert journal.take() == ["+c", "undo -c", "-b.z", "-b", "+c"]
     assert [type(event) for event in received] == [Committed]
 
 
 @pytest.mark.spec("REG-7", "HOOK-5", "ACT-1")
-async def test_a_step_is_undone_and_refused_if_its_group_is_gone() -> None:
+async def test_a_transition_is_undone_and_refused_if_its_group_is_gone() -> None:
     journal = Journal()
     session = await opened(journal)
-    notified = list[frozenset[str]]()
-    session.on_list_changed(notified.append)
-    block = journal.block("+c")
+    notified = notifications(session)
     journal.fail("undo -a")
-    task = asyncio.ensure_future(session.transition(activate=["a", "c"]))
-    await block.arrived.wait()
-    await session.tools.unregister_group("c")
-    block.release.set()
-    with anyio.fail_after(WAIT), pytest.raises(GroupNotFound) as raised:
+    async with while_blocked(journal.block("+c"), session.transition(activate=["a", "c"])) as task:
+        await session.tools.unregister_group("c")
+    with pytest.raises(GroupNotFound) as raised:
         await task
     assert journal.take() == ["+a", "+c", "undo -c", "undo -a"]
     assert "undo -a" in "".join(raised.value.__notes__)
@@ -316,70 +282,55 @@ async def test_a_step_is_undone_and_refused_if_its_group_is_gone() -> None:
 
 
 @pytest.mark.spec("REG-7", "HOOK-5", "ACT-9")
-async def test_a_step_is_undone_and_refused_if_its_groups_have_come_to_exclude_one_another() -> None:
+async def test_a_transition_is_undone_and_refused_if_its_groups_now_exclude_one_another() -> None:
     journal = Journal()
     session = await opened(journal)
-    block = journal.block("+c")
-    task = asyncio.ensure_future(session.transition(activate=["b", "c"]))
-    await block.arrived.wait()
-    session.tools.register_exclusion("b", "c")
-    block.release.set()
-    with anyio.fail_after(WAIT), pytest.raises(ExclusionConflict):
+    async with while_blocked(journal.block("+c"), session.transition(activate=["b", "c"])) as task:
+        session.tools.register_exclusion("b", "c")
+    with pytest.raises(ExclusionConflict):
         await task
     assert journal.take() == ["+b", "+c", "undo -c", "undo -b"]
     assert session.active == ()
 
 
 @pytest.mark.spec("REG-7")
-async def test_a_step_goes_on_if_what_was_registered_does_not_touch_it() -> None:
+async def test_a_transition_goes_on_if_what_was_registered_does_not_affect_it() -> None:
     journal = Journal()
     session = await opened(journal, "a")
-    notified = list[frozenset[str]]()
-    session.on_list_changed(notified.append)
-    block = journal.block("+b")
-    task = asyncio.ensure_future(session.activate("b"))
-    await block.arrived.wait()
-    session.tools.register("b.new", lambda: "new")
-    session.tools.register_group("A")
-    session.tools.unregister("ping")
-    session.set_fact("f", 1)
-    block.release.set()
-    with anyio.fail_after(WAIT):
-        assert await task
+    notified = notifications(session)
+    async with while_blocked(journal.block("+b"), session.activate("b")) as task:
+        session.tools.register("b.new", answer)
+        session.tools.register_group("A")
+        session.tools.unregister("ping")
+        session.set_fact("f", 1)
+    assert await task
     assert journal.take() == ["-a", "+b"]
     assert (session.active, session.facts, notified) == (("b",), {"f": 1}, [frozenset({"tool"})])
     assert "b.new" in session.list_tools().names
 
 
 @pytest.mark.spec("REG-7", "HOOK-2")
-async def test_a_group_that_is_registered_anew_meanwhile_is_another_group_with_other_hooks() -> None:
+async def test_a_group_that_is_registered_again_meanwhile_is_another_group_with_other_hooks() -> None:
     journal, newer = Journal(), Journal()
     session = await opened(journal)
-    block = journal.block("+c")
-    task = asyncio.ensure_future(session.activate("c"))
-    await block.arrived.wait()
-    await session.tools.unregister_group("c")
-    session.tools.register_group("c", **newer.of("c"))
-    block.release.set()
-    with anyio.fail_after(WAIT):
-        assert await task
+    async with while_blocked(journal.block("+c"), session.activate("c")) as task:
+        await session.tools.unregister_group("c")
+        session.tools.register_group("c", **newer.of("c"))
+    assert await task
     assert journal.take() == ["+c", "undo -c"]
     assert newer.take() == ["+c"]
 
 
 @pytest.mark.spec("REG-5", "SES-2")
-async def test_unregistering_a_group_waits_for_the_step_that_closes_it() -> None:
+async def test_unregistering_a_group_waits_for_the_transition_that_deactivates_it() -> None:
     journal = Journal()
     session = await opened(journal, "b", "b.z")
-    block = journal.block("-b")
-    task = asyncio.ensure_future(session.activate("a"))
-    await block.arrived.wait()
-    removing = asyncio.ensure_future(session.tools.unregister_group("b"))
-    await settle()
-    assert not removing.done()
-    block.release.set()
+    async with while_blocked(journal.block("-b"), session.activate("a")) as task:
+        removing = asyncio.ensure_future(session.tools.unregister_group("b"))
+        await settle()
+        assert not removing.done()
+    assert await task
     with anyio.fail_after(WAIT):
-        assert await task
         await removing
     assert journal.take() == ["-b.z", "-b", "+a"]
     assert session.active == ("a",)
@@ -387,23 +338,21 @@ async def test_unregistering_a_group_waits_for_the_step_that_closes_it() -> None
 
 @pytest.mark.spec("REG-7", "HOOK-6")
 @pytest.mark.parametrize("refused", [True, False])
-async def test_a_cancellation_while_a_void_step_is_undone_goes_on(refused: bool) -> None:
+async def test_a_cancellation_goes_on_while_a_transition_whose_plan_is_void_is_undone(refused: bool) -> None:
     journal = Journal()
     session = await opened(journal, "b")
-    block, undoing = journal.block("+c"), journal.block("undo -c")
-    task = asyncio.ensure_future(session.activate("c"))
-    await block.arrived.wait()
-    if refused:
-        await session.tools.unregister_group("c")
-    else:
-        session.tools.register_exclusion("b", "c")
-    block.release.set()
-    with anyio.fail_after(WAIT):
+    undoing = journal.block("undo -c")
+    async with while_blocked(journal.block("+c"), session.activate("c")) as task:
+        if refused:
+            await session.tools.unregister_group("c")
+        else:
+            session.tools.register_exclusion("b", "c")
+        journal.blocked["+c"].release.set()
         await undoing.arrived.wait()
         task.cancel()
         await settle()
         undoing.release.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert journal.take() == ["+c", "undo -c"]
     assert session.active == ("b",)

@@ -5,8 +5,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from tests.core.support import answer
 from toolfold import (
-    ConfigError,
     DuplicateName,
     HookContext,
     Loader,
@@ -18,10 +18,6 @@ from toolfold import (
     success_of,
 )
 from toolfold._view.control import ERROR_META
-
-
-def answer() -> str:
-    return "done"
 
 
 def described() -> str:
@@ -82,15 +78,6 @@ async def test_a_group_that_an_event_opens_has_no_control_tools_unless_it_is_giv
     assert controls(tools) - EVERY == {"door.activate", "door.deactivate"}
     with pytest.raises(ToolNotFound):
         await tools.call_tool("gate.activate")
-
-
-@pytest.mark.spec("CTL-1")
-async def test_control_tools_open_and_close_their_group() -> None:
-    tools = desk()
-    assert not (await tools.call_tool("a.activate")).is_error
-    assert tools.is_group_active("a")
-    assert not (await tools.call_tool("a.deactivate")).is_error
-    assert not tools.is_group_active("a")
 
 
 @pytest.mark.spec("CTL-2")
@@ -174,52 +161,30 @@ async def test_without_control_tools_only_code_activates() -> None:
     assert tools.list_tools().names == ("a.read",)
 
 
-@pytest.mark.spec("CTL-1", "CTL-2", "CTL-3")
-@pytest.mark.parametrize("settings", [{"control": "nope"}, {"control_visibility": "sometimes"}])
-def test_an_unknown_style_is_refused(settings: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match=r"per_group|always"):
-        ToolSet("t", **settings)  # type: ignore[arg-type]
-
-
 def structured(group: str, changed: bool, active: list[str], displaced: list[str], tools: list[str]) -> dict[str, Any]:
     return {"group": group, "changed": changed, "active": active, "displaced": displaced, "tools": tools}
 
 
 @pytest.mark.spec("CTL-4")
-async def test_an_activator_says_what_changed_and_what_can_be_called_now() -> None:
-    tools = desk()
-    await tools.activate_group("c")
-    result = await tools.call_tool("a.activate")
-    assert result.structured == structured("a", True, ["a", "c"], [], ["a.read"])
-    assert result.text.splitlines()[1:] == ["- a.read: Reads the thing. In two paragraphs."]
-    assert "a" in result.text.splitlines()[0]
-
-
-@pytest.mark.spec("CTL-4")
-async def test_an_activator_names_what_it_displaced() -> None:
-    tools = desk()
-    await tools.activate_group("a")
-    await tools.activate_group("a.x")
-    result = await tools.call_tool("b.activate")
-    assert result.structured == structured("b", True, ["b"], ["a", "a.x"], ["b.bare", "b.t"])
-    assert "a, a.x" in result.text.splitlines()[0]
-    assert result.text.splitlines()[1:] == ["- b.bare", "- b.t"]
-
-
-@pytest.mark.spec("CTL-4")
-async def test_opening_an_open_group_says_so_and_repeats_its_tools() -> None:
-    tools = desk()
-    await tools.activate_group("a")
-    result = await tools.call_tool("a.activate")
-    assert result.structured == structured("a", False, ["a"], [], ["a.read"])
-    assert "already" in result.text
-
-
-@pytest.mark.spec("CTL-4")
-async def test_opening_an_empty_group_promises_no_tools() -> None:
-    result = await desk().call_tool("c.activate")
-    assert result.structured == structured("c", True, ["c"], [], [])
-    assert len(result.text.splitlines()) == 1
+@pytest.mark.parametrize(
+    ("active", "name", "expected", "heading", "lines"),
+    [
+        (["c"], "a", (True, ["a", "c"], [], ["a.read"]), "a", ["- a.read: Reads the thing. In two paragraphs."]),
+        (["a", "a.x"], "b", (True, ["b"], ["a", "a.x"], ["b.bare", "b.t"]), "a, a.x", ["- b.bare", "- b.t"]),
+        (["a"], "a", (False, ["a"], [], ["a.read"]), "already", ["- a.read: Reads the thing. In two paragraphs."]),
+        ([], "c", (True, ["c"], [], []), "c", []),
+    ],
+    ids=["inactive", "displaces", "active already", "without tools"],
+)
+async def test_an_activator_reports_what_changed_and_what_can_be_called_now(
+    active: list[str], name: str, expected: Any, heading: str, lines: list[str]
+) -> None:
+    async with desk().open_session(active=active) as session:
+        result = await session.call(f"{name}.activate")
+    assert result.structured == structured(name, *expected)
+    first, *others = result.text.splitlines()
+    assert heading in first
+    assert others == lines
 
 
 @pytest.mark.spec("CTL-4")
@@ -260,7 +225,7 @@ async def test_a_refusal_is_a_result_that_says_what_to_do() -> None:
 
 
 @pytest.mark.spec("CTL-5", "ACT-2")
-async def test_what_an_inner_group_needs_first_is_said_with_what_opens_it_here() -> None:
+async def test_a_refused_inner_group_names_the_group_to_open_first_and_what_opens_it() -> None:
     tools = desk(control="expand_tools")
     says(await tools.call_tool("expand_tools", {"group": "a.x"}), "'a.x'", 'call expand_tools {"group": "a"} first')
     tools = desk()
@@ -275,7 +240,7 @@ async def test_what_an_inner_group_needs_first_is_said_with_what_opens_it_here()
 
 
 @pytest.mark.spec("CTL-5", "CALL-3")
-async def test_a_failed_hook_is_a_result_without_internals_unless_the_hook_meant_to_speak() -> None:
+async def test_a_failed_hook_is_a_result_with_no_more_than_the_hooks_tool_error() -> None:
     def silent() -> None:
         raise RuntimeError("password=1234")
 
@@ -379,12 +344,15 @@ async def test_the_tool_that_closes_leaves_groups_without_a_deactivator_open() -
     assert tools.is_group_active("one_way")
 
 
-@pytest.mark.spec("CTL-3", "NAM-6")
-def test_the_names_of_both_tools_are_taken() -> None:
-    tools = desk(control="open_group")
-    for name in ("open_group", "close_group"):
+@pytest.mark.spec("CTL-3", "NAM-6", "REG-4")
+@pytest.mark.parametrize(
+    ("control", "names"), [("open_group", {"open_group", "close_group"}), ("load_tool_group", {"load_tool_group"})]
+)
+def test_the_names_of_loaders_are_taken(control: str, names: set[str]) -> None:
+    tools = desk(control=control)
+    for name in names:
         with pytest.raises(DuplicateName):
             tools.register(name, lambda: None)
     guarded: list[str] = []
     tools.guard_names(guarded.append)
-    assert {"open_group", "close_group"} <= set(guarded)
+    assert names <= set(guarded)

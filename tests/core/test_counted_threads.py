@@ -46,7 +46,7 @@ def blocking() -> Generator[Blocking]:
     made.proceed.set()
 
 
-async def test_what_is_counted_ends_with_its_code_where_no_thread_is_left(blocking: Blocking) -> None:
+async def test_a_count_ends_with_its_block_if_no_thread_is_left(blocking: Blocking) -> None:
     ended: list[str] = []
     with counted(lambda: ended.append("ended")):
         await blocking.tools.call_tool("quick")
@@ -54,7 +54,7 @@ async def test_what_is_counted_ends_with_its_code_where_no_thread_is_left(blocki
     assert ended == ["ended"]
 
 
-async def test_what_is_counted_ends_with_the_thread_of_a_call_that_was_cancelled(blocking: Blocking) -> None:
+async def test_a_count_ends_with_the_thread_of_a_call_that_was_cancelled(blocking: Blocking) -> None:
     ended = anyio.Event()
 
     async def call() -> None:
@@ -71,7 +71,7 @@ async def test_what_is_counted_ends_with_the_thread_of_a_call_that_was_cancelled
         await ended.wait()
 
 
-async def test_a_call_that_is_cancelled_before_its_thread_begins_leaves_none(blocking: Blocking) -> None:
+async def test_a_call_that_is_cancelled_before_its_thread_begins_leaves_no_thread(blocking: Blocking) -> None:
     ended: list[str] = []
     with anyio.CancelScope() as scope, counted(lambda: ended.append("ended")):
         scope.cancel()
@@ -80,7 +80,7 @@ async def test_a_call_that_is_cancelled_before_its_thread_begins_leaves_none(blo
     assert not blocking.begun.is_set()
 
 
-async def test_what_is_counted_waits_for_no_thread_of_others(blocking: Blocking) -> None:
+async def test_a_counted_call_does_not_wait_for_the_threads_of_others(blocking: Blocking) -> None:
     limiter = anyio.to_thread.current_default_thread_limiter()
     others = [object() for _ in range(int(limiter.total_tokens))]
     for other in others:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.core.support import with_groups
 from toolfold import (
     Context,
     DuplicateName,
@@ -14,69 +15,9 @@ from toolfold import (
     InvalidName,
     ToolNotFound,
     ToolSet,
-    Visibility,
     group,
     tool,
 )
-
-
-def every_option() -> dict[str, Any]:
-    return {
-        "name": "search",
-        "title": "Search",
-        "description": "Finds things.",
-        "category": "web",
-        "tags": ["slow", "paid"],
-        "output_schema": {"type": "object"},
-        "annotations": {"read_only_hint": True, "title": "S"},
-        "icons": [{"src": "https://example.com/i.png", "sizes": ["48x48"]}],
-        "meta": {"vendor/x": 1},
-        "hidden": True,
-    }
-
-
-EXPECTED = {
-    "name": "search",
-    "title": "Search",
-    "description": "Finds things.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "default": 5}},
-        "required": ["query"],
-        "additionalProperties": False,
-    },
-    "outputSchema": {"type": "object"},
-    "annotations": {"readOnlyHint": True, "title": "S"},
-    "icons": [{"src": "https://example.com/i.png", "sizes": ["48x48"]}],
-    "_meta": {"vendor/x": 1, "category": "web"},
-}
-
-
-@pytest.mark.spec("KIT-1")
-@pytest.mark.parametrize("how", ["tools.tool", "method", "register"])
-def test_a_decorated_function_is_a_tool_with_all_its_options(how: str) -> None:
-    tools = ToolSet("t")
-    options = every_option()
-
-    def find(query: str, limit: int = 5) -> dict[str, Any]:
-        return {}
-
-    if how == "tools.tool":
-        assert tools.tool(**options)(find) is find
-    elif how == "register":
-        tools.register(options.pop("name"), find, **options)
-    else:
-
-        class Kit:
-            @tool(**options)
-            def find(self, query: str, limit: int = 5) -> dict[str, Any]:
-                return {}
-
-        tools.include(Kit())
-    spec = tools.catalog.tools["search"]
-    assert spec.definition == EXPECTED
-    assert (spec.hidden, spec.category, spec.tags) == (True, "web", ("slow", "paid"))
-    assert (spec.title, spec.description) == ("Search", "Finds things.")
 
 
 @pytest.mark.spec("KIT-1")
@@ -110,32 +51,6 @@ def test_a_description_defaults_to_the_docstring() -> None:
     tools.register("callable", Handler())
     descriptions = {name: spec.description for name, spec in tools.catalog.tools.items()}
     assert descriptions == {"documented": "Does it.\n\nIn two parts.", "silenced": "", "bare": "", "callable": ""}
-
-
-@pytest.mark.spec("KIT-1")
-async def test_a_decorated_function_stays_the_function_that_it_was() -> None:
-    tools = ToolSet("t")
-
-    @tools.tool()
-    @tool(title="Twice")
-    def double(number: int) -> int:
-        return 2 * number
-
-    assert double(4) == 8
-    assert (await tools.call_tool("double", {"number": 4})).text == "8"
-
-
-@pytest.mark.spec("KIT-1")
-def test_of_several_marks_the_outer_one_wins() -> None:
-    class Kit:
-        @tool(title="outer")
-        @tool(title="inner", category="kept")
-        def t(self) -> None: ...
-
-    tools = ToolSet("t")
-    tools.include(Kit())
-    spec = tools.catalog.tools["t"]
-    assert [spec.title, spec.category] == ["outer", "kept"]
 
 
 @pytest.mark.spec("KIT-2")
@@ -207,11 +122,7 @@ def test_a_handler_that_takes_more_is_an_error_at_decoration(handler: Callable[.
 
 
 @pytest.mark.spec("KIT-1")
-def test_what_is_no_function_can_not_be_marked() -> None:
-    with pytest.raises(InvalidDefinition, match="only functions"):
-        tool(5)  # type: ignore[call-overload]
-    with pytest.raises(InvalidDefinition, match="only classes and methods"):
-        group(5)  # type: ignore[call-overload]
+def test_a_callable_without_a_name_must_be_given_one() -> None:
     nameless: Any = type("NoName", (), {"__call__": lambda self: None})()
     with pytest.raises(InvalidDefinition, match="give it one"):
         ToolSet("t").tool()(nameless)
@@ -344,8 +255,7 @@ async def test_two_servers_of_one_class_share_no_state() -> None:
 
 @pytest.mark.spec("KIT-7", "REG-1")
 def test_one_class_can_be_included_twice_in_different_places_but_not_in_the_same() -> None:
-    tools = ToolSet("t")
-    tools.register_group("east")
+    tools = with_groups("east")
     tools.include(Database())
     tools.include(Database(), group="east")
     before = tools.catalog
@@ -353,21 +263,6 @@ def test_one_class_can_be_included_twice_in_different_places_but_not_in_the_same
     with pytest.raises(DuplicateName):
         tools.include(Database())
     assert tools.catalog is before
-
-
-@pytest.mark.spec("KIT-7", "KIT-1")
-async def test_options_of_an_inclusion_override_those_of_its_tools() -> None:
-    class Kit:
-        @tool(category="own", visible=True)
-        def t(self) -> str:
-            return "done"
-
-    tools = ToolSet("t", control="none")
-    tools.register_group("g")
-    tools.include(Kit(), group="g", category="given", hidden=True)
-    spec = tools.catalog.tools["g.t"]
-    assert (spec.category, spec.definition["_meta"], spec.hidden) == ("given", {"category": "given"}, True)
-    assert spec.rule == Visibility.group("g")
 
 
 @pytest.mark.spec("KIT-7", "KIT-1")

@@ -6,8 +6,9 @@ tests/adapters/inprocess/test_conversation.py; those of its manifests are in tes
 
 import pytest
 
-from tests.core.document_c import CORE, GROUPED, SECTION, assistant, listed_with, names
-from toolfold import Session, ToolNotFound, ToolSet, prompt_section, system_prompt
+from tests.core.document_c import CORE, GROUPED, assistant, names
+from tests.core.support import with_groups
+from toolfold import ToolSet
 
 
 @pytest.mark.spec("GRP-4")
@@ -58,87 +59,9 @@ def test_document_c_registry_every_group_has_its_tools_wherever_they_come_from()
 
 @pytest.mark.spec("GRP-4")
 def test_the_tools_of_a_group_are_the_users_own_hidden_ones_among_them() -> None:
-    tools = ToolSet("t")
-    tools.register_group("a")
-    tools.register_group("a.x")
+    tools = with_groups("a", "a.x")
     tools.register("seen", lambda: "", group="a")
     tools.register("unseen", lambda: "", group="a", hidden=True)
     tools.register("deep", lambda: "", group="a.x")
     assert names(tools.group_tools("a")) == ["a.seen", "a.unseen"]
     assert tools.core_tools() == ()
-
-
-@pytest.mark.spec("GRP-3")
-async def test_document_c_loader_a_valid_group_is_answered_with_its_tools() -> None:
-    result = await assistant().call_tool("load_tool_group", {"group_name": "pdf"})
-    assert not result.is_error
-    assert "pdf_info" in result.text
-    assert "pdf_extract_text" in result.text
-    assert "Loaded 3 tools" in result.text
-
-
-@pytest.mark.spec("GRP-3")
-async def test_document_c_loader_an_unknown_group_is_an_error_that_names_the_known_ones() -> None:
-    result = await assistant().call_tool("load_tool_group", {"group_name": "nonexistent"})
-    assert result.is_error
-    assert result.structured["error_type"] == "not_found"
-    assert "pdf" in result.text
-
-
-@pytest.mark.spec("GRP-3")
-async def test_document_c_loader_a_missing_parameter_is_an_error() -> None:
-    for tools in (assistant(), ToolSet("t", control="load_tool_group")):
-        result = await tools.call_tool("load_tool_group", {})
-        assert result.is_error
-        assert result.structured["error_type"] == "missing_parameter"
-
-
-@pytest.mark.spec("GRP-3", "GRP-4")
-async def test_document_c_chat_1_the_first_list_has_the_core_tools_alone() -> None:
-    tools = assistant()
-    async with tools.open_session() as session:
-        assert list(session.list_tools().names) == names(tools.core_tools()) == CORE
-
-
-async def load(session: Session, group: str) -> None:
-    assert not (await session.call("load_tool_group", {"group_name": group})).is_error
-
-
-@pytest.mark.spec("GRP-3", "GRP-4")
-async def test_document_c_chat_2_loading_a_group_adds_its_tools_to_the_next_list() -> None:
-    tools = assistant()
-    async with tools.open_session() as session:
-        await load(session, "pdf")
-        assert list(session.list_tools().names) == listed_with("pdf")
-        await load(session, "config")
-        assert list(session.list_tools().names) == listed_with("pdf", "config")
-
-
-@pytest.mark.spec("GRP-5")
-async def test_document_c_chat_3_the_system_prompt_lists_every_group_with_its_description() -> None:
-    tools = assistant()
-    async with tools.open_session() as session:
-        assert prompt_section(session) == prompt_section(tools) == SECTION
-        assert system_prompt("Be brief.", session) == f"Be brief.\n\n---\n\n{SECTION}"
-        await load(session, "pdf")
-        assert prompt_section(session) == SECTION
-
-
-@pytest.mark.spec("GRP-3", "CALL-1")
-async def test_document_c_chat_4_a_tool_of_a_group_is_blocked_until_the_group_is_loaded() -> None:
-    async with assistant().open_session() as session:
-        with pytest.raises(ToolNotFound):
-            await session.call("pdf_info")
-        await load(session, "pdf")
-        assert (await session.call("pdf_info")).text == "done"
-
-
-@pytest.mark.spec("GRP-3")
-async def test_document_c_by_hand_what_the_time_is_needs_no_group_and_a_new_conversation_has_none() -> None:
-    tools = assistant()
-    async with tools.open_session() as first, tools.open_session() as second:
-        assert (await first.call("get_current_time")).text == "done"
-        await load(first, "config")
-        assert second.active == ()
-        with pytest.raises(ToolNotFound):
-            await second.call("get_config")

@@ -17,6 +17,7 @@ import pytest
 from attrs import asdict
 from pydantic import BaseModel
 
+from tests.core.support import with_groups
 from toolfold import (
     Context,
     HookFailed,
@@ -74,7 +75,7 @@ async def called(answer: Any, **options: Any) -> ToolResult:
         ("naïve ✓ 🎉", "naïve ✓ 🎉", None),
     ],
 )
-async def test_what_utf_8_can_not_carry_is_shown_as_an_escape(answer: Any, text: str | None, structured: Any) -> None:
+async def test_what_utf_8_can_not_encode_becomes_an_escape(answer: Any, text: str | None, structured: Any) -> None:
     result = await called(answer)
     assert not result.is_error
     carried(wire_of(result))
@@ -83,7 +84,7 @@ async def test_what_utf_8_can_not_carry_is_shown_as_an_escape(answer: Any, text:
 
 
 @pytest.mark.spec("SAF-2", "KIT-6")
-async def test_so_it_is_where_the_result_is_checked_by_a_schema() -> None:
+async def test_a_result_that_is_checked_by_a_schema_is_escaped_too() -> None:
     answers: tuple[Any, ...] = (ODD, ToolResult.of_text(ODD, ODD))
     for answer in answers:
         result = await called(answer, output_schema={"type": "string"})
@@ -92,7 +93,7 @@ async def test_so_it_is_where_the_result_is_checked_by_a_schema() -> None:
 
 
 @pytest.mark.spec("SAF-2")
-async def test_every_part_of_a_ready_result_is_looked_at() -> None:
+async def test_every_part_of_a_ready_result_is_escaped() -> None:
     result = await called(
         ToolResult(
             (
@@ -113,7 +114,7 @@ async def test_every_part_of_a_ready_result_is_looked_at() -> None:
 
 
 @pytest.mark.spec("CALL-3")
-async def test_a_ready_result_that_can_be_carried_is_passed_on_as_it_is() -> None:
+async def test_a_ready_result_that_can_be_encoded_is_passed_on_unchanged() -> None:
     block = {"type": "text", "text": "naïve"}
     ready = ToolResult((block,), structured={"list": [1, 2.5, None, True]}, meta={"m": {"n": "ö"}})
     result = await called(ready)
@@ -144,7 +145,7 @@ async def test_what_has_no_json_form_is_an_error_result(structured: Any, ready: 
 @pytest.mark.spec("SAF-2", "CALL-2")
 @pytest.mark.parametrize("schema", [ANYTHING, {"type": "object", "properties": {"n": {"type": "integer"}}}])
 @pytest.mark.parametrize("arguments", [{ODD: 1}, {"n": ODD}, {"n": [{ODD: ODD}]}], ids=["name", "value", "deep"])
-async def test_arguments_that_utf_8_can_not_carry_are_answered_in_words_that_it_can(
+async def test_the_answer_to_arguments_that_utf_8_can_not_encode_can_be_encoded(
     schema: dict[str, Any], arguments: dict[str, Any]
 ) -> None:
     tools = ToolSet("t")
@@ -163,9 +164,8 @@ async def test_arguments_that_utf_8_can_not_carry_are_answered_in_words_that_it_
 
 
 @pytest.mark.spec("SAF-2", "CALL-1", "ERR-2")
-async def test_names_that_utf_8_can_not_carry_are_refused_in_words_that_it_can() -> None:
-    tools = ToolSet("t", control="load_tool_group")
-    tools.register_group("a")
+async def test_the_refusal_of_a_name_that_utf_8_can_not_encode_can_be_encoded() -> None:
+    tools = with_groups("a", control="load_tool_group")
     tools.register_prompt("p", lambda: "hello")
     asked: list[Callable[[], Awaitable[Any]]] = [
         lambda: tools.call_tool(ODD),
@@ -185,7 +185,7 @@ async def test_names_that_utf_8_can_not_carry_are_refused_in_words_that_it_can()
 
 
 @pytest.mark.spec("SAF-2", "CALL-3", "SAF-3")
-async def test_errors_meant_for_the_caller_are_carried() -> None:
+async def test_errors_for_the_caller_can_be_encoded() -> None:
     def refuse() -> None:
         raise ToolError(f"No such file: {ODD}")
 
@@ -219,7 +219,7 @@ async def test_errors_meant_for_the_caller_are_carried() -> None:
 
 
 @pytest.mark.spec("SAF-2", "REG-9")
-async def test_prompts_and_resources_are_carried() -> None:
+async def test_prompts_and_resources_can_be_encoded() -> None:
     tools = ToolSet("t")
     tools.register_prompt("text", lambda: ODD)
     tools.register_prompt("messages", lambda: [{"role": "user", "content": {"type": "text", "text": ODD}}])
@@ -238,7 +238,7 @@ async def test_prompts_and_resources_are_carried() -> None:
 
 
 @pytest.mark.spec("SAF-2")
-async def test_progress_is_carried() -> None:
+async def test_progress_messages_can_be_encoded() -> None:
     received: list[str | None] = []
 
     async def work(context: Context) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import toolfold
+from tests.core.support import answer
 from toolfold import (
     ConfigError,
     DuplicateName,
@@ -26,6 +27,7 @@ from toolfold import (
     ToolfoldError,
     ToolNotFound,
     ToolSet,
+    Visibility,
 )
 
 LEAVES = [
@@ -47,10 +49,6 @@ LEAVES = [
     "ManifestError",
     "ConfigError",
 ]
-
-
-def answer() -> str:
-    return "done"
 
 
 def desk(**settings: Any) -> ToolSet:
@@ -265,7 +263,7 @@ CASES: list[tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str]
 
 @pytest.mark.spec("ERR-1", "ERR-2")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].__name__}-{CASES.index(case)}")
-async def test_an_error_carries_its_data_and_says_what_happened_to_whom_and_what_to_do(
+async def test_an_error_has_its_data_and_a_message_that_says_what_happened_with_which_names_and_what_to_do(
     case: tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str],
 ) -> None:
     error, settings, act, data, message = case
@@ -295,12 +293,24 @@ def test_a_manifest_error_names_file_and_position() -> None:
     assert str(error) == "tools.json, entry 3: it has no name."
 
 
-@pytest.mark.spec("ERR-2", "HOOK-4")
-async def test_the_message_of_a_failed_hook_copies_nothing_of_its_cause() -> None:
-    with pytest.raises(HookFailed) as caught:
-        await failing(desk())
-    assert "secret" not in str(caught.value)
-    assert isinstance(caught.value.__cause__, RuntimeError)
+@pytest.mark.spec("ERR-2", "ACT-1", "REG-2", "REG-3", "VIS-2")
+@pytest.mark.parametrize(
+    "name",
+    [
+        lambda tools: tools.is_group_active("netwrok"),
+        lambda tools: tools.register_group("deep", parent="netwrok"),
+        lambda tools: tools.register("t", answer, group="netwrok"),
+        lambda tools: tools.register("t", answer, visibility=Visibility.group("netwrok")),
+        lambda tools: tools.register_exclusion("netwrok", "b"),
+    ],
+    ids=["state", "parent", "tool", "rule", "exclusion"],
+)
+def test_an_unknown_group_is_an_error_with_suggestions_wherever_it_is_named(name: Callable[[ToolSet], object]) -> None:
+    tools = desk()
+    before = tools.catalog
+    with pytest.raises(GroupNotFound, match="Did you mean 'network'"):
+        name(tools)
+    assert tools.catalog is before
 
 
 @pytest.mark.spec("ERR-2")

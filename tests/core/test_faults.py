@@ -114,7 +114,7 @@ def test_an_error_about_arguments_quotes_no_more_than_the_beginning_of_what_it_g
     ["x" * 100_000, [1] * 100_000, {"k" * 100_000: 1}, {f"k{number}": 1 for number in range(10_000)}],
     ids=["text", "list", "key", "keys"],
 )
-async def test_large_values_that_do_not_fit_are_answered_in_few_words(value: Any) -> None:
+async def test_the_report_of_large_values_that_do_not_fit_is_short(value: Any) -> None:
     schema = {
         "type": ["array", "object"],
         "items": {"type": "string"},
@@ -200,7 +200,7 @@ async def test_large_values_that_do_not_fit_are_answered_in_few_words(value: Any
     ],
     ids=json.dumps,
 )
-async def test_every_keyword_is_told_of_where_it_is_not_met(
+async def test_every_keyword_that_is_violated_is_reported_at_its_place(
     schema: dict[str, Any], value: Any, expected: dict[str, str]
 ) -> None:
     assert await received(schema, value) == expected
@@ -243,7 +243,7 @@ def _refuse(value: int) -> int:
         (5000, "arguments: 5,000 values are not allowed. Call"),
     ],
 )
-async def test_what_the_checks_of_a_type_refuse_is_bounded_too(count: int, text: str) -> None:
+async def test_the_report_of_a_types_own_checks_is_bounded_too(count: int, text: str) -> None:
     def handler(n: list[Annotated[int, AfterValidator(_refuse)]]) -> None: ...
 
     tools = ToolSet("t")
@@ -252,7 +252,7 @@ async def test_what_the_checks_of_a_type_refuse_is_bounded_too(count: int, text:
 
 
 @pytest.mark.spec("KIT-6", "SAF-1")
-async def test_a_result_that_does_not_fit_is_told_of_in_few_words_that_quote_nothing() -> None:
+async def test_the_report_of_a_result_that_does_not_fit_is_short_and_quotes_nothing() -> None:
     schema = {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}
     tools = ToolSet("t")
     tools.register("t", lambda: ToolResult(structured=["secret"] * 1000), input={}, output_schema=schema)
@@ -321,7 +321,7 @@ def _places(errors: Any) -> set[str]:
 @pytest.mark.spec("CALL-2", "SAF-1")
 @settings(deadline=None, max_examples=300)
 @given(schema=SCHEMAS, definitions=st.fixed_dictionaries({"d0": SCHEMAS, "d1": SCHEMAS}), value=VALUES)
-def test_what_is_told_is_what_the_validator_finds(schema: Any, definitions: dict[str, Any], value: Any) -> None:
+def test_what_is_reported_is_what_the_validator_finds(schema: Any, definitions: dict[str, Any], value: Any) -> None:
     root = {"type": "object", "properties": {"v": schema}, "$defs": definitions}
     arguments = ToolSet("t").register("t", lambda arguments: "done", input_schema=root).arguments
     assert arguments is not None

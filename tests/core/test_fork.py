@@ -40,7 +40,7 @@ async def test_a_fork_has_the_groups_facts_profile_and_caller_of_its_session() -
 
 
 @pytest.mark.spec("SES-7")
-async def test_neither_sees_what_the_other_does() -> None:
+async def test_a_fork_and_its_session_are_independent() -> None:
     tools = desk()
     async with tools.open_session(active=["a"]) as session:
         child = session.fork()
@@ -54,7 +54,7 @@ async def test_neither_sees_what_the_other_does() -> None:
 
 
 @pytest.mark.spec("SES-7")
-async def test_the_hooks_of_its_groups_run_for_it_when_it_opens_and_ends() -> None:
+async def test_the_hooks_of_a_forks_groups_run_when_it_opens_and_ends() -> None:
     ran: list[str] = []
     tools = desk(ran)
     async with tools.open_session(active=["a", "a.x"], identity="parent") as session:
@@ -66,7 +66,7 @@ async def test_the_hooks_of_its_groups_run_for_it_when_it_opens_and_ends() -> No
 
 
 @pytest.mark.spec("SES-7", "ACT-10")
-async def test_it_evicts_in_the_order_in_which_its_session_would() -> None:
+async def test_a_fork_evicts_in_the_order_of_its_session() -> None:
     tools = desk()
     async with tools.open_session() as session:
         for path in ("c", "a", "b"):
@@ -77,7 +77,7 @@ async def test_it_evicts_in_the_order_in_which_its_session_would() -> None:
 
 
 @pytest.mark.spec("SES-7")
-async def test_a_fork_whose_hook_fails_is_closed_and_its_session_is_as_before() -> None:
+async def test_a_fork_whose_hook_fails_is_closed_and_its_session_is_unchanged() -> None:
     fails = False
 
     def hook() -> None:

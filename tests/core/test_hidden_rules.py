@@ -6,23 +6,18 @@ The flag is in test_visibility.py and test_toolkits.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from itertools import product
 from typing import Any
 
-import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.core.rules import GROUPS, RULES, Naive, Twofold, truth
+from tests.core.rules import GROUPS
+from tests.core.support import answer, notifications, with_groups
 from toolfold import (
     GroupNotFound,
     InvalidDefinition,
     Mode,
     Modes,
     Session,
-    ToolNotFound,
     ToolSet,
     View,
     Visibility,
@@ -31,14 +26,9 @@ from toolfold import (
     toolkit,
 )
 from toolfold._catalog.components import KINDS
-from toolfold._catalog.rules import required_groups
 from toolfold._session.observers import Event, PredicateFailed
 
 LOCKED = ~Visibility.when(lambda view: bool(view.facts.get("unlocked")))
-
-
-def answer() -> str:
-    return "done"
 
 
 def shop(hidden: bool | Visibility, **options: Any) -> ToolSet:
@@ -70,7 +60,7 @@ async def used(session: Session) -> list[str]:
 
 
 @pytest.mark.spec("VIS-6", "REG-9", "SES-5")
-async def test_what_is_hidden_until_a_session_is_unlocked_can_be_used_all_along() -> None:
+async def test_what_is_hidden_until_a_session_is_unlocked_can_be_used_all_the_time() -> None:
     """Document D, session-gated visibility: gating the list is for the eye, and no authorisation."""
     async with shop(LOCKED).open_session() as session:
         assert (listed(session), await used(session)) == ([0, 0, 0, 0], ["done"] * 4)
@@ -80,9 +70,8 @@ async def test_what_is_hidden_until_a_session_is_unlocked_can_be_used_all_along(
 
 @pytest.mark.spec("VIS-6", "NTF-1")
 async def test_a_change_of_what_is_hidden_notifies_as_any_change_of_a_list() -> None:
-    notified: list[frozenset[str]] = []
     async with shop(LOCKED | Visibility.group("a")).open_session() as session:
-        session.on_list_changed(notified.append)
+        notified = notifications(session)
         session.set_fact("unrelated", True)
         assert notified == []
         session.set_fact("unlocked", True)
@@ -93,86 +82,8 @@ async def test_a_change_of_what_is_hidden_notifies_as_any_change_of_a_list() -> 
         assert notified == [set(KINDS)] * 2
 
 
-@pytest.mark.spec("VIS-6", "VIS-5")
-async def test_a_tool_that_is_not_available_is_neither_listed_nor_called_whatever_its_hiding_rule_says() -> None:
-    tools = ToolSet("t", control="none")
-    tools.register_group("a")
-    tools.register("shown", answer, group="a", hidden=~Visibility.group("a"))
-    tools.register("hidden", answer, group="a", hidden=Visibility.group("a"))
-    assert tools.list_tools().names == ()
-    for name in ("a.shown", "a.hidden"):
-        with pytest.raises(ToolNotFound):
-            await tools.call_tool(name)
-    await tools.activate_group("a")
-    assert tools.list_tools().names == ("a.shown",)
-    assert (await tools.call_tool("a.hidden")).text == "done"
-
-
-@pytest.mark.spec("VIS-1", "VIS-6", "VIS-7", "LST-1")
-@given(rule=RULES, hiding=RULES, active=st.sets(st.sampled_from(GROUPS)))
-def test_a_tool_is_listed_if_it_is_available_and_not_hidden_and_called_if_it_is_available(
-    rule: Twofold, hiding: Twofold, active: set[str]
-) -> None:
-    tools = ToolSet("t", control="none")
-    for path in GROUPS:
-        tools.register_group(path)
-    tools.register("t", answer, visibility=rule[0], hidden=hiding[0], flat=True)
-
-    async def check() -> None:
-        async with tools.open_session(active=sorted(active | ({"a"} if "a.x" in active else set()))) as session:
-            on = set(session.active)
-            available = rule[1](on)
-            assert session.list_tools().names == (("t",) if available and not hiding[1](on) else ())
-            try:
-                called = not (await session.call("t")).is_error
-            except ToolNotFound:
-                called = False
-            assert called is available
-
-    anyio.run(check)
-
-
-@pytest.mark.spec("LST-5")
-def test_without_its_anchors_no_rule_holds_and_what_one_group_decides_is_anchored_to_it() -> None:
-    leaves: list[Twofold] = [
-        (Visibility.always(), lambda on: True),
-        *((Visibility.group(path), partial(contains, path)) for path in ("a", "b")),
-    ]
-    rules = combined(leaves + negated(leaves))
-    for rule, naive in rules + negated(rules):
-        for active in ([], ["a"], ["b"], ["a", "b"]):
-            assert required_groups(rule) <= set(active) or not naive(set(active)), rule
-    a, b = Visibility.group("a"), Visibility.group("b")
-    assert required_groups(~(~a | ~b)) == required_groups(~(~(a & b))) == {"a", "b"}
-    assert required_groups(~(~a & ~b)) == required_groups(~a) == frozenset()
-    assert required_groups(~(~a & (~a | b))) == {"a"}
-
-
-def contains(path: str, on: set[str]) -> bool:
-    return path in on
-
-
-def combined(rules: list[Twofold]) -> list[Twofold]:
-    """Return every conjunction and every disjunction of two rules."""
-    pairs = list(product(rules, repeat=2))
-    both = [truth(one[0] & other[0], partial(fulfils, all, one[1], other[1])) for one, other in pairs]
-    return both + [truth(one[0] | other[0], partial(fulfils, any, one[1], other[1])) for one, other in pairs]
-
-
-def negated(rules: list[Twofold]) -> list[Twofold]:
-    return [truth(~rule, partial(fails, naive)) for rule, naive in rules]
-
-
-def fulfils(quantity: Callable[[list[bool]], bool], one: Naive, other: Naive, on: set[str]) -> bool:
-    return quantity([one(on), other(on)])
-
-
-def fails(naive: Naive, on: set[str]) -> bool:
-    return not naive(on)
-
-
 @pytest.mark.spec("VIS-6", "LST-5")
-async def test_hiding_rules_over_groups_alone_are_decided_once_for_each_state() -> None:
+async def test_hiding_rules_of_groups_only_are_decided_once_for_each_state() -> None:
     tools = shop(~Visibility.group("a"))
     assert tools.list_tools() is tools.list_tools()
     await tools.activate_group("a")
@@ -182,12 +93,10 @@ async def test_hiding_rules_over_groups_alone_are_decided_once_for_each_state() 
 
 @pytest.mark.spec("VIS-3", "VIS-6", "LST-1")
 @pytest.mark.parametrize("which", ["visibility", "hidden"])
-async def test_if_either_of_its_rules_has_a_predicate_a_tool_is_decided_for_each_list(which: str) -> None:
+async def test_a_tool_with_a_predicate_in_either_rule_is_decided_for_each_list(which: str) -> None:
     now = True
     rules: dict[str, Any] = {"visibility": Visibility.group("a"), "hidden": Visibility.group("b")}
-    tools = ToolSet("t", control="none")
-    for path in ("a", "b"):
-        tools.register_group(path)
+    tools = with_groups("a", "b", control="none")
     rules[which] = Visibility.when(lambda view: now)
     tools.register("t", answer, **rules)
     await tools.activate_group("a")
@@ -196,15 +105,14 @@ async def test_if_either_of_its_rules_has_a_predicate_a_tool_is_decided_for_each
 
 
 @pytest.mark.spec("VIS-6", "LST-5")
-async def test_what_a_group_must_be_active_for_to_be_shown_is_not_looked_at_before() -> None:
+async def test_a_hiding_predicate_is_not_evaluated_while_a_required_group_is_inactive() -> None:
     asked: list[View] = []
 
     def hide(view: View) -> bool:
         asked.append(view)
         return False
 
-    tools = ToolSet("t", control="none")
-    tools.register_group("a")
+    tools = with_groups("a", control="none")
     tools.register("t", answer, hidden=Visibility.when(hide) | ~Visibility.group("a"))
     assert (tools.list_tools().names, asked) == ((), [])
     await tools.activate_group("a")
@@ -246,7 +154,7 @@ async def never(view: View) -> bool:
         (lambda view: True, InvalidDefinition, "must be true, false or a visibility rule"),
     ],
 )
-def test_a_hiding_rule_that_can_not_be_is_refused_as_a_visibility_rule_is(
+def test_an_invalid_hiding_rule_is_refused_like_a_visibility_rule(
     hidden: Any, error: type[Exception], problem: str
 ) -> None:
     tools = ToolSet("t")
@@ -257,7 +165,7 @@ def test_a_hiding_rule_that_can_not_be_is_refused_as_a_visibility_rule_is(
 
 
 @pytest.mark.spec("KIT-1", "KIT-4", "VIS-6")
-async def test_a_rule_is_said_by_marks_and_toolkits_and_overruled_as_the_flag_is() -> None:
+async def test_marks_and_toolkits_take_a_rule_and_it_is_overridden_like_the_flag() -> None:
     unlocked = Visibility.when(lambda view: bool(view.facts.get("unlocked")))
 
     @toolkit(visible=unlocked)
@@ -290,7 +198,7 @@ async def test_a_rule_is_said_by_marks_and_toolkits_and_overruled_as_the_flag_is
 
 @pytest.mark.spec("CAT-1", "VIS-6")
 @pytest.mark.parametrize("everything", [False, True])
-async def test_the_catalog_tool_tells_what_is_hidden_in_the_callers_state(everything: bool) -> None:
+async def test_the_catalog_tool_shows_what_is_hidden_in_the_callers_state(everything: bool) -> None:
     tools = shop(LOCKED)
     tools.register_catalog_tool(hidden=True, everything=everything)
     async with tools.open_session() as session:

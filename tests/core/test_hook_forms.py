@@ -84,7 +84,7 @@ FORMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
 
 @pytest.mark.spec("HOOK-1", "KIT-8")
 @pytest.mark.parametrize(("hook", "given"), FORMS, ids=[str(number) for number in range(len(FORMS))])
-async def test_the_context_goes_where_it_is_annotated_or_needed_and_no_default_is_replaced(
+async def test_the_context_is_passed_where_it_is_annotated_or_required_and_no_default_is_replaced(
     hook: Callable[..., Any], given: tuple[Any, ...]
 ) -> None:
     GIVEN.clear()
@@ -96,7 +96,7 @@ async def test_the_context_goes_where_it_is_annotated_or_needed_and_no_default_i
 
 
 @pytest.mark.spec("HOOK-1")
-async def test_a_loop_binds_its_variable_by_a_default() -> None:
+async def test_a_hook_may_bind_a_loop_variable_as_a_default() -> None:
     """A closure over a loop's variable needs the idiom of the default."""
     opened: list[str] = []
     tools = ToolSet("t")
@@ -120,7 +120,7 @@ def connect(host: str, port: int) -> None: ...
         ("connect", "{which} is 'connect', which can't be called"),
     ],
 )
-def test_what_is_no_hook_is_refused_by_group_hook_and_function(which: str, hook: Any, problem: str) -> None:
+def test_what_is_no_hook_is_refused_naming_group_hook_and_function(which: str, hook: Any, problem: str) -> None:
     tools = ToolSet("t")
     with pytest.raises(InvalidDefinition) as refused:
         tools.register_group("database", **{which: hook})
@@ -129,7 +129,7 @@ def test_what_is_no_hook_is_refused_by_group_hook_and_function(which: str, hook:
 
 
 @pytest.mark.spec("HOOK-1", "KIT-7", "ERR-2")
-def test_a_method_that_is_no_hook_is_refused_by_group_hook_and_function() -> None:
+def test_a_method_that_is_no_hook_is_refused_naming_group_hook_and_function() -> None:
     @group(on_activate="connect")
     class Database:
         def connect(self, host: str, port: int) -> None: ...

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from tests.core.support import WAIT, Journal, opened, settle
+from tests.core.support import WAIT, Journal, notifications, opened
 from toolfold import HookContext, HookFailed, HookTimeout, Session, ToolError, ToolSet, success_of
 from toolfold._session.observers import Committed, HooksFailed, RolledBack
 
@@ -81,7 +81,7 @@ async def test_hooks_run_whichever_way_a_group_is_opened_and_closed() -> None:
 
 
 @pytest.mark.spec("HOOK-2")
-async def test_within_hooks_the_state_is_still_the_one_before() -> None:
+async def test_within_hooks_the_state_is_unchanged() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
     before, seen, notified = session.snapshot, list[bool](), list[frozenset[str]]()
@@ -99,7 +99,7 @@ async def test_within_hooks_the_state_is_still_the_one_before() -> None:
 
 
 @pytest.mark.spec("HOOK-3")
-async def test_leaving_groups_go_first_from_below_then_entering_ones_from_above() -> None:
+async def test_deactivated_groups_run_their_hooks_first_descendants_before_ancestors_then_activated_ones() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y", "c")
     await switch(session)
@@ -128,13 +128,12 @@ async def test_canonical_order_compares_segments_and_not_texts() -> None:
 @pytest.mark.spec("HOOK-4", "HOOK-5", "NTF-1", "ACT-9")
 @pytest.mark.parametrize("position", range(len(SWITCH)))
 @pytest.mark.parametrize("undoing_fails", [False, True])
-async def test_wherever_a_hook_fails_all_before_it_is_undone_and_the_snapshot_is_the_very_same(
+async def test_wherever_a_hook_fails_those_before_it_are_undone_and_the_snapshot_is_unchanged(
     position: int, undoing_fails: bool
 ) -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
-    before, notified, received = session.snapshot, list[frozenset[str]](), list[Any]()
-    session.on_list_changed(notified.append)
+    before, notified, received = session.snapshot, notifications(session), list[Any]()
     session.tools.observe(received.append)
     undone = list(reversed(UNDONE[:position]))
     journal.fail(SWITCH[position], *(undone if undoing_fails else ()))
@@ -154,7 +153,7 @@ async def test_wherever_a_hook_fails_all_before_it_is_undone_and_the_snapshot_is
 
 
 @pytest.mark.spec("HOOK-5")
-async def test_a_group_undoes_its_own_way_or_opts_out() -> None:
+async def test_a_group_has_its_own_compensation_or_opts_out() -> None:
     journal = Journal()
     tools = ToolSet("own")
     tools.register_group("a", **journal.of("a", rollback=True))
@@ -180,7 +179,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, BaseException | 
 
 
 @pytest.mark.spec("HOOK-4", "SAF-3")
-async def test_a_failed_hook_is_logged_in_full_once_whichever_way_it_came_to_run(
+async def test_a_failed_hook_is_logged_in_full_once_whatever_made_it_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     journal = Journal()
@@ -214,7 +213,7 @@ async def test_a_failed_hook_is_logged_in_full_once_whichever_way_it_came_to_run
 
 
 @pytest.mark.spec("HOOK-5", "SAF-3")
-async def test_a_failure_while_undoing_is_logged_in_full_and_told_to_observers_with_the_cause(
+async def test_a_failure_while_undoing_is_logged_in_full_and_reported_to_observers_with_the_cause(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     journal, received = Journal(), list[Any]()
@@ -245,24 +244,6 @@ async def test_a_failure_while_undoing_is_logged_in_full_and_told_to_observers_w
     assert (event.error.__cause__, event.error.compensation) == (journal.failing["+c"], (journal.failing["undo -b"],))
 
 
-@pytest.mark.spec("HOOK-6", "HOOK-5")
-async def test_observers_are_told_of_a_step_that_was_cancelled_and_of_what_could_not_be_undone(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    journal, received = Journal(), list[Any]()
-    session = await opened(journal, "a")
-    session.tools.observe(received.append)
-    journal.fail("undo +a")
-    block = journal.block("+b")
-    with anyio.fail_after(WAIT):
-        await cancelled_by_scope(lambda: session.activate("b"), block.arrived)
-    (event,) = received
-    assert isinstance(event, RolledBack)
-    assert isinstance(event.error.__cause__, asyncio.CancelledError)
-    assert event.error.compensation == (journal.failing["undo +a"],)
-    assert [error for _, error in logged(caplog)] == [journal.failing["undo +a"]]  # a cancellation is no news
-
-
 @pytest.mark.spec("HOOK-4", "CTL-5", "SAF-3")
 @pytest.mark.parametrize(
     ("cause", "reason"),
@@ -276,7 +257,7 @@ async def test_observers_are_told_of_a_step_that_was_cancelled_and_of_what_could
     ],
     ids=["sentence", "phrase", "nothing", "foreign", "its own time-out", "exit"],
 )
-async def test_the_reason_of_a_failed_hook_is_told_if_it_was_meant_to_be(
+async def test_the_caller_is_given_the_reason_of_a_failed_hook_if_it_is_a_tool_error(
     cause: BaseException, reason: str | None
 ) -> None:
     journal = Journal()
@@ -294,7 +275,7 @@ async def test_the_reason_of_a_failed_hook_is_told_if_it_was_meant_to_be(
 
 
 @pytest.mark.spec("HOOK-6", "CTL-5")
-async def test_callers_are_told_that_a_hook_took_too_long(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_hook_that_takes_too_long_is_reported_to_the_caller_as_that(caplog: pytest.LogCaptureFixture) -> None:
     journal = Journal()
     session = await opened(journal, hook_timeout=0.001)
     journal.block("+a")
@@ -309,7 +290,7 @@ async def test_callers_are_told_that_a_hook_took_too_long(caplog: pytest.LogCapt
 
 
 @pytest.mark.spec("HOOK-7", "CTL-5")
-async def test_callers_are_told_that_a_hook_asked_its_own_session_for_a_change() -> None:
+async def test_a_hook_that_asks_its_own_session_for_a_change_is_reported_to_the_caller_as_that() -> None:
     journal = Journal()
     session = await opened(journal)
     journal.acting["+a"] = lambda context: context.session.activate("c")
@@ -319,7 +300,7 @@ async def test_callers_are_told_that_a_hook_asked_its_own_session_for_a_change()
 
 
 @pytest.mark.spec("HOOK-8", "HOOK-9")
-async def test_what_failed_in_a_forced_step_does_not_say_that_nothing_was_changed() -> None:
+async def test_the_error_of_a_forced_transition_does_not_claim_that_nothing_was_changed() -> None:
     journal = Journal()
     session = await opened(journal, "a")
     journal.fail("-a")
@@ -332,121 +313,8 @@ async def test_what_failed_in_a_forced_step_does_not_say_that_nothing_was_change
 # Cancelling and timing out
 
 
-Cancel = Callable[[Callable[[], Awaitable[Any]], anyio.Event], Awaitable[None]]
-
-
-async def cancelled_by_scope(ask: Callable[[], Awaitable[Any]], arrived: anyio.Event) -> None:
-    """Cancel the scope around a request once it has arrived, and see that the cancellation goes on."""
-    stopped: list[bool] = []
-
-    async def run() -> None:
-        try:
-            await ask()
-        except asyncio.CancelledError:
-            stopped.append(True)
-            raise
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(run)
-        await arrived.wait()
-        group.cancel_scope.cancel()
-    assert stopped == [True]
-
-
-async def cancelled_by_task(ask: Callable[[], Awaitable[Any]], arrived: anyio.Event) -> None:
-    """Cancel the task of a request once it has arrived, as asyncio does it."""
-    task = asyncio.ensure_future(ask())
-    await arrived.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert task.cancelled()
-
-
-both_ways = pytest.mark.parametrize("cancel", [cancelled_by_scope, cancelled_by_task])
-
-
 @pytest.mark.spec("HOOK-6", "HOOK-5")
-@both_ways
-@pytest.mark.parametrize("position", range(len(SWITCH)))
-async def test_a_cancellation_in_any_hook_undoes_what_was_done_and_goes_on(position: int, cancel: Cancel) -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x", "a.y")
-    before, notified, finished = session.snapshot, list[frozenset[str]](), list[str]()
-    session.on_list_changed(notified.append)
-    undone = list(reversed(UNDONE[:position]))
-
-    async def take_turns(context: HookContext) -> None:
-        await settle()
-        finished.append(context.group)
-
-    journal.acting = dict.fromkeys(undone, take_turns)
-    block = journal.block(SWITCH[position])
-    with anyio.fail_after(WAIT):
-        await cancel(lambda: switch(session), block.arrived)
-    assert journal.take() == [*SWITCH[: position + 1], *undone]
-    assert len(finished) == position
-    assert session.snapshot is before
-    assert notified == []
-    del journal.blocked[SWITCH[position]]
-    assert await switch(session)
-
-
-@pytest.mark.spec("HOOK-6")
-async def test_a_scope_cancelled_while_a_step_is_undone_waits_until_it_is() -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x", "a.y")
-    before, ended = session.snapshot, list[str]()
-    journal.fail("+b.z")
-    scope = anyio.CancelScope()
-
-    async def cancel(context: HookContext) -> None:
-        scope.cancel()
-        await settle()
-
-    journal.acting["undo +a"] = cancel
-    with anyio.fail_after(WAIT), scope:
-        with pytest.raises(HookFailed):
-            await switch(session)
-        ended.append("undone")
-        await checkpoint()
-        ended.append("not cancelled")
-    assert ended == ["undone"]
-    assert journal.take() == [*SWITCH, *reversed(UNDONE)]
-    assert session.snapshot is before
-
-
-@pytest.mark.spec("HOOK-6")
-async def test_failures_while_undoing_a_cancelled_step_are_noted_on_the_cancellation() -> None:
-    journal = Journal()
-    session = await opened(journal, "a")
-    journal.fail("undo +a")
-    block = journal.block("+b")
-    task = asyncio.ensure_future(session.activate("b"))
-    await block.arrived.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError) as raised:
-        await task
-    assert "undo +a" in "".join(raised.value.__notes__)
-
-
-@pytest.mark.spec("HOOK-6")
-@pytest.mark.parametrize("position", range(len(SWITCH)))
-async def test_a_hook_that_takes_too_long_fails_with_a_timeout(position: int) -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x", "a.y", hook_timeout=0.001)
-    before = session.snapshot
-    journal.block(SWITCH[position])
-    with anyio.fail_after(WAIT), pytest.raises(HookFailed) as raised:
-        await switch(session)
-    assert isinstance(raised.value.__cause__, TimeoutError)
-    assert raised.value.group == SWITCH[position][1:]
-    assert journal.take() == [*SWITCH[: position + 1], *reversed(UNDONE[:position])]
-    assert session.snapshot is before
-
-
-@pytest.mark.spec("HOOK-6", "HOOK-5")
-async def test_undoing_has_a_timeout_too() -> None:
+async def test_compensation_has_a_timeout_too() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", hook_timeout=0.001)
     journal.block("undo +a")
@@ -465,8 +333,7 @@ async def test_undoing_has_a_timeout_too() -> None:
 async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", "a.y")
-    received, notified = list[Any](), list[frozenset[str]]()
-    session.on_list_changed(notified.append)
+    received, notified = list[Any](), notifications(session)
     session.tools.observe(received.append)
     journal.fail("-a.y", "-a")
     with pytest.raises(HookFailed):
@@ -485,28 +352,7 @@ async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None
 
 
 @pytest.mark.spec("HOOK-8", "HOOK-6")
-@both_ways
-async def test_a_forced_deactivation_completes_although_it_is_cancelled_and_the_cancellation_goes_on(
-    cancel: Cancel,
-) -> None:
-    journal, finished = Journal(), list[str]()
-    session = await opened(journal, "a", "a.x", "a.y")
-
-    async def take_turns(context: HookContext) -> None:
-        await settle()
-        finished.append(context.group)
-
-    journal.acting = dict.fromkeys(["-a.x", "-a"], take_turns)
-    block = journal.block("-a.y")
-    with anyio.fail_after(WAIT):
-        await cancel(lambda: session.deactivate("a", force=True), block.arrived)
-    assert journal.take() == ["-a.y", "-a.x", "-a"]
-    assert finished == ["a.x", "a"]
-    assert not session.active
-
-
-@pytest.mark.spec("HOOK-8", "HOOK-6")
-async def test_a_forced_deactivation_passes_over_a_timeout() -> None:
+async def test_a_forced_deactivation_ignores_a_timeout() -> None:
     journal = Journal()
     session = await opened(journal, "a", "a.x", hook_timeout=0.001)
     journal.block("-a.x")
@@ -516,7 +362,7 @@ async def test_a_forced_deactivation_passes_over_a_timeout() -> None:
 
 
 @pytest.mark.spec("HOOK-8")
-async def test_force_does_not_pass_over_what_a_step_sets_up() -> None:
+async def test_force_does_not_ignore_failing_activations() -> None:
     journal = Journal()
     session = await opened(journal, "a")
     journal.fail("-a", "+b")

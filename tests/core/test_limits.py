@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tests.core.support import with_groups
 from toolfold import (
     GroupNotFound,
     InvalidCursor,
@@ -97,7 +98,7 @@ async def test_the_more_often_a_schema_looks_at_a_value_the_fewer_values_it_is_g
 
 
 @pytest.mark.spec("SAF-1")
-async def test_a_pattern_that_has_to_look_back_is_tried_on_a_bounded_number_of_texts() -> None:
+async def test_a_pattern_that_backtracks_is_tried_on_a_bounded_number_of_texts() -> None:
     schema = {**OPEN, "properties": {"v": {"items": {"pattern": r"^(a+)+\1$"}}}}
     assert await text_of(schema, {"v": ["aa"] * 100}) == "done"
     assert "does not match" in await text_of(schema, {"v": ["a" * 40 + "!"]})
@@ -238,8 +239,7 @@ async def test_a_definition_that_refers_to_itself_for_the_values_inside_is_taken
 async def test_an_error_about_a_long_name_quotes_its_beginning(
     act: Callable[[ToolSet], Any], error: type[ToolfoldError]
 ) -> None:
-    tools = ToolSet("t")
-    tools.register_group("g")
+    tools = with_groups("g")
     tools.register_resource_template("x:{name}", lambda values: "")
     with pytest.raises(error) as caught:
         await act(tools)
@@ -257,7 +257,7 @@ def test_the_error_of_a_name_that_is_not_valid_is_short(name: str) -> None:
 
 @pytest.mark.spec("SAF-1", "LST-3")
 @pytest.mark.parametrize("cursor", ["A" * (MAX_CURSOR + 1), "A" * 4_000_000])
-def test_a_long_cursor_is_none(cursor: str) -> None:
+def test_a_long_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidCursor) as caught:
         ToolSet("t").list_tools(cursor)
     assert len(str(caught.value)) < 200
@@ -291,7 +291,7 @@ def test_a_template_with_too_many_variables_is_refused() -> None:
 
 
 @pytest.mark.spec("SAF-1", "REG-9")
-async def test_a_uri_that_is_too_long_is_an_instance_of_no_template() -> None:
+async def test_a_uri_that_is_too_long_matches_no_template() -> None:
     tools = ToolSet("t")
     tools.register_resource_template("x:{name}", lambda values: values["name"])
     longest = "y" * (MAX_URI - 2)

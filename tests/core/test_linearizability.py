@@ -2,7 +2,7 @@
 
 Hooks let other tasks run a random number of times, drawn from a seed; some always fail. A history is linearizable if
 its requests can have taken effect one at a time, each between its call and its return. The judge is shown to catch an
-engine that takes no turns.
+engine that does not serialize requests.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from tests.core.support import FAMILIES, WAIT, Hooks, World, tool_set, world
-from toolfold import ExclusionConflict, HookContext, HookFailed, ParentInactive, Session, plan
-from toolfold._snapshot import Snapshot
+from tests.core.support import FAMILIES, WAIT, Hooks, Unserialized, World, tool_set, world
+from toolfold import ExclusionConflict, HookContext, HookFailed, ParentInactive, Session
 from toolfold_specs import reference as model
 from toolfold_specs.linearize import Operation, linearizable
 from toolfold_specs.reference import State as Active
@@ -67,28 +66,24 @@ def asking(session: Session, here: World) -> Ask:
     return ask
 
 
-def asking_without_turns(here: World, random: Random) -> Ask:
-    """Ask an engine that plans, waits and commits what it had planned, whatever was committed meanwhile."""
-    snapshot: Snapshot = here.at(frozenset())
+def asking_unserialized(here: World, random: Random) -> Ask:
+    """Ask an engine that does not serialize requests."""
+    engine = Unserialized(here, here.at(NOTHING), lambda: checkpoints(random))
 
     async def ask(request: Request) -> Any:
-        nonlocal snapshot
         kind, entering, leaving = request
         if kind == "read":
-            return here.active(snapshot.configuration.active)
+            return engine.active()
         try:
-            planned = plan(snapshot.configuration, here.step(entering, leaving))
+            planned = await engine.transition(here.step(entering, leaving))
         except (ParentInactive, ExclusionConflict) as error:
             return type(error).__name__
-        await some_turns(random)
-        if planned.changes:
-            snapshot = snapshot.at(planned.after)
         return here.active(planned.activated), here.active(planned.deactivated)
 
     return ask
 
 
-async def some_turns(random: Random) -> None:
+async def checkpoints(random: Random) -> None:
     for _ in range(random.randrange(4)):
         await checkpoint()
 
@@ -96,10 +91,10 @@ async def some_turns(random: Random) -> None:
 def waiting(random: Random) -> Callable[[str], Hooks]:
     """Hooks that let others run."""
 
-    async def turns(context: HookContext) -> None:
-        await some_turns(random)
+    async def run(context: HookContext) -> None:
+        await checkpoints(random)
 
-    return lambda path: {"on_activate": turns, "on_deactivate": turns}
+    return lambda path: {"on_activate": run, "on_deactivate": run}
 
 
 def drawn(random: Random, system: System) -> Request:
@@ -125,7 +120,7 @@ async def recorded(random: Random, system: System, ask: Ask, clients: int, reque
             request, call = drawn(random, system), next(clock)
             answer = await ask(request)
             history.append(Operation(name, call, next(clock), request, answer))
-            await some_turns(random)
+            await checkpoints(random)
 
     with anyio.fail_after(WAIT):
         async with anyio.create_task_group() as group:
@@ -143,12 +138,12 @@ async def test_concurrent_requests_can_have_happened_one_at_a_time(seed: int) ->
     failing = frozenset(random.sample(list(system.groups), random.randrange(2)))
 
     async def enter(context: HookContext) -> None:
-        await some_turns(random)
+        await checkpoints(random)
         if here.paths.index(context.group) in failing and context.undoes is None:
             raise RuntimeError
 
     async def leave(context: HookContext) -> None:
-        await some_turns(random)
+        await checkpoints(random)
 
     hooks: Hooks = {"on_activate": enter, "on_deactivate": leave}
     async with tool_set(system, lambda path: hooks).open_session() as session:
@@ -191,13 +186,13 @@ async def test_the_histories_overlap_and_meet_every_kind_of_answer() -> None:
 
 
 @pytest.mark.spec("SES-2")
-async def test_the_judge_catches_an_engine_that_takes_no_turns_though_its_states_are_legal() -> None:
+async def test_the_judge_catches_an_engine_that_does_not_serialize_requests_though_its_states_are_legal() -> None:
     caught = 0
     for seed in range(40):
         random = Random(seed)
         system = random.choice(SYSTEMS)
         here = world(system)
-        ask = asking_without_turns(here, random)
+        ask = asking_unserialized(here, random)
         history = await recorded(random, system, ask, 3, 8)
         assert model.legal(system, await ask(("read", (), ())))
         caught += not linearizable(NOTHING, applied(system, frozenset()), history)

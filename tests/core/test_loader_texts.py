@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.core.support import answer
 from toolfold import (
     ConfigError,
     Loader,
@@ -17,10 +18,6 @@ from toolfold import (
     system_prompt,
 )
 from toolfold._view.control import ControlName
-
-
-def answer() -> str:
-    return "done"
 
 
 def mail(control: ControlName | Loader = "load_tool_group", **settings: Any) -> ToolSet:
@@ -63,7 +60,7 @@ async def test_loading_is_answered_in_the_words_of_document_c() -> None:
 
 
 @pytest.mark.spec("GRP-3", "CTL-4")
-async def test_loading_twice_changes_nothing_and_says_so() -> None:
+async def test_loading_twice_changes_nothing_and_the_answer_says_that() -> None:
     """Document C, step 4b: a loaded group is not added again."""
     tools = mail()
     await received(tools, group_name="google_gmail")
@@ -118,7 +115,7 @@ async def test_errors_have_the_types_and_words_of_document_c_and_load_nothing(
 
 @pytest.mark.spec("GRP-3", "CALL-2")
 @pytest.mark.parametrize("arguments", [{"group_name": 5}, {"group_name": "google_gmail", "more": 1}])
-async def test_an_argument_that_is_wrong_in_another_way_is_told_apart(arguments: dict[str, Any]) -> None:
+async def test_an_argument_that_is_wrong_in_another_way_has_an_error_type_of_its_own(arguments: dict[str, Any]) -> None:
     tools = mail()
     text, structured = await received(tools, **arguments)
     assert text.startswith("Invalid arguments for load_tool_group: ")
@@ -162,7 +159,7 @@ async def test_a_group_is_not_empty_if_anything_depends_on_it() -> None:
 
 
 @pytest.mark.spec("GRP-3", "CTL-5")
-async def test_other_refusals_say_what_to_do_as_everywhere() -> None:
+async def test_other_refusals_say_what_to_do() -> None:
     def fail() -> None:
         raise ToolError("The mailbox is locked.")
 
@@ -228,7 +225,7 @@ LINES = "- google_drive: Files\n- google_gmail: Email: search and send\n- hollow
 
 
 @pytest.mark.spec("GRP-5")
-def test_the_section_stands_after_a_base_prompt_and_alone_without_one() -> None:
+def test_the_section_follows_the_base_prompt_if_there_is_one() -> None:
     """Document C, step 4d and system prompt format."""
     tools = mail()
     assert prompt_section(tools) == GUIDE + LINES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.support import DESK, Journal, desk, snapshot_of
+from tests.core.support import DESK, Journal, desk, opened, snapshot_of
 from toolfold import (
     ExclusionConflict,
     GroupNotFound,
@@ -121,20 +121,8 @@ async def test_root_has_no_state_and_takes_no_event(root: str) -> None:
         assert "ping" in session.list_tools().names
 
 
-@pytest.mark.spec("ACT-2")
-def test_an_activation_below_inactive_groups_names_the_topmost_one() -> None:
-    tools = ToolSet("deep")
-    for path in ("a", "a.b", "a.b.c"):
-        tools.register_group(path)
-    for active, missing in (((), "a"), (("a",), "a.b")):
-        with pytest.raises(ParentInactive) as raised:
-            plan(at(tools, *active), TransitionRequest("a.b.c"))
-        assert (raised.value.group, raised.value.parent) == ("a.b.c", missing)
-        assert f"activate {missing!r} first" in str(raised.value)
-
-
 @pytest.mark.spec("ACT-3")
-async def test_what_is_so_already_returns_false_and_does_nothing() -> None:
+async def test_a_request_that_changes_nothing_returns_false_and_has_no_effect() -> None:
     journal = Journal()
     async with desk(journal).open_session(active=["a", "a.x"]) as session:
         before, notified = session.snapshot, list[object]()
@@ -151,28 +139,26 @@ async def test_what_is_so_already_returns_false_and_does_nothing() -> None:
         assert notified == []
 
 
-@pytest.mark.spec("ACT-4", "ACT-5")
-async def test_a_change_returns_true() -> None:
-    async with desk().open_session() as session:
-        assert await session.activate("a") is True
-        assert await session.activate("a.x") is True
-        assert await session.activate("b") is True
-        assert await session.deactivate("b") is True
-        assert not session.active
+Groups = tuple[str, ...]
+EXAMPLES: list[tuple[str, Groups, Groups, Groups, Groups]] = [
+    ("displaces a partner with its subtree alone", ("a", "a.x", "a.y", "c"), ("b",), (), ("b", "c")),
+    ("deactivates a group with its subtree alone", ("a", "a.x", "a.y", "c"), (), ("a",), ("c",)),
+    ("leaves the parent and its other children", ("a", "a.x", "a.y", "c"), (), ("a.x",), ("a", "a.y", "c")),
+    ("activates ancestors first", (), ("a.y", "a.x", "a"), (), ("a", "a.x", "a.y")),
+    ("deactivates first", ("a", "a.x"), ("a",), ("a",), ("a",)),
+    ("does both", ("a", "a.x"), ("b", "b.z"), ("a.x",), ("b", "b.z")),
+    ("takes a group once", (), ("a", "a.x", "a"), (), ("a", "a.x")),
+]
 
 
-@pytest.mark.spec("ACT-4", "ACT-6")
-def test_an_activation_displaces_the_partner_with_all_below_it_and_nothing_else() -> None:
-    tools = desk()
-    assert after(tools, ("a", "a.x", "a.y", "c"), TransitionRequest("b")) == ("b", "c")
-    assert after(tools, ("b", "b.z", "c"), TransitionRequest("a")) == ("a", "c")
-
-
-@pytest.mark.spec("ACT-5", "ACT-6")
-def test_a_deactivation_takes_all_below_and_nothing_else() -> None:
-    tools = desk()
-    assert after(tools, ("a", "a.x", "a.y", "c"), TransitionRequest((), "a")) == ("c",)
-    assert after(tools, ("a", "a.x", "a.y", "c"), TransitionRequest((), "a.x")) == ("a", "a.y", "c")
+@pytest.mark.spec("ACT-4", "ACT-5", "ACT-6", "ACT-9")
+@pytest.mark.parametrize(
+    ("active", "activate", "deactivate", "expected"), [row[1:] for row in EXAMPLES], ids=[row[0] for row in EXAMPLES]
+)
+async def test_a_transition(active: Groups, activate: Groups, deactivate: Groups, expected: Groups) -> None:
+    async with desk().open_session(active=active) as session:
+        assert await session.transition(activate, deactivate)
+        assert session.active == expected
 
 
 @pytest.mark.spec("ACT-7")
@@ -189,7 +175,7 @@ def test_exclusion_is_neither_transitive_nor_inherited() -> None:
 
 
 @pytest.mark.spec("ACT-8")
-async def test_what_left_with_its_parent_does_not_come_back_with_it() -> None:
+async def test_what_was_deactivated_with_its_parent_is_not_reactivated_with_it() -> None:
     async with desk().open_session(active=["a", "a.x", "a.y"]) as session:
         await session.deactivate("a")
         await session.activate("a")
@@ -200,30 +186,8 @@ async def test_what_left_with_its_parent_does_not_come_back_with_it() -> None:
         assert session.active == ("a",)
 
 
-@pytest.mark.spec("ACT-9")
-def test_a_step_deactivates_first_and_activates_ancestors_first() -> None:
-    tools = desk()
-    assert after(tools, (), TransitionRequest(("a.y", "a.x", "a"))) == ("a", "a.x", "a.y")
-    assert after(tools, ("a", "a.x"), TransitionRequest(("a",), ("a",))) == ("a",)
-    assert after(tools, ("a", "a.x"), TransitionRequest(("b", "b.z"), ("a.x",))) == ("b", "b.z")
-    assert after(tools, (), TransitionRequest(["a", "a.x", "a"])) == ("a", "a.x")
-    with pytest.raises(ParentInactive):
-        plan(at(tools, "a"), TransitionRequest("a.x", "a"))
-
-
-@pytest.mark.spec("ACT-9")
-@pytest.mark.parametrize("active", [(), ("a", "a.x"), ("b",)])
-def test_a_step_that_would_displace_what_it_asks_for_is_refused(active: tuple[str, ...]) -> None:
-    tools = desk()
-    with pytest.raises(ExclusionConflict) as raised:
-        plan(at(tools, *active), TransitionRequest(("b", "a")))
-    assert raised.value.groups == ("a", "b")
-    assert raised.value.session is None
-    assert str(raised.value) == "'b' and 'a' can't be active together, so one step can't ask for both: leave one out."
-
-
 @pytest.mark.spec("ACT-10", "ERR-2")
-def test_a_step_over_the_limit_is_refused_with_the_names_of_all_that_it_asked_for() -> None:
+def test_a_transition_over_the_limit_is_refused_with_the_names_of_all_requested_groups() -> None:
     with pytest.raises(QuotaExceeded) as raised:
         plan(at(desk(max_active=1)), TransitionRequest(("c", "a")))
     assert str(raised.value) == (
@@ -232,19 +196,19 @@ def test_a_step_over_the_limit_is_refused_with_the_names_of_all_that_it_asked_fo
 
 
 @pytest.mark.spec("ACT-9")
-async def test_a_refused_step_changes_nothing_at_all() -> None:
+async def test_a_refused_transition_changes_nothing_at_all() -> None:
     journal = Journal()
-    async with desk(journal).open_session(active=["a"]) as session:
-        before = session.snapshot
-        journal.take()
+    session = await opened(journal, "a")
+    before = session.snapshot
+    for activate in (["c", "b.z"], ["a.x"]):
         with pytest.raises(ParentInactive):
-            await session.transition(activate=["c", "b.z"], deactivate=["a"])
-        assert session.snapshot is before
-        assert journal.take() == []
+            await session.transition(activate, deactivate=["a"])
+    assert session.snapshot is before
+    assert journal.take() == []
 
 
 @pytest.mark.spec("ACT-9", "HOOK-1")
-async def test_applying_a_profile_is_one_step() -> None:
+async def test_applying_a_profile_is_one_transition() -> None:
     journal = Journal()
     tools = desk(journal)
     profile = Profile(name="work", active=("a.x", "a", "c"), available="*")
@@ -269,12 +233,12 @@ def test_a_single_text_is_one_group_and_not_its_letters() -> None:
 
 
 @pytest.mark.spec("ACT-6", "SES-5")
-def test_a_step_leaves_the_facts_as_they_are() -> None:
+def test_a_transition_does_not_change_the_facts() -> None:
     snapshot = snapshot_of(desk().catalog, ["a"], {"f": 1})
     assert snapshot.after(TransitionRequest("b")).facts == {"f": 1}
 
 
-def test_a_plan_names_who_enters_and_leaves_in_canonical_order() -> None:
+def test_a_plan_has_the_activated_and_deactivated_groups_in_canonical_order() -> None:
     tools = desk()
     planned = plan(at(tools, "a", "a.y", "a.x"), TransitionRequest(("b.z", "b")))
     assert planned.paths == (("b", "b.z"), ("a", "a.x", "a.y"))

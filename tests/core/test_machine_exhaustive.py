@@ -70,7 +70,7 @@ def test_every_request_in_every_state_is_answered_as_by_the_reference(family: st
 
 @pytest.mark.spec("ACT-9")
 @all_families
-def test_every_step_of_several_groups_is_answered_as_by_the_reference(family: str) -> None:
+def test_every_request_for_several_groups_is_answered_as_by_the_reference(family: str) -> None:
     for here, active in positions(family):
         for entering, leaving in requests(here.system):
             expected = model.step(here.system, active, entering, leaving)
@@ -156,7 +156,7 @@ def test_always(known: Property, family: str) -> None:
 
 @pytest.mark.spec("INV-1", "INV-2", "ACT-9")
 @all_families
-def test_steps_of_several_groups_keep_the_invariants(family: str) -> None:
+def test_requests_for_several_groups_preserve_the_invariants(family: str) -> None:
     for here, active in positions(family):
         before = Members(active)
         for entering, leaving in requests(here.system):
@@ -172,7 +172,7 @@ def test_sometimes(known: Property) -> None:
     assert any(known(step) for step in steps("pairs-4") if step.request in known.requests)
 
 
-def test_whatever_always_holds_could_fail_in_a_situation_that_is_met() -> None:
+def test_every_clause_that_always_holds_also_has_a_situation_that_sometimes_happens() -> None:
     assert {known.clause for known in ALWAYS} == {known.clause for known in SOMETIMES}
 
 
@@ -240,7 +240,7 @@ def test_the_same_snapshot_and_request_give_the_same_snapshot_whatever_came_befo
 
 
 @pytest.mark.spec("ACT-9")
-def test_the_steps_explored_are_granted_refused_for_either_reason_and_come_back_to_where_they_began() -> None:
+def test_the_requests_explored_are_granted_refused_for_either_reason_and_without_effect() -> None:
     answers = {
         (answer.kind, answer.error, bool(leaving))
         for here, active in positions("pairs-3")

@@ -64,7 +64,9 @@ class RefusesNoExclusion(CoreDriver):
 
 @pytest.mark.spec("REG-3", "REG-5", "REG-7")
 @pytest.mark.parametrize(("driver", "clause"), [(KeepsRemovedOpen, "REG-5"), (RefusesNoExclusion, "REG-3")])
-def test_what_goes_wrong_when_groups_come_and_go_is_found_by_its_clause(driver: type[CoreDriver], clause: str) -> None:
+def test_faults_when_groups_are_registered_and_removed_are_found_by_their_clause(
+    driver: type[CoreDriver], clause: str
+) -> None:
     found = random_histories(driver, 2)
     assert set(found) == {clause}
     assert found[clause].history[-1].verb == "register"

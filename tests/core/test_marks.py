@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from tests.core.document_d import kit_of, module_of
+from tests.core.support import own, with_groups
 from toolfold import (
-    Component,
     DuplicateName,
     InvalidDefinition,
     InvalidName,
@@ -24,11 +24,6 @@ from toolfold import (
 )
 
 OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
-
-
-def own(tools: ToolSet) -> dict[str, Component]:
-    """Return what users registered, by name."""
-    return {name: spec for name, spec in tools.catalog.tools.items() if spec.control is None}
 
 
 def function() -> None: ...
@@ -57,7 +52,7 @@ DIRECTLY: Mapping[str, Callable[[ToolSet, Any], object]] = {
 
 @pytest.mark.spec("KIT-8", "KIT-4", "VIS-6")
 @pytest.mark.parametrize("way", DIRECTLY)
-async def test_a_marked_function_that_is_registered_directly_keeps_all_that_its_mark_says(way: str) -> None:
+async def test_a_marked_function_that_is_registered_directly_has_all_options_of_its_mark(way: str) -> None:
     tools = ToolSet("t")
     DIRECTLY[way](tools, wiping())
     assert tools.list_tools().names == ()
@@ -69,8 +64,7 @@ async def test_a_marked_function_that_is_registered_directly_keeps_all_that_its_
 
 @pytest.mark.spec("KIT-8", "KIT-4")
 def test_the_options_of_a_registration_go_over_those_of_the_mark() -> None:
-    tools = ToolSet("t")
-    tools.register_group("a")
+    tools = with_groups("a")
     tools.register("a.clear", wiping(), hidden=False, title="Clear")
     tools.tool(wiping(), name="fields", input={"n": "integer"})
     tools.tool("schema", input_schema={"type": "object"})(wiping())
@@ -83,9 +77,7 @@ def test_the_options_of_a_registration_go_over_those_of_the_mark() -> None:
 
 @pytest.mark.spec("KIT-8", "KIT-4")
 def test_a_registration_overrules_where_a_mark_puts_its_function_and_when_it_is_visible() -> None:
-    tools = ToolSet("t", control="none")
-    for path in ("a", "b"):
-        tools.register_group(path)
+    tools = with_groups("a", "b", control="none")
     placed = tool(group="a", always=True)(lambda: None)
     tools.register("t", placed)
     tools.register("u", placed, group="b", always=False)
@@ -101,7 +93,7 @@ def test_a_registration_overrules_where_a_mark_puts_its_function_and_when_it_is_
 
 
 @pytest.mark.spec("KIT-8", "REG-9")
-async def test_marks_of_prompts_resources_and_templates_are_kept_too() -> None:
+async def test_marks_of_prompts_resources_and_templates_apply_too() -> None:
     @prompt(arguments=["topic"], hidden=True, title="Ask")
     def ask(arguments: dict[str, str]) -> str:
         return arguments["topic"]
@@ -192,7 +184,7 @@ def test_name_and_description_apply_to_a_toolkit_of_one_tool(number: int) -> Non
 
 
 @pytest.mark.spec("KIT-8", "KIT-4", "REG-1")
-def test_elsewhere_they_are_refused_with_the_reason() -> None:
+def test_name_and_description_are_refused_elsewhere_with_the_reason() -> None:
     plain = tool(lambda: None)
 
     @group
@@ -271,7 +263,7 @@ def test_a_group_that_is_declared_by_mistake_is_refused_by_what_and_where() -> N
 
 
 @pytest.mark.spec("REG-1", "REG-4", "NAM-1")
-def test_a_name_that_can_not_be_is_refused_however_it_is_given() -> None:
+def test_an_invalid_name_is_refused_however_it_is_given() -> None:
     tools: Any = ToolSet("t")
     tools.register("taken", function)
     for wrong, error in (("not a name", InvalidName), ("taken", DuplicateName), (5, InvalidName)):

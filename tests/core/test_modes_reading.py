@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.core.modes import OBSERVE, WHAT, Buffers, answer, enum_of, mode, modes_of, number, observing, shown, there
+from tests.core.support import notifications
 from toolfold import Context, Mode, ToolNotFound, ToolSet, View, Visibility, success_of
 from toolfold._session.observers import Event, PredicateFailed
 
@@ -21,7 +22,7 @@ async def coroutine() -> bool:
 
 
 @pytest.mark.spec("MOD-1", "VIS-4")
-async def test_a_predicate_that_raises_costs_its_own_mode_only_and_is_reported_once(
+async def test_a_predicate_that_raises_makes_only_its_mode_unavailable_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     received: list[Event] = []
@@ -47,7 +48,7 @@ async def test_a_predicate_that_raises_costs_its_own_mode_only_and_is_reported_o
     [broken, lambda view: "3", lambda view: True, lambda view: coroutine()],
     ids=["raises", "text", "truth", "awaitable"],
 )
-def test_a_count_that_fails_costs_itself_alone_and_is_reported_once(count: Any) -> None:
+def test_a_count_that_fails_is_left_out_and_reported_once(count: Any) -> None:
     received: list[Event] = []
     tools = observing(Buffers(), modes_of(errors=Mode(count=number("errors")), network=Mode(count=count)))
     tools.observe(received.append)
@@ -89,6 +90,9 @@ def tools(buffers: Buffers) -> ToolSet:
         tools.register("more", answer, group=group, input_schema=WHAT, modes=OBSERVE)
     tools.register("seen", answer, input_schema=WHAT, visibility=Visibility.when(there("network")))
     tools.register_prompt("asked", lambda: "hello", visibility=Visibility.when(there("network")))
+    tools.register_resource("file:///r", lambda: "text", visibility=Visibility.when(there("network")))
+    tools.register_resource_template("item:{n}", lambda values: "text", visibility=Visibility.when(there("network")))
+    tools.register("plain", lambda: "done")
 
     async def work(context: Context) -> str:
         context.set_fact("worked", True)
@@ -100,12 +104,15 @@ def tools(buffers: Buffers) -> ToolSet:
     return tools
 
 
-@pytest.mark.spec("MOD-3")
+@pytest.mark.spec("MOD-3", "VIS-3", "CALL-4")
 @pytest.mark.parametrize(
     "request_of",
     [
         "list",
         "call",
+        "prompt",
+        "resource",
+        "template",
         "wrong mode",
         "activate",
         "activate again",
@@ -126,9 +133,15 @@ async def test_the_state_is_read_exactly_once_for_each_request(
         buffers.take()
         match request_of:
             case "list":
-                assert len(session.list_tools().names) == 5
+                assert len(session.list_tools().names) == 6
             case "call":
                 assert not (await session.call("seen", {"what": "network"})).is_error
+            case "prompt":
+                assert (await session.get_prompt("asked"))["messages"]
+            case "resource":
+                assert (await session.read("file:///r"))["contents"]
+            case "template":
+                assert (await session.read("item:5"))["contents"]
             case "wrong mode":
                 assert (await session.call("observe", {"what": "nonsense"})).is_error
             case "activate":
@@ -158,11 +171,12 @@ async def test_the_state_is_not_read_where_it_decides_nothing(tools: ToolSet, bu
         with pytest.raises(ToolNotFound):
             await session.call("inner.more", {"what": "network"})
         assert not await session.deactivate("inner")
+        assert (await session.call("plain")).text == "done"
         assert buffers.take() == 0
 
 
 @pytest.mark.spec("MOD-3", "HOOK-2")
-async def test_a_step_with_hooks_is_judged_on_one_reading_though_they_change_the_state(buffers: Buffers) -> None:
+async def test_a_transition_with_hooks_uses_one_reading_though_they_change_the_state(buffers: Buffers) -> None:
     def capture() -> None:
         buffers.held["network"] = 5
 
@@ -194,7 +208,7 @@ def test_predicates_and_counts_of_one_list_see_one_reading() -> None:
 
 
 @pytest.mark.spec("MOD-1", "NTF-1", "NTF-3")
-async def test_a_change_of_the_state_notifies_nobody_until_it_is_announced(buffers: Buffers) -> None:
+async def test_a_change_of_the_application_state_notifies_only_when_it_is_announced(buffers: Buffers) -> None:
     notified: list[frozenset[str]] = []
     buffers.held = {}
     tools = observing(buffers)
@@ -218,7 +232,7 @@ async def test_a_change_of_the_state_notifies_nobody_until_it_is_announced(buffe
     ],
     ids=["predicate", "both", "count"],
 )
-async def test_a_step_that_changes_modes_changes_the_list_and_one_that_changes_counts_does_not(
+async def test_a_transition_that_changes_modes_changes_the_list_and_one_that_changes_counts_does_not(
     changing: Mode, received: list[set[str]]
 ) -> None:
     notified: list[frozenset[str]] = []
@@ -246,8 +260,7 @@ async def test_counts_that_have_changed_are_in_the_next_list_and_are_not_asked_f
     tools = ToolSet("page", control="none")
     tools.register("observe", answer, input_schema=WHAT, modes=modes_of(network=Mode(count=count)))
     async with tools.open_session() as session:
-        notified: list[frozenset[str]] = []
-        session.on_list_changed(notified.append)
+        notified = notifications(session)
         session.set_fact("one", 1)
         assert (notified, asked) == ([], [])
         assert shown(session).definition["_meta"]["data_counts"] == {"network": 1}

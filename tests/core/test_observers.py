@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.core.support import WAIT, Journal, desk, opened
+from tests.core.support import WAIT, Journal, desk, opened, while_blocked
 from toolfold import (
     Context,
     HookContext,
@@ -55,7 +55,7 @@ def requests(received: Received) -> list[tuple[int, int | None, str, str]]:
 
 
 @pytest.mark.spec("HOOK-3", "NTF-1")
-async def test_a_call_is_told_from_its_request_to_its_end_with_the_step_and_the_hooks_in_it() -> None:
+async def test_a_call_is_traced_from_its_request_to_its_end_with_the_transition_and_the_hooks_in_it() -> None:
     journal = Journal()
     session = await opened(journal, "a")
     session.on_list_changed(lambda kinds: None)
@@ -79,7 +79,7 @@ async def test_a_call_is_told_from_its_request_to_its_end_with_the_step_and_the_
 
 
 @pytest.mark.spec("HOOK-4", "HOOK-5")
-async def test_a_failing_hook_is_told_with_its_error_and_so_is_what_undoes_the_others() -> None:
+async def test_a_failing_hook_and_the_compensations_are_traced_with_their_errors() -> None:
     journal = Journal()
     session = await opened(journal, "a")
     received = traced(session.tools)
@@ -101,7 +101,7 @@ async def test_a_failing_hook_is_told_with_its_error_and_so_is_what_undoes_the_o
 
 
 @pytest.mark.spec("CALL-1", "ACT-1", "HOOK-7")
-async def test_a_refusal_is_told_as_the_end_of_its_request() -> None:
+async def test_a_refusal_is_traced_as_the_end_of_its_request() -> None:
     journal = Journal()
     session = await opened(journal)
 
@@ -124,7 +124,7 @@ async def test_a_refusal_is_told_as_the_end_of_its_request() -> None:
 
 
 @pytest.mark.spec("SES-2")
-async def test_requests_of_two_calls_at_once_are_told_with_the_call_that_made_each() -> None:
+async def test_requests_of_concurrent_calls_are_traced_with_the_call_that_made_each() -> None:
     tools = ToolSet("two")
     gate = anyio.Event()
     for path in ("x", "y"):
@@ -157,7 +157,7 @@ async def test_requests_of_two_calls_at_once_are_told_with_the_call_that_made_ea
     assert [step.session for step in steps] == [asked[step.by].session for step in steps if step.by]
 
 
-async def test_what_a_hook_asks_of_another_session_is_told_as_made_by_its_step() -> None:
+async def test_what_a_hook_asks_of_another_session_is_traced_as_made_by_its_transition() -> None:
     journal = Journal()
     tools = desk(journal)
     async with tools.open_session(identity="one") as one, tools.open_session(identity="other") as other:
@@ -193,7 +193,7 @@ async def test_a_request_is_not_taken_for_one_of_another_tool_set() -> None:
 
 
 @pytest.mark.spec("SES-6")
-async def test_what_opens_on_success_is_told_after_the_answer_and_apart_from_the_handler() -> None:
+async def test_what_opens_on_success_is_traced_after_the_answer_and_not_as_made_by_the_handler() -> None:
     tools = ToolSet("gates")
     tools.register("observe", lambda: "seen")
     tools.register_group("gate", opens_on=success_of("observe"))
@@ -210,7 +210,7 @@ async def test_what_opens_on_success_is_told_after_the_answer_and_apart_from_the
 
 
 @pytest.mark.spec("REG-9", "SES-5", "SES-3")
-async def test_prompts_resources_facts_and_the_life_of_a_session_are_requests_too() -> None:
+async def test_prompts_resources_facts_and_the_start_and_close_of_a_session_are_requests_too() -> None:
     tools = ToolSet("kinds")
     tools.register_group("g")
     tools.register_prompt("p", lambda: "text")
@@ -235,7 +235,7 @@ async def test_prompts_resources_facts_and_the_life_of_a_session_are_requests_to
 
 
 @pytest.mark.spec("HOOK-6")
-async def test_a_cancelled_hook_and_its_request_are_told_with_the_cancellation() -> None:
+async def test_a_cancelled_hook_and_its_request_are_traced_with_the_cancellation() -> None:
     journal = Journal()
     session = await opened(journal)
     block = journal.block("+a")
@@ -253,23 +253,18 @@ async def test_a_cancelled_hook_and_its_request_are_told_with_the_cancellation()
 
 
 @pytest.mark.spec("REG-7")
-async def test_a_step_that_is_planned_again_is_told_so() -> None:
+async def test_a_transition_that_is_planned_again_has_both_plans_in_the_trace() -> None:
     journal = Journal()
     session = await opened(journal, "b")
     received = traced(session.tools)
-    block = journal.block("+c")
-    task = asyncio.ensure_future(session.activate("c"))
-    await block.arrived.wait()
-    session.tools.register_exclusion("b", "c")
-    block.release.set()
-    with anyio.fail_after(WAIT):
-        await task
+    async with while_blocked(journal.block("+c"), session.activate("c")):
+        session.tools.register_exclusion("b", "c")
     plans = [event for event in received if isinstance(event, Planned)]
     assert plans == [Planned("desk-1", 1, ("c",), ()), Planned("desk-1", 1, ("c",), ("b",))]
 
 
 @pytest.mark.spec("NTF-2")
-async def test_a_tracer_that_raises_changes_nothing_and_one_that_was_taken_away_hears_no_more() -> None:
+async def test_a_tracer_that_raises_changes_nothing_and_one_that_was_removed_gets_no_more_events() -> None:
     journal = Journal()
     session = await opened(journal)
 
@@ -288,7 +283,7 @@ async def test_a_tracer_that_raises_changes_nothing_and_one_that_was_taken_away_
     assert received == []
 
 
-async def test_observers_hear_of_outcomes_alone() -> None:
+async def test_observers_get_outcomes_only() -> None:
     journal = Journal()
     session = await opened(journal)
     notified, received = Received(), traced(session.tools)

@@ -6,13 +6,14 @@ That type checkers find the same mistakes is in tests/process/typing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
 from tests.core.document_d import kit_of
+from tests.core.support import own
 from toolfold import (
-    Component,
     InvalidDefinition,
     ToolSet,
     Visibility,
@@ -23,14 +24,6 @@ from toolfold import (
     tool,
     toolkit,
 )
-
-OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
-
-
-def own(tools: ToolSet) -> dict[str, Component]:
-    """Return what users registered, by name."""
-    return {name: spec for name, spec in tools.catalog.tools.items() if spec.control is None}
-
 
 # -- bare and called --------------------------------------------------------------------------------------------------
 
@@ -106,7 +99,7 @@ def test_marks_are_made_bare_called_named_or_with_options() -> None:
 
 
 @pytest.mark.spec("KIT-8", "ERR-2")
-def test_what_a_decorator_is_put_on_or_given_by_mistake_is_refused_by_name() -> None:
+def test_mistakes_in_the_use_of_decorators_are_refused_by_name() -> None:
     tools = ToolSet("t")
     loose: Any = (tools.tool, tool, prompt, resource, resource_template, toolkit, group)
     tools_tool, tool_, prompt_, resource_, template_, toolkit_, group_ = loose
@@ -120,7 +113,10 @@ def test_what_a_decorator_is_put_on_or_given_by_mistake_is_refused_by_name() -> 
         (lambda: tool_("one", name="two"), "'one' can't be registered: it is given a second name, 'two'"),
         (lambda: tools_tool(5), "'5' can't be registered: it has no name of its own"),
         (lambda: tool_(Kind), "'Kind' can't be registered: only functions and methods can be tools"),
-        (lambda: prompt_(len), "'len' can't be registered: only functions and methods can be"),
+        *(
+            (partial(decorate, len), "'len' can't be registered: only functions and methods can be")
+            for decorate in (tool_, prompt_, resource_("x:1"), template_("x:{v}"))
+        ),
         (
             lambda: resource_(function),
             r"'function' can't be registered: a resource is marked with its URI, such as @",
@@ -147,6 +143,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"flat": "no"}, "its flat is 'no', and must be true or false"),
     ({"check_output": 0}, "its check_output is 0, and must be true or false"),
     ({"always": 1}, "its always is 1, and must be true or false"),
+    ({"run_in_thread": "yes"}, "its run_in_thread is 'yes', and must be true or false"),
     ({"hidden": "no"}, "its hidden is 'no', and must be true, false or a visibility rule"),
     ({"visible": 0}, "its visible is 0, and must be true, false or a visibility rule"),
     ({"visibility": True}, "True is not a visibility rule"),
@@ -179,7 +176,7 @@ WAYS: Mapping[str, Callable[[ToolSet, dict[str, Any]], object]] = {
 @pytest.mark.spec("KIT-8", "REG-1", "ERR-2")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("options", "problem"), WRONG, ids=[str(options) for options, _ in WRONG])
-def test_what_an_option_can_not_be_is_refused_by_tool_and_option_however_it_is_registered(
+def test_an_invalid_option_is_refused_naming_tool_and_option_however_it_is_registered(
     way: str, options: dict[str, Any], problem: str
 ) -> None:
     tools = ToolSet("t")

@@ -26,7 +26,7 @@ def hooked(**options: object) -> tuple[ToolSet, list[str]]:
 
 
 @pytest.mark.spec("SES-4", "STO-7")
-async def test_a_session_that_is_closed_gives_back_its_place_and_its_key() -> None:
+async def test_a_closed_session_frees_its_place_and_its_key() -> None:
     tools, _ = hooked()
     part = tools.pool.part("kept sessions", Limit(1), 60, Clock())
     session = await part.get_or_open("key", tools.open_session)
@@ -39,7 +39,7 @@ async def test_a_session_that_is_closed_gives_back_its_place_and_its_key() -> No
 
 
 @pytest.mark.spec("SES-4")
-async def test_a_session_that_the_tool_set_has_no_room_for_takes_no_place_in_a_part() -> None:
+async def test_a_session_that_the_tool_set_refuses_takes_no_place_in_a_part() -> None:
     tools, _ = hooked(max_sessions=1)
     part = tools.pool.part("kept sessions", Limit(1), 60, Clock())
     async with tools.open_session():
@@ -61,7 +61,7 @@ async def test_a_session_that_can_not_start_takes_no_place_in_a_part() -> None:
 
 
 @pytest.mark.spec("HOOK-1")
-async def test_those_who_ask_for_one_key_at_once_share_one_session() -> None:
+async def test_concurrent_requests_for_one_key_share_one_session() -> None:
     tools, journal = hooked()
     part = tools.pool.part("kept sessions", Limit(5), 60, Clock())
     found: set[Session] = set()
@@ -78,7 +78,7 @@ async def test_those_who_ask_for_one_key_at_once_share_one_session() -> None:
 
 
 @pytest.mark.spec("HOOK-9")
-async def test_a_session_that_will_not_do_ends_before_another_opens_under_its_key() -> None:
+async def test_a_session_that_is_not_accepted_ends_before_another_opens_under_its_key() -> None:
     tools, journal = hooked()
     part = tools.pool.part("kept sessions", Limit(5), 60, Clock())
     first = await part.get_or_open("key", lambda: tools.open_session(active=["a"]))
@@ -112,7 +112,7 @@ async def test_the_limit_of_one_caller_leaves_room_for_others_and_ends_nothing_o
 
 
 @pytest.mark.spec("DEL-4")
-async def test_a_shared_session_is_ended_by_time_alone() -> None:
+async def test_a_shared_session_ends_only_when_it_expires() -> None:
     tools, clock = ToolSet("t"), Clock()
     part = tools.pool.part("kept sessions", Limit(1, None, "end_idlest"), 60, clock)
     shared = await part.get_or_open("key", tools.open_session, "ada")

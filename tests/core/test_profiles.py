@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.core.support import answer
 from toolfold import (
     ConfigError,
     Context,
@@ -17,10 +18,6 @@ from toolfold import (
 )
 from toolfold._toolset.prompts import prompt_section
 from toolfold._view.control import ControlName
-
-
-def answer() -> str:
-    return "done"
 
 
 def desk(control: ControlName = "per_group") -> ToolSet:
@@ -56,7 +53,7 @@ async def test_a_profile_opens_groups_and_leaves_out_what_it_does_not_name() -> 
 
 
 @pytest.mark.spec("PRO-1")
-async def test_a_star_means_all_others_and_no_profile_means_all() -> None:
+async def test_a_star_admits_all_other_groups_and_no_profile_admits_all() -> None:
     tools = desk()
     tools.register_profile(Profile(name="all", active="b", available="*"))
     async with tools.open_session("all") as session, tools.open_session() as free:
@@ -68,7 +65,7 @@ async def test_a_star_means_all_others_and_no_profile_means_all() -> None:
 
 
 @pytest.mark.spec("PRO-1")
-async def test_what_is_above_a_named_group_exists_too_as_the_way_to_it() -> None:
+async def test_the_ancestors_of_an_admitted_group_exist_too() -> None:
     tools = desk()
     async with tools.open_session(Profile(name="p", available=("a.x",))) as session:
         assert [info.name for info in session.list_groups()] == ["a", "a.x"]
@@ -87,7 +84,7 @@ async def test_a_loader_under_a_profile_names_its_groups_only() -> None:
 
 
 @pytest.mark.spec("PRO-1")
-async def test_an_unregistered_profile_works_and_is_told_apart_from_another_of_its_name() -> None:
+async def test_unregistered_profiles_of_one_name_are_distinct() -> None:
     tools = desk()
     async with (
         tools.open_session(Profile(name="p", available=("a",))) as one,
@@ -157,7 +154,7 @@ def test_an_unknown_profile_is_refused_with_the_list() -> None:
 
 
 @pytest.mark.spec("PRO-3")
-async def test_a_read_only_profile_keeps_control_tools_prompts_and_tools_that_only_read() -> None:
+async def test_a_read_only_profile_admits_control_tools_prompts_and_read_only_tools() -> None:
     tools = desk()
     async with tools.open_session(Profile(name="p", active=("a", "b"), available="*", read_only=True)) as session:
         listed = [spec.name for spec in session.list_tools().tools if spec.control is None]
@@ -170,7 +167,7 @@ async def test_a_read_only_profile_keeps_control_tools_prompts_and_tools_that_on
 
 
 @pytest.mark.spec("PRO-1")
-def test_a_catalog_under_a_profile_leaves_the_catalog_alone() -> None:
+def test_a_catalog_under_a_profile_does_not_change_the_catalog() -> None:
     tools = desk()
     catalog = tools.catalog
     restricted = catalog.under(Profile(name="p", available=("b",)))
@@ -201,7 +198,7 @@ async def test_prompts_resources_and_templates_of_other_groups_do_not_exist() ->
 
 
 @pytest.mark.spec("PRO-1", "VIS-2")
-async def test_a_rule_that_names_a_group_outside_is_of_a_group_that_is_never_active() -> None:
+async def test_a_group_outside_of_the_profile_is_never_active_for_rules() -> None:
     tools = desk()
     tools.register("with_c", answer, visibility=Visibility.group("c"))
     tools.register("without_c", answer, visibility=~Visibility.group("c"))
@@ -245,7 +242,7 @@ async def test_a_hint_names_no_group_outside_of_the_profile() -> None:
 
 
 @pytest.mark.spec("PRO-1", "REG-3", "ACT-10")
-async def test_a_group_outside_neither_excludes_nor_counts_nor_opens_by_itself() -> None:
+async def test_a_group_outside_neither_excludes_nor_counts_nor_opens_on_an_event() -> None:
     ran: list[str] = []
     tools = ToolSet("desk", max_active=1, evict="oldest")
     for path in ("a", "b", "c"):
@@ -281,7 +278,7 @@ async def test_a_handler_can_not_reach_beyond_the_profile() -> None:
 
 
 @pytest.mark.spec("PRO-1", "GRP-5")
-def test_the_section_of_a_system_prompt_names_the_groups_of_the_profile_alone() -> None:
+def test_the_section_of_a_system_prompt_names_only_the_groups_of_the_profile() -> None:
     for control in ("per_group", "load_tool_group", "expand_tools"):
         tools = desk(control)
         section = prompt_section(tools.open_session(Profile(name="p", active=("b",), available=("a",))))
@@ -303,7 +300,7 @@ async def test_a_session_restored_under_a_profile_has_no_more_than_the_profile()
 
 
 @pytest.mark.spec("PRO-1", "REG-5")
-async def test_a_profile_lives_on_without_a_group_that_is_unregistered() -> None:
+async def test_a_profile_remains_without_a_group_that_is_unregistered() -> None:
     tools = desk()
     given = tools.register_profile(Profile(name="p", active=("a", "b"), available=("a.x",)))
     tools.register_profile(Profile(name="all", active=("a",), available="*"))
@@ -325,7 +322,7 @@ async def test_a_profile_lives_on_without_a_group_that_is_unregistered() -> None
 
 
 @pytest.mark.spec("PRO-1")
-async def test_a_profile_that_names_a_group_which_never_was_is_refused() -> None:
+async def test_a_profile_that_names_a_group_that_never_existed_is_refused() -> None:
     for profile in (Profile(name="p", active=("nope",)), Profile(name="registered", active=("nope", "a"))):
         tools = desk()
         tools.register_profile(Profile(name="registered", active=("b",)))
@@ -335,9 +332,7 @@ async def test_a_profile_that_names_a_group_which_never_was_is_refused() -> None
 
 @pytest.mark.spec("PRO-3")
 @pytest.mark.parametrize(("read_only", "kept"), [(None, "rwn"), (True, "r"), (False, "wn")])
-async def test_a_tool_that_does_not_say_that_it_only_reads_does_not_only_read(
-    read_only: bool | None, kept: str
-) -> None:
+async def test_a_tool_is_read_only_if_it_is_annotated_as_such(read_only: bool | None, kept: str) -> None:
     tools = ToolSet("desk", control="expand_tools")
     tools.register_group("g")
     tools.register("r", answer, group="g", flat=True, annotations={"readOnlyHint": True, "openWorldHint": True})

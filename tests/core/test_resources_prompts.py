@@ -2,22 +2,18 @@
 
 import base64
 import json
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.core.support import with_groups
 from toolfold import (
     Context,
     GroupNotFound,
     InvalidArguments,
     InvalidDefinition,
     Session,
-    SessionClosed,
     ToolError,
     ToolNotFound,
     ToolSet,
@@ -60,17 +56,17 @@ async def state_of(session: Session, kind: Kind, name: str) -> tuple[bool, bool]
         return listed, False
 
 
-@pytest.mark.spec("REG-9", "VIS-2", "VIS-5")
+@pytest.mark.spec("REG-9", "VIS-2", "VIS-5", "VIS-6")
+@pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_it_follows_its_group(kind: Kind) -> None:
-    tools = ToolSet("t")
-    tools.register_group("g")
-    name = register(tools, kind, group="g")
+async def test_it_follows_its_group_and_is_never_listed_if_it_is_hidden(kind: Kind, hidden: bool) -> None:
+    tools = with_groups("g")
+    name = register(tools, kind, group="g", hidden=hidden)
     assert name == {"prompt": "g.p", "resource": NOTES, "resource_template": TEMPLATE}[kind]
     session = tools.default_session
     assert await state_of(session, kind, name) == (False, False)
     await session.activate("g")
-    assert await state_of(session, kind, name) == (True, True)
+    assert await state_of(session, kind, name) == (not hidden, True)
     await session.deactivate("g")
     assert await state_of(session, kind, name) == (False, False)
 
@@ -78,8 +74,7 @@ async def test_it_follows_its_group(kind: Kind) -> None:
 @pytest.mark.spec("REG-9", "VIS-2", "VIS-4", "VIS-7")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_it_follows_its_rule(kind: Kind) -> None:
-    tools = ToolSet("t")
-    tools.register_group("g")
+    tools = with_groups("g")
     rule = Visibility.when(lambda view: view.facts["open"] is True)  # raises until the fact is set
     name = register(tools, kind, group="g", visibility=rule)
     session = tools.default_session
@@ -89,35 +84,14 @@ async def test_it_follows_its_rule(kind: Kind) -> None:
         assert await state_of(session, kind, name) == (expected, expected)
 
 
-@pytest.mark.spec("REG-9", "VIS-6")
-@pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_hidden_is_not_listed_and_can_be_used_while_available(kind: Kind) -> None:
-    tools = ToolSet("t")
-    tools.register_group("g")
-    name = register(tools, kind, group="g", hidden=True)
-    session = tools.default_session
-    assert await state_of(session, kind, name) == (False, False)
-    await session.activate("g")
-    assert await state_of(session, kind, name) == (False, True)
-
-
 @pytest.mark.spec("REG-9", "CALL-1")
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_hint_names_the_group_and_what_opens_it_where_hints_are_on(kind: Kind) -> None:
-    tools = ToolSet("t", on_hidden="hint")
-    tools.register_group("g")
+async def test_a_hint_names_the_group_and_what_opens_it_in_the_names_of_the_caller(kind: Kind) -> None:
+    tools = with_groups("g", on_hidden="hint")
     name = register(tools, kind, group="g")
     with pytest.raises(ToolNotFound) as caught:
         await use(tools.default_session, kind, name)
     assert caught.value.hint == "it needs the group g, which is not open: call g.activate first"
-
-
-@pytest.mark.spec("REG-9", "CALL-1")
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_hint_calls_tools_as_the_caller_does(kind: Kind) -> None:
-    tools = ToolSet("t", on_hidden="hint")
-    tools.register_group("g")
-    name = register(tools, kind, group="g")
     with pytest.raises(ToolNotFound, match=r"call G\.ACTIVATE first"):
         await use(tools.default_session, kind, name, to_wire=str.upper)
 
@@ -211,7 +185,7 @@ async def test_a_prompt_may_answer_with_messages_or_a_whole_result() -> None:
     ],
     ids=["text", "typed text", "bytes", "contents", "result"],
 )
-async def test_what_a_resource_answers_becomes_its_contents(
+async def test_the_result_of_a_resource_becomes_its_contents(
     answer: Any, mime_type: str | None, contents: list[dict[str, Any]]
 ) -> None:
     tools = ToolSet("t")
@@ -252,8 +226,7 @@ async def test_a_template_is_read_by_the_uris_that_fit_it(
 
 @pytest.mark.spec("REG-9", "CALL-4")
 async def test_a_resource_of_its_own_goes_before_a_template_and_templates_in_order_of_name() -> None:
-    tools = ToolSet("t")
-    tools.register_group("g")
+    tools = with_groups("g")
     tools.register_resource_template("x:{b}", lambda values: "b")
     tools.register_resource_template("x:{a}", lambda values: "a", group="g")
     tools.register_resource("x:1", lambda: "own", group="g")
@@ -271,52 +244,6 @@ async def test_a_resource_of_its_own_goes_before_a_template_and_templates_in_ord
     assert await text() == "b"
 
 
-@pytest.mark.spec("REG-9")
-@given(st.text(max_size=12))
-def test_reading_anything_finds_nothing_or_answers(uri: str) -> None:
-    tools = ToolSet("t")
-    tools.register_resource_template("x:{a}/{+b}", lambda values: f"{values['a']}|{values['b']}")
-    for asked in (uri, f"x:{uri}"):
-        try:
-            text = anyio.run(tools.default_session.read, asked)["contents"][0]["text"]
-        except ToolNotFound:
-            text = None
-        fits = re.fullmatch(r"x:[^/?#]+/.+", asked) is not None
-        assert (text is not None) == fits
-
-
-@pytest.mark.spec("REG-9", "SES-3")
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda session: session.get_prompt("p"),
-        lambda session: session.read(NOTES),
-        lambda session: session.read("file:///logs/text.txt"),
-    ],
-    ids=["prompt", "resource", "template"],
-)
-async def test_a_closed_session_answers_nothing(act: Callable[[Session], Awaitable[Any]]) -> None:
-    tools = ToolSet("t")
-    for kind in KINDS:
-        register(tools, kind)
-    async with tools.open_session() as session:
-        assert await act(session)
-    with pytest.raises(SessionClosed):
-        await act(session)
-
-
-@pytest.mark.spec("REG-9", "REG-7")
-async def test_a_transition_tells_which_lists_changed() -> None:
-    tools = ToolSet("t", control="none")
-    for path, kind in (("a", "prompt"), ("b", "resource"), ("c", "resource_template")):
-        tools.register_group(path)
-        register(tools, kind, group=path)  # type: ignore[arg-type]
-    for path, kind in (("a", "prompt"), ("b", "resource"), ("c", "resource_template")):
-        change = await tools.default_session.transition(activate=[path])
-        assert change.lists == {kind}
-        assert not change.list_changed
-
-
 @pytest.mark.spec("REG-9", "CALL-3", "SAF-3")
 @pytest.mark.parametrize(
     ("act", "what"),
@@ -327,7 +254,7 @@ async def test_a_transition_tells_which_lists_changed() -> None:
     ],
     ids=["prompt", "resource", "template"],
 )
-async def test_a_handler_that_fails_tells_its_caller_nothing_of_why(
+async def test_the_caller_of_a_failing_handler_is_given_no_details(
     act: Callable[[Session], Awaitable[Any]], what: str
 ) -> None:
     def fail() -> str:

@@ -37,7 +37,7 @@ WRONG: list[tuple[str, Any, str]] = [
 
 @pytest.mark.spec("ERR-1", "ERR-2")
 @pytest.mark.parametrize(("setting", "value", "expected"), WRONG, ids=[f"{row[0]}-{WRONG.index(row)}" for row in WRONG])
-def test_a_setting_that_can_not_be_is_refused_by_name_value_and_what_is_expected(
+def test_an_invalid_setting_is_refused_by_name_value_and_what_is_expected(
     setting: str, value: Any, expected: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -54,18 +54,23 @@ def test_a_tool_set_is_named_by_a_text(name: Any) -> None:
 
 @pytest.mark.spec("ERR-1", "CTL-3")
 @pytest.mark.parametrize("control", [5, None, ["none"], "per-group"])
-def test_a_way_of_control_that_is_none_is_refused_with_those_there_are(control: Any) -> None:
+def test_an_unknown_control_style_is_refused_with_the_known_ones(control: Any) -> None:
     with pytest.raises(
         ConfigError, match=r"There is no control style .*; use 'per_group', 'none', 'open_group', 'load_tool_group'"
     ):
         ToolSet("t", control=control)
 
 
+@pytest.mark.spec("HOOK-6", "SAF-5")
+def test_the_default_hook_timeout_is_half_a_minute() -> None:
+    assert (desk().hook_timeout, desk(hook_timeout=None).hook_timeout) == (30, None)
+
+
 # Sessions that were not opened
 
 
 @pytest.mark.spec("SES-3", "ERR-2")
-def test_a_forgotten_async_says_so() -> None:
+def test_the_error_of_a_forgotten_async_says_what_to_write() -> None:
     tools: Any = desk()
     session = tools.open_session(identity="s")
     with pytest.raises(SessionClosed) as refused, session:
@@ -86,7 +91,9 @@ REQUESTS: dict[str, Callable[[Session], Awaitable[object]]] = {
 
 @pytest.mark.spec("SES-3", "ERR-2")
 @pytest.mark.parametrize("request_", REQUESTS)
-async def test_a_session_that_was_never_opened_says_so_and_one_that_has_ended_says_that(request_: str) -> None:
+async def test_the_error_of_a_session_that_was_never_opened_differs_from_that_of_one_that_has_ended(
+    request_: str,
+) -> None:
     session = desk().open_session(identity="s")
     with pytest.raises(SessionClosed, match=r"^Session 's' was not opened; use `async with"):
         await REQUESTS[request_](session)

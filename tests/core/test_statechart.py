@@ -88,7 +88,7 @@ def partners(catalog: Catalog, path: str) -> Active:
 
 
 @pytest.mark.spec("CNF-6")
-def test_the_walks_in_large_forests_meet_what_is_easy_to_get_wrong() -> None:
+def test_the_walks_in_large_forests_include_the_difficult_cases() -> None:
     met: Counter[str] = Counter()
     for seed, catalog in enumerate(LARGE):
         made, before = wander(catalog, seed, 150), frozenset[str]()
@@ -122,7 +122,7 @@ def test_an_export_with_a_transition_disabled_or_without_its_guard_is_noticed(ru
 
 @pytest.mark.spec("CNF-6")
 @pytest.mark.parametrize("run", [by_transitions, by_scxml])
-def test_a_partner_below_a_partner_must_not_react_as_well_or_the_upper_one_stays(run: Runner) -> None:
+def test_a_partner_below_a_partner_must_not_react_too_or_the_upper_one_stays_active(run: Runner) -> None:
     catalog = nested_partners()
     chart, trace = Statechart.of(catalog), followed(catalog, tour(catalog))
     upper = next(each for each in chart.reactions["activate:c"] if each.group == "a")
@@ -226,7 +226,7 @@ def changes(catalog: Catalog) -> Iterator[tuple[bool, str]]:
 
 
 @pytest.mark.spec("DIA-1")
-def test_an_event_that_no_group_has_is_an_error_and_others_tell_whether_they_changed_something() -> None:
+def test_an_event_that_no_group_has_is_an_error_and_others_return_whether_they_changed_something() -> None:
     machine: Any = to_transitions(desk())
     received = [(machine.trigger(event_name(*move)), event_name(*move)) for move in tour(desk())]
     assert received == list(changes(desk()))

@@ -22,7 +22,6 @@ from toolfold.machine import (
     Effect,
     Emission,
     Guard,
-    Interpreter,
     Plan,
     RegionEvent,
     RegionState,
@@ -145,10 +144,6 @@ def differs(table: Table, runner: Runner) -> bool:
 def compiled(table: Table) -> Runner:
     program = compile_table(table)
     return lambda before: Run(before, program)
-
-
-def interpreted(table: Table) -> Runner:
-    return lambda before: Interpreter(before, table)
 
 
 def equivalents() -> dict[str, str]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.core.document_d import Arities, Desk, kit_of, module_of
+from tests.core.support import with_groups
 from toolfold import (
     DuplicateName,
     InvalidDefinition,
-    Profile,
     ToolNotFound,
     ToolSet,
     prompt,
@@ -47,8 +47,7 @@ async def test_a_toolkit_registers_tools_prompts_resources_and_templates_at_once
 @pytest.mark.spec("KIT-4", "REG-9")
 async def test_a_registration_puts_a_toolkit_into_a_group_and_overrules_all_of_it() -> None:
     """Document D, precedence at the registration: it applies to every tool of the toolkit."""
-    tools = ToolSet("t", control="none")
-    tools.register_group("desk")
+    tools = with_groups("desk", control="none")
     tools.include(Desk("Ada"), group="desk", visible=True, category="Given", tags=["given"], meta={"x": 1})
     session = tools.default_session
     with pytest.raises(ToolNotFound):
@@ -63,9 +62,8 @@ async def test_a_registration_puts_a_toolkit_into_a_group_and_overrules_all_of_i
 
 
 @pytest.mark.spec("KIT-4", "NAM-5")
-def test_names_of_a_toolkit_can_stay_as_they_are_in_a_group() -> None:
-    tools = ToolSet("t", control="none")
-    tools.register_group("desk")
+def test_names_of_a_toolkit_can_stay_unqualified_in_a_group() -> None:
+    tools = with_groups("desk", control="none")
     tools.include(Desk("Ada"), group="desk", flat=True)
     assert list(tools.catalog.tools) == ["who"]
     assert sorted(tools.catalog.components["prompt"].by_name) == ["ask", "greet"]
@@ -97,7 +95,7 @@ def test_two_functions_that_would_be_the_same_are_refused_by_both_names(kind: st
 
 
 @pytest.mark.spec("KIT-4", "REG-1", "REG-4")
-def test_a_toolkit_that_meets_a_name_of_another_is_refused_as_a_whole() -> None:
+def test_a_toolkit_with_a_name_that_is_taken_is_refused_as_a_whole() -> None:
     tools = ToolSet("t")
     tools.register("who", lambda: "another")
     before = tools.catalog
@@ -131,7 +129,7 @@ def test_two_instances_of_a_toolkit_fit_into_two_groups_unless_they_have_the_sam
         ({"category": 5}, "'t' can't be registered: its category is int"),
     ],
 )
-def test_a_toolkit_that_says_something_wrong_is_refused_by_name(said: Any, match: str) -> None:
+def test_a_toolkit_with_a_wrong_declaration_is_refused_by_name(said: Any, match: str) -> None:
     with pytest.raises(InvalidDefinition, match=match):
         ToolSet("t").include(module_of(t=tool(lambda: None), __toolkit__=said))
 
@@ -143,28 +141,10 @@ def test_a_module_that_declares_nothing_is_refused_by_its_name() -> None:
 
 
 @pytest.mark.spec("KIT-1")
-def test_one_function_is_one_thing() -> None:
+def test_a_function_can_not_be_marked_as_two_kinds() -> None:
     @prompt
     def p() -> str:
         return ""
 
     with pytest.raises(InvalidDefinition, match="'p' can't be registered: it is marked as a prompt already"):
         tool(p)
-
-
-@pytest.mark.spec("PRO-3", "KIT-1")
-def test_a_read_only_profile_keeps_the_tools_of_a_toolkit_that_say_they_only_read() -> None:
-    class Kit:
-        @tool(annotations={"read_only_hint": True})
-        def read(self) -> None: ...
-
-        @tool(annotations={"read_only_hint": False})
-        def write(self) -> None: ...
-
-        @tool
-        def silent(self) -> None: ...
-
-    tools = ToolSet("t")
-    tools.include(Kit())
-    reader = tools.catalog.under(Profile(name="reader", available="*", read_only=True))
-    assert list(reader.tools) == ["read"]

@@ -17,6 +17,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from tests.core.cancelling import Cancel, Cancelled, ways
 from tests.core.support import WAIT
 from toolfold import Context, HookFailed, Mode, Modes, Session, ToolNotFound, ToolSet, View, Visibility
 from toolfold._session.observers import NotificationFailed, PredicateFailed
@@ -100,7 +101,9 @@ async def test_whatever_a_handler_raises_is_an_error_result_that_is_logged(
 @pytest.mark.spec("SAF-2", "HOOK-4", "HOOK-5")
 @raising
 @kinds
-async def test_whatever_a_hook_raises_rolls_its_step_back(kind: Callable[[Any], Any], fail: Callable[[], None]) -> None:
+async def test_whatever_a_hook_raises_rolls_its_transition_back(
+    kind: Callable[[Any], Any], fail: Callable[[], None]
+) -> None:
     ran: list[str] = []
     tools = ToolSet("t")
     tools.register_group("a", on_activate=partial(ran.append, "+a"), on_deactivate=partial(ran.append, "-a"))
@@ -145,7 +148,7 @@ async def test_whatever_a_hook_raises_at_the_end_of_a_session_is_reported_with_i
 
 @pytest.mark.spec("SAF-2", "VIS-4", "MOD-2")
 @raising
-async def test_whatever_a_predicate_a_count_or_the_reader_of_the_state_raises_costs_what_asks_it_alone(
+async def test_whatever_a_predicate_a_count_or_the_reader_of_the_state_raises_affects_only_what_uses_it(
     fail: Callable[[], None],
 ) -> None:
     def predicate(view: View) -> bool:
@@ -225,47 +228,21 @@ def waiting(wait: Callable[[], Awaitable[None]]) -> ToolSet:
 
 @pytest.mark.spec("SAF-2", "HOOK-6")
 @asking
-async def test_the_cancellation_of_the_scope_around_a_request_goes_on(ask: Asking) -> None:
-    started, passed = anyio.Event(), list[bool]()
-
-    async def wait() -> None:
-        started.set()
-        await anyio.sleep_forever()
-
-    async with waiting(wait).open_session() as session:
-
-        async def run() -> None:
-            try:
-                await ask(session)
-            except anyio.get_cancelled_exc_class():
-                passed.append(True)
-                raise
-
-        with anyio.fail_after(WAIT):
-            async with anyio.create_task_group() as group:
-                group.start_soon(run)
-                await started.wait()
-                group.cancel_scope.cancel()
-    assert passed == [True]
-
-
-@pytest.mark.spec("SAF-2", "HOOK-6")
-@asking
-@on_asyncio
-async def test_the_cancellation_of_the_task_of_a_request_goes_on(ask: Asking) -> None:
+@ways
+async def test_the_cancellation_of_a_request_goes_on(ask: Asking, cancelled: Cancelled, anyio_backend: str) -> None:
     started = anyio.Event()
 
     async def wait() -> None:
         started.set()
         await anyio.sleep_forever()
 
-    async with waiting(wait).open_session() as session:
-        task = asyncio.ensure_future(ask(session))
+    async def steer(cancel: Cancel) -> None:
         await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert task.cancelled()
+        cancel()
+
+    async with waiting(wait).open_session() as session:
+        with anyio.fail_after(WAIT):
+            await cancelled(lambda: ask(session), steer)
 
 
 @pytest.mark.spec("SAF-2")

@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.core.rules import GROUPS, RULES, Twofold
 from toolfold import Component, Mode, Modes, Snapshot, ToolSet, TransitionRequest, View, Visibility
 from toolfold._catalog.rules import groups_of, is_static, required_groups
 from toolfold._view.visibility import RequestView, holds
@@ -65,7 +68,7 @@ def test_views_of_one_request_share_its_reading_and_its_report_but_not_the_snaps
 
 
 @pytest.mark.spec("MOD-1", "MOD-3")
-def test_modes_are_decided_once_for_a_view_and_what_has_none_has_none_available() -> None:
+def test_modes_are_decided_once_for_each_view() -> None:
     asked: list[View] = []
 
     def there(view: View) -> bool:
@@ -98,11 +101,21 @@ def test_modes_are_decided_once_for_a_view_and_what_has_none_has_none_available(
         ((A & B) | ~C, "", "abc"),
         ((A | B) & C, "c", "abc"),
         (A & ~B, "a", "ab"),
+        (~(~A | ~B), "ab", "ab"),
+        (~~(A & B), "ab", "ab"),
+        (~(~A & ~B), "", "ab"),
+        (~(~A & (~A | B)), "a", "ab"),
     ],
 )
-def test_a_rule_tells_which_groups_it_needs_and_mentions(rule: Visibility, needed: str, mentioned: str) -> None:
+def test_a_rule_has_the_groups_that_it_requires_and_mentions(rule: Visibility, needed: str, mentioned: str) -> None:
     assert required_groups(rule) == set(needed)
     assert groups_of(rule) == set(mentioned)
+
+
+@pytest.mark.spec("LST-5")
+@given(rule=RULES, active=st.sets(st.sampled_from(GROUPS)))
+def test_no_rule_holds_without_the_groups_that_it_requires(rule: Twofold, active: set[str]) -> None:
+    assert required_groups(rule[0]) <= active or not rule[1](active)
 
 
 @pytest.mark.spec("LST-5")
@@ -114,7 +127,7 @@ def test_a_rule_with_a_predicate_anywhere_depends_on_more_than_the_groups(rule: 
 
 @pytest.mark.spec("VIS-1")
 @pytest.mark.parametrize("rule", [5, None, Visibility()])
-def test_what_is_no_rule_has_no_truth(rule: Any) -> None:
+def test_what_is_no_rule_can_not_be_evaluated(rule: Any) -> None:
     with pytest.raises(TypeError) as caught:
         holds(rule, RequestView(Snapshot.of(desk().catalog)))
     assert str(caught.value) == f"{rule!r} is not a visibility rule"

@@ -1,7 +1,6 @@
 """Document A through its example server: its test listings and flows, as clients of both eras see them.
 
-Each is driven in three ways: a session in this process, and real MCP clients of both eras. The listings on a bare tool
-set are in `tests/core/test_document_a.py`.
+Each is driven in three ways: a session in this process, and real MCP clients of both eras.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ timeout_multiplier = 2
 timeout_constant = 5
 pytest_add_cli_args = ["--numprocesses=0", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
 pytest_add_cli_args_test_selection = [
+  "tests/core/test_cancellation.py",
   "tests/core/test_errors.py",
   "tests/core/test_hidden_rules.py",
   "tests/core/test_hooks.py",
