@@ -6,7 +6,6 @@ wire side is here as well. A client of the modern era sees the groups of its con
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 import anyio
@@ -15,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.support import build_server, without_schemas
 from tests.core.document_c import CORE, GROUPED, GROUPS, assistant, listed_with
-from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Caller, Connect, connected, in_process
+from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Caller, Connect, connected
 from toolfold import Profile, ToolSet
 
 Era = Literal["legacy", "auto"]
@@ -215,18 +214,6 @@ async def test_document_c_modern_every_handle_has_what_was_loaded_until_then() -
             assert await client.names() == listed_with(*loaded)
 
 
-@pytest.mark.spec("GRP-6", "PER-1")
-async def test_document_c_a_session_restored_from_its_snapshot_has_the_same_groups_loaded() -> None:
-    async with in_process(assistant(), active=["config"]) as client:
-        await load(client, "pdf")
-        data = json.loads(json.dumps(client.session.dump()))
-    async with assistant().restore_session(data) as session:
-        assert list(session.list_tools().names) == listed_with("pdf", "config")
-        assert (await session.call("pdf_info")).text == "done"
-    async with assistant().open_session() as new:
-        assert list(new.list_tools().names) == CORE
-
-
 @pytest.mark.spec("GRP-6", "DEL-3")
 async def test_document_c_modern_a_handle_has_the_same_groups_loaded_after_a_restart_with_the_same_key() -> None:
     async with connected(build_server(assistant(), handle_key=KEY), "auto") as client:
@@ -266,16 +253,6 @@ async def test_document_c_modern_what_hooks_opened_ends_with_the_server_and_its_
         client.handle = None
         assert await client.names() == CORE
     assert ran == ["on", "off"]
-
-
-@pytest.mark.spec("GRP-6", "SES-3")
-async def test_document_c_legacy_a_connection_after_a_restart_starts_with_none() -> None:
-    """A legacy session is its connection's: with the connection it ends, and nothing of it is kept."""
-    async with WAYS["legacy"](assistant()) as client:
-        await load(client, "pdf")
-    async with WAYS["legacy"](assistant()) as client:
-        assert await client.names() == CORE
-        assert await client.call("pdf_info", {}) == (True, UNKNOWN)
 
 
 @pytest.mark.spec("GRP-6", "SES-2", "NTF-1")

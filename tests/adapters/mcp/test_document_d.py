@@ -31,12 +31,7 @@ from tests.core.document_d import (
 )
 from tests.examples.callers import connected
 from toolfold import (
-    ConfigError,
-    DuplicateName,
-    GroupNotFound,
-    InvalidDefinition,
     ToolError,
-    ToolfoldError,
     ToolResult,
     ToolSet,
     tool,
@@ -182,23 +177,6 @@ async def test_document_d_registration_overrules_a_toolkit_and_its_group_gates_a
         assert [str(resource.uri) for resource in (await client.list_resources()).resources] == ["desk://owner"]
 
 
-@pytest.mark.spec("KIT-4", "REG-9", "VIS-6")
-async def test_document_d_registration_hides_a_toolkit_as_a_whole_and_all_of_it_is_used_by_name(era: Era) -> None:
-    """Document D, hidden tools, registration level: over what its definitions say."""
-    tools = ToolSet("t")
-    tools.include(Desk("Ada"), hidden=True)
-    async with connected(build_server(tools), era) as caller:
-        client = caller.client
-        assert await caller.names() == []
-        assert (await client.list_prompts()).prompts == []
-        assert (await client.list_resources()).resources == []
-        assert (await client.list_resource_templates()).resource_templates == []
-        assert await caller.call("who", {}) == (False, "Ada")
-        assert (await client.get_prompt("greet")).messages[0].content.text == "Hello."  # type: ignore[union-attr]
-        for uri in ("desk://owner", "desk://drawers/2"):
-            assert "Ada" in (await client.read_resource(uri)).contents[0].text  # type: ignore[union-attr]
-
-
 # What functions return
 
 
@@ -284,80 +262,3 @@ async def test_document_d_results_are_measured_by_their_output_schema_in_each_fo
 
 
 # What fails at decoration
-
-
-def three(first: Any, second: Any, third: Any) -> None: ...
-
-
-BAD: dict[str, tuple[type[ToolfoldError], str, Callable[[ToolSet], Any]]] = {
-    "a field specification": (
-        InvalidDefinition,
-        "'bad' can't be registered: its input.x has the type 'strin'",
-        lambda tools: tools.register("bad", lambda arguments: "", input={"x": "strin"}),
-    ),
-    "a schema mapping": (
-        InvalidDefinition,
-        "'bad' can't be registered: its input schema is not valid JSON Schema",
-        lambda tools: tools.register("bad", lambda arguments: "", input={"type": "object", "properties": []}),
-    ),
-    "a schema text": (
-        InvalidDefinition,
-        "'bad' can't be registered: its input schema is a text that is not JSON",
-        lambda tools: tools.register("bad", lambda arguments: "", input='{"type": "object"'),
-    ),
-    "an output schema": (
-        InvalidDefinition,
-        "'bad' can't be registered: its output schema is a text that is not JSON",
-        lambda tools: tools.register("bad", lambda: "", output="{"),
-    ),
-    "three arguments": (
-        InvalidDefinition,
-        "'bad' can't be registered: its handler must take nothing, the arguments, or",
-        lambda tools: tools.register("bad", three, input={}),
-    ),
-    "one name twice in a toolkit": (
-        InvalidDefinition,
-        r"Kit\.a and Kit\.b would both be the tool 'same'",
-        lambda tools: tools.include(kit_of(a=tool(name="same")(lambda: ""), b=tool(name="same")(lambda: ""))),
-    ),
-    "a name that is taken": (
-        DuplicateName,
-        "'who'",
-        lambda tools: tools.include(kit_of(before=tool(lambda: ""), who=tool(name="who")(lambda: ""))),
-    ),
-    "a group that there is not": (
-        GroupNotFound,
-        "'nowhere'",
-        lambda tools: tools.include(Arities(), group="nowhere"),
-    ),
-    "a name for a whole toolkit": (
-        InvalidDefinition,
-        "'Arities' can't be registered: name is an option of one tool",
-        lambda tools: tools.include(Arities(), name="x"),
-    ),
-    "a profile that there is not": (
-        ConfigError,
-        "nobody",
-        lambda tools: build_server(tools, profile="nobody"),
-    ),
-}
-"""What is wrong, the error, what it says, and what to do."""
-
-
-@pytest.mark.spec("KIT-2", "KIT-3", "KIT-4", "REG-1", "REG-4", "ERR-2")
-@pytest.mark.parametrize("wrong", BAD)
-async def test_document_d_validation_what_is_refused_is_told_by_name_and_no_client_notices(
-    era: Era, wrong: str
-) -> None:
-    """Document D, compile-time validation: the definition fails, and the server goes on as it was."""
-    error, match, register = BAD[wrong]
-    tools = ToolSet("t")
-    tools.include(Desk("Ada"))
-    async with connected(build_server(tools), era) as client:
-        shown, catalog = await client.listed(), tools.catalog
-        with pytest.raises(error, match=match):
-            register(tools)
-        tools.notify_list_changed()
-        assert tools.catalog is catalog
-        assert await client.listed() == shown
-        assert await client.call("who", {}) == (False, "Ada")
