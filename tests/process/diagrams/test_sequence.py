@@ -13,8 +13,8 @@ import pytest
 
 from tests.diagrams.support import HOSTILE, Drawn, dot, squeezed, texts_of
 from tests.diagrams.traces import Theatre, crossing, gates, recorded, switching
-from toolfold import ConfigError, ToolSet
-from toolfold_diagrams import Trace, sequence, tracing
+from toolfold import ConfigError
+from toolfold_diagrams import Trace, sequence
 from toolfold_diagrams.interaction import Bar, Interaction, Lifeline, Look, Message, Note, Role
 from toolfold_diagrams.trace import Asked, Entry, HookBegan, Noted, SessionOpened
 
@@ -340,12 +340,3 @@ def _hostile_entries(number: int, text: str) -> list[dict[str, Any]]:
         {"entry": "ListChanged", "session": text, "kinds": [text], "listeners": 2},
         {"entry": "Noted", "text": text},
     ]
-
-
-async def test_the_names_of_the_package_work_together(tmp_path: Any) -> None:
-    tools = ToolSet("together")
-    tools.register_group("g")
-    with tracing(tools) as recorder:
-        await tools.activate_group("g")
-    path = sequence(recorder.trace).render(tmp_path / "trace.mmd")
-    assert "activate g" in path.read_text(encoding="utf-8")
