@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import product
 from typing import Any, Literal
 
 import pytest
@@ -16,18 +15,11 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.support import build_server
 from tests.core.document_d import (
-    ARITIES,
-    CATEGORIES,
     HIDDEN,
     OPTIONS,
-    SAYINGS,
-    Arities,
     Desk,
     declared,
-    include_kit,
     kit_of,
-    module_of,
-    weekly_report,
 )
 from tests.examples.callers import connected
 from toolfold import (
@@ -77,66 +69,10 @@ async def test_document_d_options_what_is_hidden_is_in_no_list_and_can_be_called
             assert await client.call(f"t{number}", {}) == (False, "done")
 
 
-@pytest.mark.spec("KIT-1", "KIT-4")
-async def test_document_d_options_several_marks_are_one_definition(era: Era) -> None:
-    """Document D, merging of `@mcp` lines; the tool is hidden by one of them, so the catalog tool shows it."""
-    tools = ToolSet("t")
-    tools.include(module_of(weekly_report=weekly_report))
-    tools.register_catalog_tool()
-    async with connected(build_server(tools), era) as client:
-        assert await client.names() == ["catalog"]
-        (shown,) = (await client.answer("catalog", {"query": "weekly"})).structured["tools"]
-        assert (shown["description"], shown["category"], shown["hidden"]) == ("The report of a week", "Reports", True)
-        assert shown["inputSchema"]["properties"] == {"week": {"type": "integer", "minimum": 1, "maximum": 53}}
-        assert await client.call("weekly", {"week": 53}) == (False, "week 53")
-        assert (await client.call("weekly", {"week": 54}))[0]
-
-
 # The table of arities
 
 
-@pytest.mark.spec("KIT-2")
-@pytest.mark.parametrize(("name", "text"), ARITIES)
-async def test_document_d_arities_a_function_is_called_with_what_it_takes(era: Era, name: str, text: str) -> None:
-    tools = ToolSet("t")
-    tools.include(Arities())
-    async with connected(build_server(tools), era) as client:
-        assert await client.call(name, {"n": 1}) == (False, text)
-        assert (await client.call(name, {"n": "one"}))[0]
-
-
 # Precedence
-
-
-@pytest.mark.spec("KIT-4", "KIT-5")
-async def test_document_d_category_the_most_specific_is_on_the_wire_and_in_the_catalog(era: Era) -> None:
-    tools, expected = ToolSet("t"), dict[str, str | None]()
-    for how, (default, own, given, category) in product(("class", "module"), CATEGORIES):
-        name = f"t{len(expected)}"
-        include_kit(tools, how, {"category": default}, {"name": name, "category": own}, {"category": given})
-        expected[name] = category
-    tools.register_catalog_tool(hidden=True)
-    async with connected(build_server(tools), era) as client:
-        shown = await client.listed()
-        assert {name: one.get("_meta") for name, one in shown.items()} == {
-            name: category and {"category": category} for name, category in expected.items()
-        }
-        entries = (await client.answer("catalog", {"type": "tools", "include_hidden": False})).structured["tools"]
-        assert {entry["name"]: entry.get("category") for entry in entries} == expected
-
-
-@pytest.mark.spec("KIT-4", "VIS-6")
-async def test_document_d_hidden_the_most_specific_decides_what_is_listed(era: Era) -> None:
-    """Document D, precedence at the registration: `hidden` before `visible`, and then what the definition says."""
-    tools, listed, hidden = ToolSet("t"), list[str](), list[str]()
-    for number, ((default, kit), (own, mark), (given, registration)) in enumerate(product(SAYINGS, repeat=3)):
-        include_kit(tools, ("class", "module")[number % 2], default, {"name": f"t{number}", **own}, given)
-        decided = next((said for said in (registration, mark, kit) if said is not None), False)
-        (hidden if decided else listed).append(f"t{number}")
-    async with connected(build_server(tools), era) as client:
-        assert await client.names() == sorted(listed)
-        for name in hidden[::20]:  # the client lists anew for each, so a few stand for all
-            assert await client.call(name, {}) == (False, "done")
 
 
 # Prompts, resources and templates

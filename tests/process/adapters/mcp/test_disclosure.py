@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import anyio
-import httpx2
 import mcp_types as types
 import pytest
 
@@ -13,15 +10,12 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import (
     PATIENCE,
     client_of,
-    modern_body,
-    modern_headers,
     over_http,
     target_of,
 )
 from tests.adapters.mcp.test_disclosure import (
     AROUND,
     DECLARED,
-    EXTENSION,
     make_lab,
     refusal_of,
 )
@@ -29,36 +23,6 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from tests.adapters.mcp.test_stored_handles import Journal
 
 pytestmark = pytest.mark.spec("DEL-5")
-
-
-async def test_each_request_says_for_itself_whether_it_declares_the_extension() -> None:
-    async with over_http(make_shop()) as url, httpx2.AsyncClient() as http:
-
-        async def send(method: str, declared: bool, **params: Any) -> Any:
-            body = modern_body(method, params)
-            extensions: Any = {"extensions": {EXTENSION: {}}} if declared else {}
-            body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = extensions
-            headers = modern_headers(method, params.get("name") if method == "tools/call" else None)
-            response = await http.post(url, json=body, headers=headers)
-            lines = response.text.splitlines()
-            return httpx2.Response(200, text=next(line for line in lines if "{" in line).removeprefix("data: ")).json()
-
-        plain = [await send("tools/list", False)]
-        listed = await send("tools/list", True)
-        assert [tool["name"] for tool in listed["result"]["tools"]] == [
-            "hello",
-            "join",
-            "open_everything",
-            "open_stock",
-        ]
-        assert listed["result"]["resultType"] == "complete"
-        assert (await send("groups/list", True))["result"]["resultType"] == "complete"
-        assert (await send("groups/list", False))["error"]["code"] == -32021
-        assert (await send("groups/get", True))["error"]["code"] == types.INVALID_PARAMS
-        called = {"name": "cash.coins", "arguments": {}}
-        assert "result" in await send("tools/call", True, **called)
-        assert (await send("tools/call", False, **called))["error"]["code"] == types.INVALID_PARAMS
-        assert plain == [await send("tools/list", False)]
 
 
 @pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9", "DEL-9")
