@@ -80,19 +80,6 @@ async def test_opening_a_group_adds_its_tools_to_what_is_listed_and_nothing_to_w
     assert (closed.tools, closed.listed, opened.listed) == (4, 1, 3)
 
 
-async def test_totals_are_the_sums_over_the_groups() -> None:
-    tools = desk()
-    async with tools.open_session(active=["outer"]) as session:
-        costs = measure(session.view())
-        everything = cost(
-            spec for spec in tools.catalog.tools.values() if spec.control is None and spec.hidden is False
-        )
-        listed = cost(tools.catalog.tools[name] for name in session.listed_names())
-    assert costs.before == everything
-    assert costs.after == listed
-    assert costs.saved == saved_percent(everything, listed)
-
-
 async def test_a_loader_counts_among_the_tools_in_no_group() -> None:
     tools = desk(control="load_tool_group")
     async with tools.open_session() as session:

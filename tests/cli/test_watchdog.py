@@ -37,41 +37,29 @@ def test_a_signal_interrupts_with_the_usual_status(number: signal.Signals, statu
     assert signal.getsignal(number) is before
 
 
-def test_where_no_exception_gets_through_the_report_is_given_and_the_process_ended(left: list[int]) -> None:
-    told: list[str] = []
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_main_thread_that_catches_the_exception_gets_its_report_and_the_process_is_ended(
+    fails: bool, left: list[int]
+) -> None:
+    reported: list[str] = []
     gone = threading.Event()
+
+    def report(ended: Ended) -> None:
+        reported.append(ended.reason)
+        if fails:
+            raise OSError("the disk is full")
 
     def leave(status: int) -> None:
         left.append(status)
         gone.set()
 
-    with watched(0.01, lambda ended: told.append(ended.reason), grace=0.0, leave=leave):
+    with watched(0.01, report, grace=0.0, leave=leave):
         while not gone.is_set():
             try:
                 gone.wait()
             except Ended:
                 continue
-    assert told == ["the limit of 0.01 seconds was reached"]
-    assert left == [2]
-
-
-def test_a_report_that_fails_does_not_keep_the_process_from_ending(left: list[int]) -> None:
-    gone = threading.Event()
-
-    def fail(_: Ended) -> None:
-        raise OSError("the disk is full")
-
-    def leave(status: int) -> None:
-        left.append(status)
-        gone.set()
-
-    with watched(0.01, fail, grace=0.0, leave=leave):
-        while not gone.is_set():
-            try:
-                gone.wait()
-            except Ended:
-                continue
-    assert left == [2]
+    assert (reported, left) == (["the limit of 0.01 seconds was reached"], [2])
 
 
 def test_what_ends_in_time_is_left_alone(left: list[int]) -> None:

@@ -17,7 +17,6 @@ from tests.examples.callers import UNKNOWN, WAYS
 from toolfold import ToolSet
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
-from toolfold_cli.targets import open_target, parse_target
 
 
 def called(messages: list[Message]) -> list[str]:
@@ -315,11 +314,6 @@ async def test_document_c_system_prompt_has_a_line_for_each_group_whatever_is_lo
     for era in ("legacy", "auto"):
         async with Client(build_server(tools), mode=era) as client:
             assert (client.instructions or "").splitlines()[-len(lines) :] == lines
-
-
-async def test_the_assistant_is_a_target_of_the_command_line() -> None:
-    async with open_target(parse_target("examples.assistant:tools")) as opened:
-        assert opened.tools.name == "assistant"
 
 
 @pytest.mark.spec("SES-5", "SES-1")

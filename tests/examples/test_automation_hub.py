@@ -13,12 +13,10 @@ from urllib.parse import urlsplit
 
 import anyio
 import pytest
-from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.support import build_server, schemas_in
 from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Connect, connected
 from tests.examples.hub import AT_FIRST, FILE_TOOLS, GROUPS, Hub, done, open_groups, opened, refused
-from toolfold import ToolSet
 
 TOLD = ["in process", "legacy"]
 """The ways in which a client is told that its list has changed; in the modern era lists do not change through calls."""
@@ -39,21 +37,6 @@ async def test_progressive_activation(hub: Hub, connect: Connect) -> None:
         assert "file_ops.read_file" in await client.names()
         await done(client, "file_ops.write_file", path="a", text="b")
         assert (await done(client, "file_ops.read_file", path="a")).text == "b"
-
-
-@pytest.mark.spec("CALL-1", "VIS-5")
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_a_hidden_tool_is_answered_as_one_that_was_never_there(hub: Hub, era: Any) -> None:
-    """Document A, opaque discovery: ToolNotFound for both, the same but for the name."""
-    async with connected(build_server(hub.tools), era) as client:
-        answers: list[tuple[int, str, Any]] = []
-        for name in ("file_ops.read_file", "file_ops.no_such_thing"):
-            with pytest.raises(MCPError) as raised:
-                await client.client.call_tool(name, {})
-            error = raised.value.error
-            answers.append((error.code, error.message.replace(name, "NAME"), error.data))
-        assert answers[0] == answers[1]
-        assert answers[0][0] == -32602
 
 
 @pytest.mark.spec("CTL-1", "CTL-4", "NTF-1", "DEL-1")
@@ -92,28 +75,6 @@ async def test_the_activation_flow_where_clients_have_none(hub: Hub) -> None:
         await done(client, "file_ops.list_files")  # 5
         through = {"name": "file_ops.list_files", "handle": answer.structured["handle"]}
         assert (await done(other, "call_tool", **through)).text == "[]"
-
-
-@pytest.mark.spec("NTF-4", "DEL-1", "DEL-7")
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_a_server_whose_list_changes_says_so(hub: Hub, era: Any) -> None:
-    """Document A, capability signalling."""
-    async with connected(build_server(hub.tools), era) as client:
-        tools = client.client.server_capabilities.tools
-        assert tools is not None
-        assert tools.list_changed is True
-
-
-@pytest.mark.spec("VIS-1")
-async def test_a_server_without_groups_is_a_plain_one(connect: Connect) -> None:
-    """Document A, default behaviour and migration path 1: root tools, listed at once, and nothing else."""
-    tools = ToolSet("plain")
-    tools.register("b_tool", lambda: "b")
-    tools.register("a_tool", lambda: "a")
-    async with connect(tools) as client:
-        assert list(await client.listed()) == ["a_tool", "b_tool"]
-        assert (await done(client, "b_tool")).text == "b"
-        assert client.notified == []
 
 
 # Groups

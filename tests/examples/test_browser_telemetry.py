@@ -13,9 +13,9 @@ import pytest
 
 from examples.browser_telemetry import page_tools, tools
 from examples.browser_telemetry.events import Action, Event, visit
-from examples.browser_telemetry.telemetry import Counts, Telemetry
+from examples.browser_telemetry.telemetry import Telemetry
 from tests.cli.support import invoke
-from tests.examples.callers import WAYS, Connect, connected
+from tests.examples.callers import Connect, connected
 from tests.examples.telemetry import (
     ACTION,
     BODY,
@@ -228,26 +228,6 @@ async def test_document_b_tables_all_modes_in_order_and_each_can_be_called_exact
 
 
 # The example itself
-
-
-@pytest.mark.spec("MOD-3")
-async def test_one_request_reads_the_buffers_once(page: Telemetry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Document B, concurrency and computation of counts: at the time of a request, from one state of the buffers."""
-    readings: list[Counts] = []
-    read = page.counts
-
-    def counted() -> Counts:
-        readings.append(read())
-        return readings[-1]
-
-    monkeypatch.setattr(page, "counts", counted)
-    for connect in WAYS.values():
-        async with connect(page_tools(page)) as client:
-            readings.clear()
-            await client.listed()
-            assert len(readings) == 1
-            await observe(client)
-            assert len(readings) == 2
 
 
 def test_the_visitor_does_the_same_for_the_same_seed_and_fills_every_buffer() -> None:

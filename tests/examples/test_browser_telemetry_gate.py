@@ -11,11 +11,8 @@ from mcp.shared.exceptions import MCPError
 from examples.browser_telemetry import OBSERVE, page_tools
 from examples.browser_telemetry.events import visit
 from examples.browser_telemetry.telemetry import Telemetry
-from tests.adapters.mcp.support import schemas_in
-from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Connect, OverMcp, connected, in_process
+from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Connect, OverMcp, in_process
 from tests.examples.telemetry import ACTION, BODY, CONNECTION, ENTRY, ERROR, FRAME, SNAPSHOT, observe
-from toolfold_adapters.inprocess import Conversation
-from toolfold_adapters.mcp import build_server
 
 # The gate
 
@@ -105,35 +102,6 @@ async def test_document_b_gate_is_not_in_a_snapshot_and_shut_in_what_is_restored
         assert "generate" in session.list_tools().names
 
 
-@pytest.mark.spec("SES-6", "PER-4", "GRP-6")
-async def test_document_b_gate_is_shut_in_a_conversation_restored_from_its_dump_or_its_messages(
-    page: Telemetry,
-) -> None:
-    async with Conversation(page_tools(page)) as conversation:
-        (seen,) = await conversation.execute([("observe", {"what": "logs"})])
-        assert len(conversation.tools()) == 5
-        data = conversation.dump()
-    use = {"type": "tool_use", "id": "c1", "name": "observe", "input": {"what": "logs"}}
-    answer = {"type": "tool_result", "tool_use_id": "c1", "content": seen.text, "is_error": False}
-    messages = [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]
-    tools = page_tools(page)
-    for again in (Conversation.restore(tools, data), Conversation.from_history(tools, messages)):
-        assert [definition["name"] for definition in again.tools()] == ["observe", "query_dom"]
-
-
-@pytest.mark.spec("SES-6", "DEL-3")
-async def test_document_b_gate_is_open_under_its_handle_on_every_replica_with_the_key(page: Telemetry) -> None:
-    """A handle is its holder's: what a client of the modern era has instead of a session on one server."""
-    key = "a key of more than sixteen letters"
-    async with connected(build_server(page_tools(page), handle_key=key), "auto") as client:
-        await observe(client)
-        handle = client.handle
-    async with connected(build_server(page_tools(page), handle_key=key), "auto") as client:
-        assert await client.names() == ["observe", "query_dom"]
-        client.handle = handle
-        assert "generate" in await client.names()
-
-
 @pytest.mark.spec("SES-6")
 async def test_nothing_shuts_the_gate_and_no_tool_opens_it_by_name(page: Telemetry) -> None:
     """Document B, progressive disclosure: there is no way but an observation."""
@@ -163,27 +131,3 @@ async def test_a_holder_is_told_when_the_gate_opens_and_when_a_buffer_is_no_long
         assert client.notified == [CHANGED] * 2
         await client.call("configure", {"action": "clear"})
         assert client.notified == [CHANGED] * 3
-
-
-@pytest.mark.spec("DEL-2", "MOD-1", "MOD-2")
-async def test_a_modern_client_is_told_the_definitions_as_they_would_be_listed(page: Telemetry) -> None:
-    page.record(ACTION)
-    async with WAYS["modern"](page_tools(page)) as client:
-        _, text = await client.call("observe", {"what": "actions"})
-        listed = await client.listed()
-        assert schemas_in(text) == {
-            f"- {name}: {' '.join(listed[name]['description'].split())}": listed[name]["inputSchema"]
-            for name in ("analyze", "configure", "generate")
-        }
-
-
-@pytest.mark.spec("DEL-7")
-async def test_modern_lists_are_the_same_bytes_while_the_page_tells_nothing_new(page: Telemetry) -> None:
-    page.record(BODY)
-    tools = page_tools(page)
-    async with WAYS["modern"](tools) as client, WAYS["modern"](tools) as other:
-        first = json.dumps(await other.listed())
-        await observe(client)
-        assert json.dumps(await other.listed()) == first
-        page.record(BODY)
-        assert json.dumps(await other.listed()) != first

@@ -206,24 +206,6 @@ async def test_a_profile_lists_some_groups_lets_others_be_expanded_and_knows_no_
             assert await caller.names() == shown
 
 
-@pytest.mark.spec("PRO-3")
-@pytest.mark.parametrize("way", WAYS)
-async def test_what_changes_something_does_not_exist_under_a_profile_that_only_reads(
-    way: str, everything: ToolSet
-) -> None:
-    """Document E, agent profiles: explore is read-only; reflector reads files and the log."""
-    for profile in ("explore", "reflector"):
-        async with WAYS[way](everything, profile=profile) as caller:
-            definitions = await caller.listed()
-            for name, definition in definitions.items():
-                if name not in ("expand_tools", "call_tool"):
-                    assert definition["annotations"]["readOnlyHint"] is True
-            for name in ("git_commit", "git_checkout", "file_write", "fs_move", "trash_put"):
-                assert await caller.call(name, {}) == (True, UNKNOWN)
-                if way != "in process":
-                    assert await caller.call("call_tool", {"name": name}) == (True, f"Unknown tool: {name}")
-
-
 @pytest.mark.spec("PRO-1", "PRO-4")
 async def test_a_sub_agent_is_given_the_tools_of_its_profile_alone(everything: ToolSet) -> None:
     """Document E, benefits: sub-agents get only relevant tools."""
@@ -247,17 +229,3 @@ def test_a_client_is_given_far_fewer_tools_and_tokens_at_first(everything: ToolS
         costs = measure(initial_view(everything, profile))
         assert costs.listed <= 50
         assert costs.after < (0.1 if profile is None else 0.6) * measure(initial_view(everything)).before
-
-
-@pytest.mark.spec("PRO-1", "REG-5")
-@pytest.mark.parametrize("way", WAYS)
-async def test_a_server_under_a_profile_lives_on_without_a_group_that_is_unregistered(way: str) -> None:
-    tools = build(which=lambda name: f"/nowhere/{name}")
-    async with WAYS[way](tools, profile="review") as caller:
-        await tools.unregister_group("diff")
-        await tools.unregister_group("github")
-        assert await caller.names() == sorted(["expand_tools", *tools_under("review", "git", "search")])
-        failed, text = await caller.call("expand_tools", {"group": "github"})
-        assert failed
-        assert "There is no group 'github'. Did you mean 'git'?" in text
-        assert not (await caller.call("expand_tools", {"group": "file_ops"}))[0]

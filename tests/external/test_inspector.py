@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from toolfold_adapters.mcp.meta import CHANGE_META
 
 pytestmark = pytest.mark.usefixtures("node_packages")
 
-ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
+
 INSPECTOR = str(PACKAGES / "inspector/clients/launcher/build/index.js")
 
 
@@ -30,32 +31,21 @@ async def inspector(home: Path, target: list[str], era: str, *options: str) -> t
     return status, json.loads(printed)["result"] if printed else None
 
 
-async def story(home: Path, target: list[str], era: str) -> None:
-    status, listed = await inspector(home, target, era, "--method", "tools/list", "--strict")
-    assert status == 0, "the schemas are not portable"
-    assert {"ping", "database.activate"} <= names_in(listed)
-    assert "database.query" not in names_in(listed)
-
-    status, pong = await call(home, target, era, "ping")
-    assert status == 0
-    assert pong["content"] == [{"type": "text", "text": "pong"}]
-
-    status, nothing = await call(home, target, era, "database.query", sql="select 1")
-    assert status != 0
-    assert nothing is None
-
-
 @pytest.mark.spec("DEL-1", "DEL-7", "DEL-10", "CALL-1")
-@ERAS
-async def test_the_inspector_lists_and_calls_over_stdio(era: str, tmp_path: Path) -> None:
-    await story(tmp_path, [TOOLFOLD, "serve", *DESK], era)
-
-
-@pytest.mark.spec("DEL-1", "DEL-7", "DEL-10", "CALL-1")
-@ERAS
-async def test_the_inspector_lists_and_calls_over_http(era: str, tmp_path: Path) -> None:
-    async with over_http(*DESK) as url:
-        await story(tmp_path, [url], era)
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_the_inspector_lists_and_calls(transport: str, era: str, tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        http = transport == "http"
+        target = [await stack.enter_async_context(over_http(*DESK))] if http else [TOOLFOLD, "serve", *DESK]
+        status, listed = await inspector(tmp_path, target, era, "--method", "tools/list", "--strict")
+        assert status == 0, "the schemas are not portable"
+        assert {"ping", "database.activate"} <= names_in(listed)
+        assert "database.query" not in names_in(listed)
+        status, pong = await call(tmp_path, target, era, "ping")
+        assert (status, pong["content"]) == (0, [{"type": "text", "text": "pong"}])
+        status, nothing = await call(tmp_path, target, era, "database.query", sql="select 1")
+        assert (status != 0, nothing) == (True, None)
 
 
 @pytest.mark.spec("DEL-2", "DEL-3", "DEL-10")

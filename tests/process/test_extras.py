@@ -63,12 +63,6 @@ def test_whatever_needs_an_extra_first_names_it_and_the_command_that_installs_it
     )
 
 
-def test_the_command_line_says_it_in_a_line() -> None:
-    done = on_the_base_install("from toolfold_cli import main; main()")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "toolfold: 'click' is not installed. Install it with: pip install \"toolfold[cli]\"\n"
-
-
 def test_what_is_said_to_need_no_extra_needs_none() -> None:
     done = on_the_base_install(
         "import toolfold, toolfold_adapters.inprocess, toolfold_adapters.manifests, toolfold_adapters.tokens\n"

@@ -52,10 +52,6 @@ def test_every_file_of_a_package_is_in_the_wheel(package: str, site: Path) -> No
     assert Path("py.typed") in wanted
 
 
-def test_the_clauses_are_in_the_wheel(site: Path) -> None:
-    assert (site / "toolfold_specs" / "clauses.toml").is_file()
-
-
 def test_the_command_is_in_the_wheel(site: Path) -> None:
     (path,) = site.glob("*.dist-info/entry_points.txt")
     points = ConfigParser()

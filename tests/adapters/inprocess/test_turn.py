@@ -148,16 +148,6 @@ async def test_calls_of_one_tool_run_side_by_side_although_a_group_opens_with_it
         assert [result.text for result in results] == ["seen", "seen"]
 
 
-@pytest.mark.spec("AGT-1", "AGT-2")
-async def test_groups_without_tools_are_loaded_in_the_order_of_their_calls() -> None:
-    tools = ToolSet("x")
-    for path in ("a", "b"):
-        tools.register_group(path)
-    async with Conversation(tools) as conversation:
-        await conversation.execute([CALLS["open b"], CALLS["open a"]])
-        assert conversation.loaded == ("b", "a")
-
-
 @pytest.mark.spec("AGT-2", "HOOK-1")
 async def test_hooks_of_groups_run_in_the_task_that_carries_out_the_turn() -> None:
     tools, tasks = ToolSet("x"), list[Any]()
@@ -182,6 +172,10 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 UNREADABLE = {
+    "not JSON": "{",
+    "a list": "[]",
+    "a text": '"text"',
+    "nothing": None,
     "nested objects": '{"x":' * 100_000,
     "nested lists": "[" * 100_000,
     "not a number": '{"x": NaN}',

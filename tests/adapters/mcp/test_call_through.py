@@ -39,19 +39,6 @@ async def test_in_a_legacy_session_it_obeys_what_a_direct_call_obeys() -> None:
         assert listener.changes == 2
 
 
-@pytest.mark.spec("DEL-8", "CALL-1")
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("hints", [False, True])
-async def test_what_to_activate_is_said_only_where_hints_are_on(hints: bool, era: str) -> None:
-    tools = make_shop(on_hidden="hint" if hints else "opaque")
-    async with client_of(build_server(tools), era) as (client, _):
-        refused = await through(client, "stock.count")
-        with pytest.raises(MCPError) as direct:
-            await client.call_tool("stock.count", {})
-        assert text_of(refused) == direct.value.message
-        assert ("(it needs the group stock, which is not open: call stock.activate first)" in text_of(refused)) == hints
-
-
 @pytest.mark.spec("DEL-8")
 async def test_legacy_sessions_can_do_without_it() -> None:
     server = build_server(make_shop(), legacy_call_tool=False)

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.support import build_server, client_of, schemas_in, target_of
 from tests.adapters.mcp.test_disclosure import EXTENSION, contents_of
-from tests.adapters.mcp.test_handle_delivery import text_of
+from tests.adapters.mcp.test_handle_delivery import text_of, through
 from tests.core.modes import Buffers
 from toolfold import Mode, Modes, ToolSet, View, Visibility
 from toolfold_adapters.mcp.meta import HANDLE_META
@@ -101,6 +101,28 @@ async def test_opening_a_group_tells_a_modern_client_the_narrowed_definitions(ho
         shown = (await listed(client, (result.meta or {})[HANDLE_META]))["inner.observe"]
         assert schema == shown["inputSchema"]
         assert shown["_meta"]["data_counts"] == {"network": 3}
+
+
+@pytest.mark.spec("MOD-3")
+@pytest.mark.parametrize("era", ERAS)
+async def test_each_request_on_the_wire_reads_the_state_exactly_once(era: str) -> None:
+    buffers = Buffers(network=1)
+    async with target_of("memory", page_tools(buffers)) as target, client_of(target, era) as (client, _):
+        await listed(client)  # a client lists by itself when it calls what it has not seen listed
+        assert buffers.take() == 1
+        await client.call_tool("seen", {})
+        assert buffers.take() == 1
+        await client.call_tool("observe", {"what": "nonsense"})
+        assert buffers.take() == 1
+        result = await client.call_tool("inner.activate", {})
+        assert buffers.take() == 1
+        handle = (result.meta or {}).get(HANDLE_META)
+        assert "inner.observe" in await listed(client, handle)
+        assert buffers.take() == 1
+        assert text_of(await through(client, "inner.observe", {"what": "network"}, handle)) == "network"
+        assert buffers.take() == 1
+        await client.call_tool("inner.deactivate", {"handle": handle} if handle else {})
+        assert buffers.take() == 1
 
 
 @pytest.mark.spec("MOD-3")

@@ -250,7 +250,7 @@ def make_lab(journal: Journal, blocked: anyio.Event | None = None) -> ToolSet:
             raise ToolError("no")
         if how == "reject":
             raise ProtocolError(-32050, "not today")
-        if how == "park":
+        if how == "block":
             assert blocked is not None
             blocked.set()
             await anyio.sleep_forever()

@@ -6,7 +6,6 @@ wire side is here as well. A client of the modern era sees the groups of its con
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 import anyio
@@ -15,8 +14,8 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.support import build_server, without_schemas
 from tests.core.document_c import CORE, GROUPED, GROUPS, assistant, listed_with
-from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Caller, Connect, connected, in_process
-from toolfold import Profile, ToolSet
+from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Caller, Connect, connected
+from toolfold import Profile
 
 Era = Literal["legacy", "auto"]
 ERAS = ("legacy", "auto")
@@ -165,20 +164,6 @@ async def test_document_c_security_loading_reaches_no_further_than_the_profile(c
         assert await client.names() == listed_with("pdf")
 
 
-@pytest.mark.spec("PRO-1", "DEL-3")
-async def test_document_c_security_a_handle_from_elsewhere_reaches_no_further_than_the_profile_either() -> None:
-    tools = assistant()
-    tools.register_profile(Profile(name="reader", available=("pdf",)))
-    async with connected(build_server(tools, handle_key=KEY), "auto") as client:
-        await load(client, "config")
-        await load(client, "pdf")
-        handle = client.handle
-    async with connected(build_server(tools, profile="reader", handle_key=KEY), "auto") as client:
-        client.handle = handle
-        assert await client.names() == listed_with("pdf")
-        assert await client.call("get_config", {}) == (True, UNKNOWN)
-
-
 # How long a load lasts
 
 
@@ -204,30 +189,6 @@ async def test_document_c_a_load_lasts_for_the_conversation_and_is_nobody_elses(
 
 
 @pytest.mark.spec("GRP-6", "DEL-3")
-async def test_document_c_modern_every_handle_has_what_was_loaded_until_then() -> None:
-    async with connected(build_server(assistant()), "auto") as client:
-        handles: list[str | None] = [client.handle]
-        for group in ("pdf", "config"):
-            await load(client, group)
-            handles.append(client.handle)
-        for handle, loaded in zip(handles, ([], ["pdf"], ["pdf", "config"]), strict=True):
-            client.handle = handle
-            assert await client.names() == listed_with(*loaded)
-
-
-@pytest.mark.spec("GRP-6", "PER-1")
-async def test_document_c_a_session_restored_from_its_snapshot_has_the_same_groups_loaded() -> None:
-    async with in_process(assistant(), active=["config"]) as client:
-        await load(client, "pdf")
-        data = json.loads(json.dumps(client.session.dump()))
-    async with assistant().restore_session(data) as session:
-        assert list(session.list_tools().names) == listed_with("pdf", "config")
-        assert (await session.call("pdf_info")).text == "done"
-    async with assistant().open_session() as new:
-        assert list(new.list_tools().names) == CORE
-
-
-@pytest.mark.spec("GRP-6", "DEL-3")
 async def test_document_c_modern_a_handle_has_the_same_groups_loaded_after_a_restart_with_the_same_key() -> None:
     async with connected(build_server(assistant(), handle_key=KEY), "auto") as client:
         await load(client, "pdf")
@@ -244,38 +205,6 @@ async def test_document_c_modern_a_handle_has_the_same_groups_loaded_after_a_res
         failed, text = await client.call("pdf_info", {})
         assert failed
         assert "Activate the groups that you need again" in text
-
-
-@pytest.mark.spec("GRP-6", "DEL-3", "HOOK-9")
-async def test_document_c_modern_what_hooks_opened_ends_with_the_server_and_its_handle_is_refused() -> None:
-    """What a hook opened is the process's; so nothing of it is taken over by the next one, whatever the key."""
-    ran: list[str] = []
-
-    def hooked() -> ToolSet:
-        return assistant(on_activate=lambda: ran.append("on"), on_deactivate=lambda: ran.append("off"))
-
-    async with connected(build_server(hooked(), handle_key=KEY), "auto") as client:
-        await load(client, "pdf")
-        handle = client.handle
-    assert ran == ["on", "off"]
-    async with connected(build_server(hooked(), handle_key=KEY), "auto") as client:
-        client.handle = handle
-        failed, text = await client.call("pdf_info", {})
-        assert failed
-        assert "Activate the groups that you need again" in text
-        client.handle = None
-        assert await client.names() == CORE
-    assert ran == ["on", "off"]
-
-
-@pytest.mark.spec("GRP-6", "SES-3")
-async def test_document_c_legacy_a_connection_after_a_restart_starts_with_none() -> None:
-    """A legacy session is its connection's: with the connection it ends, and nothing of it is kept."""
-    async with WAYS["legacy"](assistant()) as client:
-        await load(client, "pdf")
-    async with WAYS["legacy"](assistant()) as client:
-        assert await client.names() == CORE
-        assert await client.call("pdf_info", {}) == (True, UNKNOWN)
 
 
 @pytest.mark.spec("GRP-6", "SES-2", "NTF-1")

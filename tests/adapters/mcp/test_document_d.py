@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import product
 from typing import Any, Literal
 
 import pytest
@@ -16,27 +15,15 @@ from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp.support import build_server
 from tests.core.document_d import (
-    ARITIES,
-    CATEGORIES,
     HIDDEN,
     OPTIONS,
-    SAYINGS,
-    Arities,
     Desk,
     declared,
-    include_kit,
     kit_of,
-    module_of,
-    weekly_report,
 )
 from tests.examples.callers import connected
 from toolfold import (
-    ConfigError,
-    DuplicateName,
-    GroupNotFound,
-    InvalidDefinition,
     ToolError,
-    ToolfoldError,
     ToolResult,
     ToolSet,
     tool,
@@ -82,66 +69,10 @@ async def test_document_d_options_what_is_hidden_is_in_no_list_and_can_be_called
             assert await client.call(f"t{number}", {}) == (False, "done")
 
 
-@pytest.mark.spec("KIT-1", "KIT-4")
-async def test_document_d_options_several_marks_are_one_definition(era: Era) -> None:
-    """Document D, merging of `@mcp` lines; the tool is hidden by one of them, so the catalog tool shows it."""
-    tools = ToolSet("t")
-    tools.include(module_of(weekly_report=weekly_report))
-    tools.register_catalog_tool()
-    async with connected(build_server(tools), era) as client:
-        assert await client.names() == ["catalog"]
-        (shown,) = (await client.answer("catalog", {"query": "weekly"})).structured["tools"]
-        assert (shown["description"], shown["category"], shown["hidden"]) == ("The report of a week", "Reports", True)
-        assert shown["inputSchema"]["properties"] == {"week": {"type": "integer", "minimum": 1, "maximum": 53}}
-        assert await client.call("weekly", {"week": 53}) == (False, "week 53")
-        assert (await client.call("weekly", {"week": 54}))[0]
-
-
 # The table of arities
 
 
-@pytest.mark.spec("KIT-2")
-@pytest.mark.parametrize(("name", "text"), ARITIES)
-async def test_document_d_arities_a_function_is_called_with_what_it_takes(era: Era, name: str, text: str) -> None:
-    tools = ToolSet("t")
-    tools.include(Arities())
-    async with connected(build_server(tools), era) as client:
-        assert await client.call(name, {"n": 1}) == (False, text)
-        assert (await client.call(name, {"n": "one"}))[0]
-
-
 # Precedence
-
-
-@pytest.mark.spec("KIT-4", "KIT-5")
-async def test_document_d_category_the_most_specific_is_on_the_wire_and_in_the_catalog(era: Era) -> None:
-    tools, expected = ToolSet("t"), dict[str, str | None]()
-    for how, (default, own, given, category) in product(("class", "module"), CATEGORIES):
-        name = f"t{len(expected)}"
-        include_kit(tools, how, {"category": default}, {"name": name, "category": own}, {"category": given})
-        expected[name] = category
-    tools.register_catalog_tool(hidden=True)
-    async with connected(build_server(tools), era) as client:
-        shown = await client.listed()
-        assert {name: one.get("_meta") for name, one in shown.items()} == {
-            name: category and {"category": category} for name, category in expected.items()
-        }
-        entries = (await client.answer("catalog", {"type": "tools", "include_hidden": False})).structured["tools"]
-        assert {entry["name"]: entry.get("category") for entry in entries} == expected
-
-
-@pytest.mark.spec("KIT-4", "VIS-6")
-async def test_document_d_hidden_the_most_specific_decides_what_is_listed(era: Era) -> None:
-    """Document D, precedence at the registration: `hidden` before `visible`, and then what the definition says."""
-    tools, listed, hidden = ToolSet("t"), list[str](), list[str]()
-    for number, ((default, kit), (own, mark), (given, registration)) in enumerate(product(SAYINGS, repeat=3)):
-        include_kit(tools, ("class", "module")[number % 2], default, {"name": f"t{number}", **own}, given)
-        decided = next((said for said in (registration, mark, kit) if said is not None), False)
-        (hidden if decided else listed).append(f"t{number}")
-    async with connected(build_server(tools), era) as client:
-        assert await client.names() == sorted(listed)
-        for name in hidden[::20]:  # the client lists anew for each, so a few stand for all
-            assert await client.call(name, {}) == (False, "done")
 
 
 # Prompts, resources and templates
@@ -180,23 +111,6 @@ async def test_document_d_registration_overrules_a_toolkit_and_its_group_gates_a
         assert (await caller.listed())["desk.who"]["_meta"] == {"category": "Given"}
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["desk.ask", "desk.greet"]
         assert [str(resource.uri) for resource in (await client.list_resources()).resources] == ["desk://owner"]
-
-
-@pytest.mark.spec("KIT-4", "REG-9", "VIS-6")
-async def test_document_d_registration_hides_a_toolkit_as_a_whole_and_all_of_it_is_used_by_name(era: Era) -> None:
-    """Document D, hidden tools, registration level: over what its definitions say."""
-    tools = ToolSet("t")
-    tools.include(Desk("Ada"), hidden=True)
-    async with connected(build_server(tools), era) as caller:
-        client = caller.client
-        assert await caller.names() == []
-        assert (await client.list_prompts()).prompts == []
-        assert (await client.list_resources()).resources == []
-        assert (await client.list_resource_templates()).resource_templates == []
-        assert await caller.call("who", {}) == (False, "Ada")
-        assert (await client.get_prompt("greet")).messages[0].content.text == "Hello."  # type: ignore[union-attr]
-        for uri in ("desk://owner", "desk://drawers/2"):
-            assert "Ada" in (await client.read_resource(uri)).contents[0].text  # type: ignore[union-attr]
 
 
 # What functions return
@@ -284,80 +198,3 @@ async def test_document_d_results_are_measured_by_their_output_schema_in_each_fo
 
 
 # What fails at decoration
-
-
-def three(first: Any, second: Any, third: Any) -> None: ...
-
-
-BAD: dict[str, tuple[type[ToolfoldError], str, Callable[[ToolSet], Any]]] = {
-    "a field specification": (
-        InvalidDefinition,
-        "'bad' can't be registered: its input.x has the type 'strin'",
-        lambda tools: tools.register("bad", lambda arguments: "", input={"x": "strin"}),
-    ),
-    "a schema mapping": (
-        InvalidDefinition,
-        "'bad' can't be registered: its input schema is not valid JSON Schema",
-        lambda tools: tools.register("bad", lambda arguments: "", input={"type": "object", "properties": []}),
-    ),
-    "a schema text": (
-        InvalidDefinition,
-        "'bad' can't be registered: its input schema is a text that is not JSON",
-        lambda tools: tools.register("bad", lambda arguments: "", input='{"type": "object"'),
-    ),
-    "an output schema": (
-        InvalidDefinition,
-        "'bad' can't be registered: its output schema is a text that is not JSON",
-        lambda tools: tools.register("bad", lambda: "", output="{"),
-    ),
-    "three arguments": (
-        InvalidDefinition,
-        "'bad' can't be registered: its handler must take nothing, the arguments, or",
-        lambda tools: tools.register("bad", three, input={}),
-    ),
-    "one name twice in a toolkit": (
-        InvalidDefinition,
-        r"Kit\.a and Kit\.b would both be the tool 'same'",
-        lambda tools: tools.include(kit_of(a=tool(name="same")(lambda: ""), b=tool(name="same")(lambda: ""))),
-    ),
-    "a name that is taken": (
-        DuplicateName,
-        "'who'",
-        lambda tools: tools.include(kit_of(before=tool(lambda: ""), who=tool(name="who")(lambda: ""))),
-    ),
-    "a group that there is not": (
-        GroupNotFound,
-        "'nowhere'",
-        lambda tools: tools.include(Arities(), group="nowhere"),
-    ),
-    "a name for a whole toolkit": (
-        InvalidDefinition,
-        "'Arities' can't be registered: name is an option of one tool",
-        lambda tools: tools.include(Arities(), name="x"),
-    ),
-    "a profile that there is not": (
-        ConfigError,
-        "nobody",
-        lambda tools: build_server(tools, profile="nobody"),
-    ),
-}
-"""What is wrong, the error, what it says, and what to do."""
-
-
-@pytest.mark.spec("KIT-2", "KIT-3", "KIT-4", "REG-1", "REG-4", "ERR-2")
-@pytest.mark.parametrize("wrong", BAD)
-async def test_document_d_validation_what_is_refused_is_told_by_name_and_no_client_notices(
-    era: Era, wrong: str
-) -> None:
-    """Document D, compile-time validation: the definition fails, and the server goes on as it was."""
-    error, match, register = BAD[wrong]
-    tools = ToolSet("t")
-    tools.include(Desk("Ada"))
-    async with connected(build_server(tools), era) as client:
-        shown, catalog = await client.listed(), tools.catalog
-        with pytest.raises(error, match=match):
-            register(tools)
-        tools.notify_list_changed()
-        assert tools.catalog is catalog
-        assert await client.listed() == shown
-        assert await client.call("who", {}) == (False, "Ada")

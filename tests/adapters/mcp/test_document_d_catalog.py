@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.adapters.mcp.support import build_server
-from tests.core.document_d import ARGUMENTS, SECTIONS, WRONG_ARGUMENTS, names, shop
+from tests.core.document_d import SECTIONS, WRONG_ARGUMENTS, names, shop
 from tests.examples.callers import WAYS, Caller, connected
 
 Era = Literal["legacy", "auto"]
@@ -29,17 +29,6 @@ async def ask(client: Caller, arguments: Mapping[str, Any]) -> dict[str, list[di
     assert json.loads(answer.text) == answer.structured
     sections: dict[str, list[dict[str, Any]]] = answer.structured
     return sections
-
-
-@pytest.mark.spec("CAT-1", "CAT-2")
-@pytest.mark.parametrize(("arguments", "expected"), ARGUMENTS, ids=str)
-async def test_document_d_catalog_arguments_choose_what_is_shown(
-    era: Era, arguments: dict[str, Any], expected: dict[str, list[str]]
-) -> None:
-    async with connected(build_server(shop()), era) as client:
-        sections = await ask(client, arguments)
-        assert names(sections) == expected
-        assert list(sections) == [section for section in SECTIONS if section in expected]
 
 
 @pytest.mark.spec("CAT-1", "CALL-2")

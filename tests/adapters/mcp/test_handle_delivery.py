@@ -124,21 +124,6 @@ async def test_wrong_arguments_are_refused_in_the_name_of_the_tool_that_is_meant
         assert ran == []
 
 
-@pytest.mark.spec("ACT-2", "CTL-5")
-async def test_an_inner_group_opens_under_the_handle_of_its_parent() -> None:
-    async with client_of(build_server(make_shop()), MODERN) as (client, _):
-        refused = await client.call_tool("stock.orders.activate", {})
-        assert refused.is_error
-        assert "call stock.activate first" in text_of(refused)
-        outer = await opened(client, "stock")
-        answer = received(await client.call_tool("stock.orders.activate", {"handle": outer}))
-        assert answer["active"] == ["stock", "stock.orders"]
-        assert answer["tools"] == ["stock.orders.place"]
-        placed = await through(client, "stock.orders.place", {"items": {"nails": 3}}, answer["handle"])
-        assert text_of(placed) == "3"
-        assert (await through(client, "stock.orders.place", {"items": {}}, outer)).is_error
-
-
 @pytest.mark.spec("DEL-3")
 async def test_groups_can_be_opened_by_call_tool_itself() -> None:
     async with client_of(build_server(make_shop()), MODERN) as (client, _):
@@ -159,17 +144,6 @@ async def test_a_step_is_taken_whole_or_not_at_all() -> None:
         same = received(await client.call_tool("stock.activate", {"handle": handle}))
         assert (same["changed"], same["active"]) == (False, ["stock"])
         assert same["tools"] == ["stock.count", "stock.fail", "stock.reject"]
-
-
-@pytest.mark.spec("ACT-4", "DEL-3")
-async def test_of_groups_that_exclude_one_another_the_newer_handle_has_the_later_one() -> None:
-    async with client_of(build_server(make_shop()), MODERN) as (client, _):
-        first = await opened(client, "cash")
-        answer = received(await client.call_tool("credit.activate", {"handle": first}))
-        assert (answer["active"], answer["displaced"]) == (["credit"], ["cash"])
-        assert text_of(await through(client, "credit.card", {}, answer["handle"])) == "card"
-        assert (await through(client, "cash.coins", {}, answer["handle"])).is_error
-        assert text_of(await through(client, "cash.coins", {}, first)) == "coins"
 
 
 @pytest.mark.spec("ACT-5")

@@ -8,24 +8,10 @@ from mcp import Client
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import (
     build_server,
-    client_of,
-    names_of,
-    target_of,
 )
-from toolfold import Context, Profile, ToolSet, Visibility
+from toolfold import Context, ToolSet, Visibility
 
 MODERN = "2026-07-28"
-TRANSPORTS = ("memory", "stdio", "http")
-
-
-@pytest.mark.spec("DEL-7")
-async def test_calls_change_no_modern_list() -> None:
-    async with target_of("memory", make_desk()) as target, client_of(target, MODERN) as (client, listener):
-        before = await names_of(client)
-        assert not (await client.call_tool("database.activate", {})).is_error
-        assert not (await client.call_tool("open_database", {})).is_error
-        assert await names_of(client) == before
-        assert listener.changes == 0
 
 
 @pytest.mark.spec("DEL-7")
@@ -51,14 +37,3 @@ async def test_a_list_that_predicates_have_a_say_in_is_not_for_shared_caches() -
         assert (await client.list_tools()).cache_scope == "private"
     async with Client(build_server(make_desk()), mode=MODERN) as client:
         assert (await client.list_tools()).cache_scope == "public"
-
-
-@pytest.mark.spec("DEL-7", "PRO-1")
-async def test_what_a_session_begins_with_is_listed_and_can_be_called() -> None:
-    tools = make_desk()
-    tools.register_profile(Profile(name="data", active=["database"], available=["database.write"]))
-    async with Client(build_server(tools, profile="data"), mode=MODERN) as client:
-        names = await names_of(client)
-        assert "database.query" in names
-        assert not [name for name in names if name.startswith("mode")]
-        assert (await client.call_tool("database.query", {"sql": "x"})).structured_content == {"ran": "x"}

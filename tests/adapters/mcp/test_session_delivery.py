@@ -9,7 +9,6 @@ from mcp.shared.exceptions import MCPError
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import (
     CHANGED,
-    Listener,
     build_server,
     change_of,
     client_of,
@@ -18,8 +17,6 @@ from tests.adapters.mcp.support import (
 )
 from toolfold import Context, ToolSet
 from toolfold_adapters.mcp.notify import MAX_WAITING
-
-TRANSPORTS = ("memory", "stdio", "http")
 
 
 @pytest.mark.spec("DEL-1", "NTF-1", "CTL-4", "CALL-1")
@@ -146,10 +143,3 @@ async def test_an_idle_session_ends_and_the_next_request_begins_a_new_one() -> N
         assert await listener.next() == CHANGED
         assert "database.query" not in await names_of(client)
         assert len(tools.sessions) == 1
-
-
-async def test_a_listener_hears_in_order() -> None:
-    listener = Listener()
-    with pytest.raises(TimeoutError), anyio.fail_after(0):
-        await listener.next()
-    listener.close()

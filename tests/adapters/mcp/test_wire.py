@@ -64,13 +64,6 @@ async def test_a_long_text_of_a_client_does_not_come_back_as_long(
     assert len(answer) < 12_000
 
 
-@pytest.mark.spec("CALL-1")
-async def test_a_hint_names_the_group_where_hints_are_on() -> None:
-    async with client_of(build_server(make_desk(on_hidden="hint")), "legacy") as (client, _):
-        with pytest.raises(MCPError, match=r"needs the group database, .* call database\.activate first"):
-            await client.call_tool("database.query", {})
-
-
 @pytest.mark.spec("LST-2", "LST-3")
 @pytest.mark.parametrize("era", ERAS)
 async def test_pages_join_to_the_whole_list_and_a_foreign_cursor_is_refused(era: str) -> None:

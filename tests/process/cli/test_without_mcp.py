@@ -23,7 +23,6 @@ from toolfold_cli import main
 main()
 """
 SECONDS = 120
-MISSING = 'is not installed. Install it with: pip install "toolfold[mcp]"'
 
 
 def conform(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -52,15 +51,6 @@ def test_checks_are_listed() -> None:
     done = conform("--list-checks")
     assert (done.returncode, done.stderr) == (0, "")
     assert "groups are disclosed to those who ask" in done.stdout
-
-
-@pytest.mark.spec("CNF-8")
-@pytest.mark.parametrize("target", [("--", "some-server"), ("http://127.0.0.1:1/mcp",), ("shop:tools",)])
-def test_what_is_reached_over_mcp_needs_the_extra_that_is_named(shop: Path, target: tuple[str, ...]) -> None:
-    done = conform(*target)
-    assert done.returncode == 2
-    assert MISSING in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_the_extra_of_the_kit_brings_no_sdk() -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from itertools import combinations, pairwise
@@ -16,8 +13,8 @@ import pytest
 
 from tests.diagrams.support import HOSTILE, Drawn, dot, squeezed, texts_of
 from tests.diagrams.traces import Theatre, crossing, gates, recorded, switching
-from toolfold import ConfigError, ToolSet
-from toolfold_diagrams import Trace, sequence, tracing
+from toolfold import ConfigError
+from toolfold_diagrams import Trace, sequence
 from toolfold_diagrams.interaction import Bar, Interaction, Lifeline, Look, Message, Note, Role
 from toolfold_diagrams.trace import Asked, Entry, HookBegan, Noted, SessionOpened
 
@@ -343,40 +340,3 @@ def _hostile_entries(number: int, text: str) -> list[dict[str, Any]]:
         {"entry": "ListChanged", "session": text, "kinds": [text], "listeners": 2},
         {"entry": "Noted", "text": text},
     ]
-
-
-# The same bytes
-
-SCRIPT = """
-import asyncio, hashlib
-from tests.diagrams.traces import crossing, gates, switching
-from tests.core.support import desk
-from toolfold_diagrams import reachable, region_chart, sequence, transaction_chart
-pictures = [sequence(asyncio.run(tell())) for tell in (crossing, gates, switching)]
-pictures += [reachable(desk()), transaction_chart(), region_chart()]
-print(hashlib.sha256("".join(one.dot + str(one.mermaid) for one in pictures).encode()).hexdigest())
-"""
-
-
-@pytest.mark.spec("DIA-1")
-def test_the_same_input_gives_the_same_bytes_under_other_hash_seeds() -> None:
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "77")
-    }
-    assert len(digests) == 1
-    assert all(digests)
-
-
-async def test_the_names_of_the_package_work_together(tmp_path: Any) -> None:
-    tools = ToolSet("together")
-    tools.register_group("g")
-    with tracing(tools) as recorder:
-        await tools.activate_group("g")
-    path = sequence(recorder.trace).render(tmp_path / "trace.mmd")
-    assert "activate g" in path.read_text(encoding="utf-8")

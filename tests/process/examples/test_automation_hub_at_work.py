@@ -6,25 +6,18 @@ import gc
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 import pytest
-from mcp import StdioServerParameters
 
 from examples.automation_hub import build
 from examples.automation_hub.network import Site
 from examples.automation_hub.workspace import Workspace
-from tests.adapters.mcp.support import PATIENCE, over_http
-from tests.cli.support import PROGRAM, invoke
-from tests.examples.callers import WAYS, Connect, connected
-from tests.examples.hub import AT_FIRST, FILE_TOOLS, Hub, done, open_groups, opened, plugin, refused
+from tests.examples.callers import WAYS, Connect
+from tests.examples.hub import AT_FIRST, Hub, done, open_groups, opened, plugin, refused
 from toolfold import HookFailed, ToolError, ToolSet
 
 ROOT = Path(__file__).parents[3]
@@ -225,21 +218,6 @@ async def test_two_hubs_of_one_class_share_nothing(tmp_path: Path, connect: Conn
         assert urls[0] != urls[1]
 
 
-@pytest.mark.spec("SES-1", "DEL-1", "DEL-2", "HOOK-4")
-async def test_one_server_keeps_clients_of_both_eras_apart(hub: Hub) -> None:
-    async with over_http(hub.tools) as url, connected(url, "legacy") as old, connected(url, "auto") as new:
-        await opened(old, "database", "database.read", "database.write")
-        await done(old, "database.write.insert", name="colour", value="blue")
-        assert await new.names() == AT_FIRST
-        await opened(new, "database", "database.read")
-        assert "Another client is writing" in await refused(new, "database.write.activate")
-        assert (await done(new, "database.read.query")).structured == {}
-        await done(old, "database.write.deactivate")
-        await opened(new, "database.write")
-        assert (await done(new, "database.read.query")).structured == {"colour": "blue"}
-        assert await open_groups(old) == ["database", "database.read"]
-
-
 @pytest.mark.spec("DEL-4", "HOOK-1", "HOOK-9")
 async def test_what_a_server_begins_with_is_there_for_all_but_a_transaction_is_nobodys_to_share(hub: Hub) -> None:
     (hub.files / "page.txt").write_text("a page")
@@ -262,58 +240,3 @@ def test_a_temporary_folder_goes_with_its_hub(tmp_path: Path, monkeypatch: pytes
     del tools
     gc.collect()
     assert list(tmp_path.iterdir()) == []
-
-
-# Started by a person
-
-
-def test_the_demonstration_shows_what_document_a_is_about() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.automation_hub"],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": ":".join(path for path in sys.path if path)},
-        timeout=6 * PATIENCE,
-    )
-    lines = {name: received.strip() for name, _, received in (line.partition(":") for line in done.stdout.splitlines())}
-    assert lines["A closed group"] == "Unknown tool: file_ops.write_file"
-    assert lines["Open"] == "hello.txt has 6 characters."
-    assert lines["What they serve"] == "Hello."
-    assert "call database.activate first" in lines["Parents go first"]
-    assert "Another client is writing" in lines["A hook that fails"]
-    assert "Closed to make room: database.write." in lines["Exclusion"]
-    assert lines["A plugin's tool"] == "3"
-    assert lines["To another client"] == "database"
-    assert done.stderr == ""
-
-
-@pytest.mark.spec("CTL-1", "CTL-2")
-def test_inspecting_it_shows_groups_in_groups_their_tools_and_the_exclusion() -> None:
-    shown = invoke("inspect", "examples.automation_hub:tools", "--tools")
-    assert shown.exit_code == 0
-    assert "Only one at a time: database.maintenance, database.write" in shown.stdout
-    assert "- plugins.count_words" in shown.stdout
-    received = json.loads(invoke("inspect", "examples.automation_hub:tools", "--json").stdout)
-    groups = {one["path"]: [tool["name"] for tool in one["tools"]] for one in received["groups"]}
-    assert groups[None] == ["export_records", "list_capabilities"]
-    assert groups["file_ops"] == FILE_TOOLS
-    assert groups["database.write"] == ["database.write.insert", "database.write.roll_back"]
-
-
-@pytest.mark.spec("DEL-10", "HOOK-9")
-@pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_it_is_served_by_the_command_line(era: Any) -> None:
-    command = [*PROGRAM[1:], "serve", "examples.automation_hub:tools", "--separator", "."]
-    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
-    server = StdioServerParameters(command=PROGRAM[0], args=command, cwd=ROOT, env=environment)
-    async with connected(server, era) as client:
-        assert await client.names() == AT_FIRST
-        await opened(client, "file_ops", "network", "plugins")
-        await done(client, "file_ops.write_file", path="page.txt", text="a page")
-        url = (await done(client, "network.address")).text
-        assert (await done(client, "network.fetch_url", url=f"{url}page.txt")).text == "a page"
-        assert (await done(client, "plugins.count_words", text="one two")).text == "2"
-    with pytest.raises(OSError, match=r"."):
-        await anyio.connect_tcp(urlsplit(url).hostname or "", urlsplit(url).port or 0)

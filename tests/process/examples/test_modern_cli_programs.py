@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -322,7 +321,3 @@ async def test_a_status_that_is_an_answer_is_no_error(
     async with tools.open_session(active=["filesystem", "search", "diff"]) as session:
         result = await session.call(name, arguments)
         assert (result.is_error, result.text) == expected
-
-
-def test_the_scripts_of_these_tests_run_on_this_python() -> None:
-    assert " " not in sys.executable

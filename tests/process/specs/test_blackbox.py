@@ -71,6 +71,14 @@ def plain(fault: str = "") -> Command:
     return Command([sys.executable, str(PLAIN), fault])
 
 
+def toured(driver: BlackBoxDriver) -> TestRun:
+    """Return the run of a tour through the groups of a server."""
+    assert driver.given is not None
+    test_run = TestRun(driver)
+    exhaustive.tour(test_run, driver.given)
+    return test_run
+
+
 @pytest.mark.spec("CNF-1", "CNF-8")
 def test_a_described_server_is_toured_with_the_groups_that_it_has(write: Write) -> None:
     with driving(plain(), write(DESCRIPTION)) as driver:
@@ -78,8 +86,7 @@ def test_a_described_server_is_toured_with_the_groups_that_it_has(write: Write) 
         assert driver.given.paths == ("core", "files", "files.edit", "live", "sandbox")
         assert driver.capabilities | set(driver.left_out) >= set(CAPABILITIES)
         assert not driver.capabilities & set(driver.left_out)
-        test_run = TestRun(driver)
-        assert exhaustive.tour(test_run, driver.given)
+        test_run = toured(driver)
         assert test_run.violations == ()
         assert {"ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "INV-2", "NTF-1"} <= set(test_run.shown)
         assert driver.configure(Setup()) == Answer(error="error")
@@ -96,23 +103,25 @@ def test_names_and_controls_of_a_servers_own_are_evidence_for_nothing(write: Wri
     assert not shown & {"NAM-2", "CTL-1"}
 
 
-@pytest.mark.spec("CNF-1", "CNF-5")
-def test_a_fault_of_a_described_server_is_found(write: Write) -> None:
-    with driving(plain("children stay"), write(DESCRIPTION)) as driver:
-        assert driver.given is not None
-        test_run = TestRun(driver)
-        exhaustive.tour(test_run, driver.given)
+@pytest.mark.spec("CNF-1", "CNF-5", "INV-1")
+@pytest.mark.parametrize(
+    ("fault", "history"),
+    [
+        ("children stay", ["activate(group='files')", "activate(group='files.edit')", "deactivate(group='files')"]),
+        ("parents close", ["activate(group='files')", "activate(group='files.edit')"]),
+    ],
+)
+def test_a_fault_of_a_described_server_is_found(write: Write, fault: str, history: list[str]) -> None:
+    with driving(plain(fault), write(DESCRIPTION)) as driver:
+        test_run = toured(driver)
         assert [violation.clause for violation in test_run.violations] == ["INV-1"]
-        history = [str(operation) for operation in test_run.violations[0].history]
-        assert history == ["activate(group='files')", "activate(group='files.edit')", "deactivate(group='files')"]
+        assert [str(operation) for operation in test_run.violations[0].history] == history
 
 
 @pytest.mark.spec("CNF-3", "CNF-5")
 def test_a_refusal_by_an_error_of_the_protocol_is_a_refusal(write: Write) -> None:
     with driving(plain("protocol errors"), write(DESCRIPTION)) as driver:
-        assert driver.given is not None
-        test_run = TestRun(driver)
-        assert exhaustive.tour(test_run, driver.given)
+        test_run = toured(driver)
         assert test_run.violations == ()
         assert test_run.shown["ACT-2"]
 
@@ -131,18 +140,7 @@ def test_groups_that_lists_do_not_tell_apart_are_listed_and_the_rest_is_judged(w
         assert set(driver.not_checked) == {"group copy", "group copy.more", "group files", "group files.edit"}
         assert driver.given is not None
         assert driver.given.paths == ("core", "live", "sandbox")
-        test_run = TestRun(driver)
-        assert exhaustive.tour(test_run, driver.given)
-        assert test_run.shown["ACT-4"]
-
-
-@pytest.mark.spec("CNF-5", "INV-1")
-def test_a_child_that_closes_its_parent_is_judged(write: Write) -> None:
-    with driving(plain("parents close"), write(DESCRIPTION)) as driver:
-        assert driver.given is not None
-        test_run = TestRun(driver)
-        exhaustive.tour(test_run, driver.given)
-        assert [violation.clause for violation in test_run.violations] == ["INV-1"]
+        assert toured(driver).shown["ACT-4"]
 
 
 @pytest.mark.spec("CNF-1")

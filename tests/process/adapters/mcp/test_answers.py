@@ -6,10 +6,7 @@ import httpx2
 import pytest
 
 from tests.adapters.mcp.shop import make_shop
-from tests.adapters.mcp.support import RawLegacy, client_of, names_of, over_http, schemas_in
-from tests.adapters.mcp.test_answers import told_of
-from tests.adapters.mcp.test_handle_delivery import MODERN
-from tests.process.adapters.mcp.test_principals import principals
+from tests.adapters.mcp.support import RawLegacy, over_http, schemas_in
 
 
 @pytest.mark.spec("CTL-4", "DEL-1")
@@ -27,19 +24,3 @@ async def test_a_client_that_lists_for_the_first_time_has_not_listed_again() -> 
         assert await tells("credit")
         await client.request("tools/list")
         assert not await tells("stock")
-
-
-@pytest.mark.spec("CTL-4", "DEL-6")
-async def test_a_caller_whose_list_is_its_own_is_told_names_alone_once_it_has_listed_again() -> None:
-    async with (
-        principals(make_shop(), separator=".") as target,
-        client_of(target("ada"), MODERN) as (ada, _),
-        client_of(target("bob"), MODERN) as (bob, _),
-    ):
-        for one in (ada, bob):
-            await names_of(one)
-            assert await told_of(one, "cash")
-        await ada.call_tool("stock.activate", {})
-        await names_of(ada)
-        assert not await told_of(ada, "cash")
-        assert await told_of(bob, "cash")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-import anyio
 import httpx2
 import pytest
 from mcp import Client
 
-from tests.adapters.mcp.callers import ADA, BOB, ERAS, EVE, INITIALIZE, Patience, client_from, refused_at_once, web_from
+from tests.adapters.mcp.callers import ADA, BOB, ERAS, EVE, INITIALIZE, Patience, client_from, web_from
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
-from tests.adapters.mcp.support import PATIENCE, RawLegacy, build_server, client_of, over_http
+from tests.adapters.mcp.support import RawLegacy, build_server, client_of, over_http
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold_adapters.mcp import Limit, Limits
@@ -46,13 +45,6 @@ async def test_a_caller_cannot_open_the_sessions_of_others() -> None:
         await of_ada[0].end()
         await RawLegacy(ada, url).initialize()
         assert (await eve.post(url, json=INITIALIZE, headers=RawLegacy(eve, url).headers)).status_code == 503
-
-
-async def test_the_reason_of_a_refused_session_reaches_the_client() -> None:
-    async with over_http(make_desk(), limits=Limits(sessions=Limit(None, 1))) as url, client_of(url, "legacy"):
-        with refused_at_once("The limit of 1 sessions of one caller is reached"):
-            async with client_of(url, "legacy"):
-                pass
 
 
 async def test_requests_that_open_no_session_in_the_end_take_no_place() -> None:
@@ -187,20 +179,3 @@ async def test_selections_take_places_of_those_who_make_them_and_end_nobodys_han
             assert not (await same.call_tool("ping", {})).is_error
         assert not (await through(bob, "ping", {}, kept)).is_error
         assert journal == ["database on"] * 2
-
-
-@pytest.mark.spec("DEL-4", "SAF-2")
-async def test_a_selection_whose_hooks_take_long_keeps_no_other_waiting() -> None:
-    tools = Patience()
-    async with over_http(tools) as url, anyio.create_task_group() as tasks:
-
-        async def select_slow() -> None:
-            async with client_from(ADA, f"{url}?groups=slow", MODERN) as client:
-                assert not (await client.call_tool("ping", {})).is_error
-
-        tasks.start_soon(select_slow)
-        await tools.begun.reaches(1)
-        with anyio.fail_after(PATIENCE):
-            async with client_from(BOB, f"{url}?groups=quick", MODERN) as client:
-                assert not (await client.call_tool("ping", {})).is_error
-        tools.proceed.set()

@@ -7,17 +7,13 @@ import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mcp import Client
 
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import (
-    PATIENCE,
     client_of,
     modern_body,
     modern_headers,
-    names_of,
     over_http,
-    stdio_desk,
 )
 from tests.adapters.mcp.test_modern import MODERN
 
@@ -68,21 +64,6 @@ def test_lists_are_the_same_bytes_whatever_other_requests_come_between(moves: li
 
 
 @pytest.mark.spec("DEL-7")
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(names=st.lists(_MOVES.map(lambda move: move[1]), max_size=8))
-def test_lists_are_the_same_over_stdio_whatever_was_called_on_any_connection(names: list[str]) -> None:
-    async def trace() -> None:
-        async with client_of(stdio_desk(), MODERN) as (one, _), client_of(stdio_desk(), MODERN) as (other, _):
-            first = (await one.list_tools(cache_mode="bypass")).model_dump_json()
-            for name in names:
-                await one.call_tool(name, {})
-                for client in (one, other):
-                    assert (await client.list_tools(cache_mode="bypass")).model_dump_json() == first
-
-    anyio.run(trace)
-
-
-@pytest.mark.spec("DEL-7")
 async def test_a_modern_list_says_how_it_may_be_cached_and_is_complete() -> None:
     async with over_http(make_desk()) as url, httpx2.AsyncClient() as http:
         body = modern_body("tools/list")
@@ -94,16 +75,3 @@ async def test_a_modern_list_says_how_it_may_be_cached_and_is_complete() -> None
         found = (await http.post(url, json=discover, headers=modern_headers("server/discover"))).json()["result"]
         assert found["supportedVersions"] == [MODERN]
         assert found["capabilities"]["tools"] == {"listChanged": True}
-
-
-@pytest.mark.spec("NTF-3", "DEL-7", "REG-7")
-async def test_listeners_are_told_when_the_owner_announces_a_registration() -> None:
-    tools = make_desk()
-    async with over_http(tools) as url, Client(url, mode=MODERN) as client:
-        async with client.listen(tools_list_changed=True) as events:
-            tools.register("new", lambda: "x", input_schema={"type": "object"})
-            assert "new" in await names_of(client)
-            tools.notify_list_changed()
-            with anyio.fail_after(PATIENCE):
-                event = await anext(aiter(events))
-        assert type(event).__name__ == "ToolsListChanged"

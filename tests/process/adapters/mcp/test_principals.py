@@ -256,23 +256,6 @@ async def test_a_session_ends_after_its_lifetime_and_the_caller_begins_anew(monk
         assert len(tools.sessions) == 1
 
 
-@pytest.mark.spec("HOOK-9", "SES-3")
-async def test_a_request_after_the_lifetime_ends_the_session_that_it_does_not_find(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = [0.0]
-    monkeypatch.setattr(server_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
-    journal = Journal()
-    tools = make_desk(journal)
-    async with principals(tools, handle_lifetime=3600) as target, Client(target("ada"), mode=MODERN) as ada:
-        await ada.call_tool("database.activate", {})
-        now[0] += 3601
-        assert "database.query" not in await names_of(ada)
-        await journal.reaches(2)
-        assert journal == ["database on", "database off"]
-        assert len(tools.sessions) == 1
-
-
 @pytest.mark.spec("SES-4", "SAF-4")
 async def test_a_caller_that_comes_when_all_sessions_are_taken_is_refused_and_ends_nobodys(
     monkeypatch: pytest.MonkeyPatch,

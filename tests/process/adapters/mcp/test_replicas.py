@@ -204,18 +204,3 @@ async def test_when_a_connection_breaks_and_the_session_is_deleted_all_of_it_is_
         await journal.reaches(4)
     assert journal == ["kept on", "outer on", "outer off", "kept off"]
     assert not tools.sessions
-
-
-@pytest.mark.spec("HOOK-5", "HOOK-6", "DEL-3")
-async def test_when_a_modern_connection_breaks_within_an_activation_it_is_undone_and_nothing_is_kept() -> None:
-    journal, blocked = Journal(), anyio.Event()
-    tools = _parking(journal, blocked)
-    async with over_http(tools) as url, client_of(url, MODERN) as (client, _):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.call_tool, "open_both", {})
-            with anyio.fail_after(PATIENCE):
-                await blocked.wait()
-            tasks.cancel_scope.cancel()
-        await journal.reaches(2)
-        assert journal == ["outer on", "outer off"]
-        assert not tools.sessions

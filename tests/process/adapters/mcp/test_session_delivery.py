@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -17,7 +16,6 @@ from tests.adapters.mcp.support import (
     client_of,
     names_of,
     over_http,
-    stdio_desk,
     target_of,
 )
 from toolfold import Context, ToolSet
@@ -112,30 +110,6 @@ async def test_two_clients_never_see_or_hear_of_each_others_groups(transport: st
         assert "mode_a.only_a" not in await names_of(one)
         await other.call_tool("mode_a.deactivate", {})
         assert await names_of(other) == before
-
-
-@pytest.mark.spec("SES-3", "HOOK-9")
-async def test_hooks_run_when_a_process_is_left_over_stdio(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    async with client_of(stdio_desk(str(log)), "legacy") as (client, _):
-        await client.call_tool("database.activate", {})
-    assert log.read_text().split("\n")[:2] == ["database on", "database off"]
-
-
-@pytest.mark.spec("SES-3", "HOOK-9")
-async def test_hooks_run_when_a_session_is_deleted_over_http() -> None:
-    ended = anyio.Event()
-    events: list[str] = []
-    tools = make_desk(events)
-    tools.observe(lambda event: ended.set() if type(event).__name__ == "SessionEnded" else None)
-    async with over_http(tools) as url, httpx2.AsyncClient() as http:
-        client = RawLegacy(http, url)
-        await client.initialize()
-        await client.request("tools/call", {"name": "database.activate", "arguments": {}})
-        await client.end()
-        with anyio.fail_after(PATIENCE):
-            await ended.wait()
-    assert events == ["database on", "database off"]
 
 
 @pytest.mark.spec("HOOK-6", "HOOK-5", "DEL-1")

@@ -40,11 +40,12 @@ async def test_hooks_run_once_for_a_handle_and_again_when_the_server_ends(transp
     assert not tools.sessions
 
 
-@pytest.mark.spec("HOOK-9")
-async def test_hooks_run_when_a_process_is_left_over_stdio(tmp_path: Path) -> None:
+@pytest.mark.spec("HOOK-9", "SES-3")
+@pytest.mark.parametrize("era", ["legacy", MODERN])
+async def test_hooks_run_when_the_client_of_a_process_leaves(era: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    async with client_of(stdio_desk(str(log)), MODERN) as (client, _):
-        assert received(await through(client, "database.query", {"sql": "x"}, await opened(client, "database")))
+    async with client_of(stdio_desk(str(log)), era) as (client, _):
+        await client.call_tool("database.activate", {})
     assert log.read_text().splitlines() == ["database on", "database off"]
 
 

@@ -1,0 +1,47 @@
+"""Pictures, exports and reports are the same bytes whatever the seed of hashing is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.support import environment
+from tests.process.conftest import ROOT
+
+SCRIPT = """
+import asyncio
+from click.testing import CliRunner
+from tests.core import charts
+from tests.core.support import desk
+from tests.diagrams import pages, support, traces
+from toolfold_cli.program import program
+from toolfold_diagrams import page, reachable, region_chart, sequence, statechart, structure, transaction_chart
+
+print(charts.exported(charts.desk()), charts.exported(charts.odd()))
+for source in (pages.hostile(), pages.scattered(1), pages.scattered(2), pages.wandered(pages.scattered(5), 1, 9)[-1]):
+    print(page(source))
+pictures = [sequence(asyncio.run(trace())) for trace in (traces.crossing, traces.gates, traces.switching)]
+pictures += [structure(support.hostile()), structure(support.somewhere(support.forest(60, 90).catalog, 1))]
+pictures += [reachable(desk()), statechart(support.forest(12)), transaction_chart(), region_chart()]
+for picture in pictures:
+    print(picture.dot, picture.mermaid)
+print(CliRunner().invoke(program, ["inspect", "toolfold_cli.library:desk", "--json"]).stdout)
+"""
+
+
+@pytest.mark.spec("DIA-1")
+def test_the_seed_of_hashing_changes_no_byte_of_any_output() -> None:
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            env=environment(PYTHONHASHSEED=seed, PYTHONIOENCODING="utf-8"),
+        ).stdout
+        for seed in ("1", "77")
+    )
+    assert len(first) > 100_000
+    assert first == second
