@@ -53,7 +53,7 @@ def bm25(documents: Sequence[SearchDocument]) -> Ranking:
 
 
 def fused(*rankers: Ranker) -> Ranker:
-    """Return the fusion of several rankers by reciprocal rank: what more of them rank higher comes first (SPEC FND-2)."""
+    """Return a ranker that fuses several by reciprocal rank: what more of them rank higher comes first (FND-2)."""
 
     def ranker(documents: Sequence[SearchDocument]) -> Ranking:
         rankings = [make(documents) for make in rankers]
