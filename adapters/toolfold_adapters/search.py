@@ -35,8 +35,15 @@ FUSION_DEPTH = 100
 FUSION_CONSTANT = 60
 """The constant of reciprocal rank fusion: the larger it is, the less the first places count for."""
 
-_WEIGHTS = {"names": 4.0, "description": 2.0, "parameters": 1.0, "groups": 1.0}
-"""How much a word in each column counts for."""
+_WEIGHTS = {"names": 2.0, "description": 1.0, "parameters": 1.0, "groups": 0.5}
+"""How much a word in each column counts for; `tests.benchmarks.search.recall` shows what a change of them does."""
+
+_COMMON = frozenset(
+    "a about an and any are as at be by can could did do does for from get give has have how i if in into is it its me "
+    "my need of on or please so some that the their them then there these this to up use using want was we what when "
+    "which will with would you your".split()
+)
+"""Words that say nothing of what a tool does. Among few tools they can be so rare that they would count."""
 
 _WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\WA-Za-z0-9_]+")
@@ -119,7 +126,7 @@ class _Index:
         terms = dict.fromkeys(islice(_words(query), MAX_TERMS))
         if not terms:
             return []
-        match = " OR ".join(f'"{term}"' for term in terms)
+        match = " OR ".join(f'"{term}"' for term in [term for term in terms if term not in _COMMON] or terms)
         with self._lock:
             return [name for (name,) in self._connection.execute(self._select, (match,))]
 

@@ -61,6 +61,12 @@ def test_a_word_in_a_name_counts_more_than_one_in_a_text() -> None:
     assert bm25(documents)("branch") == ["branch", "a"]
 
 
+def test_common_words_count_only_where_there_are_no_others() -> None:
+    documents = [SearchDocument("this", description="what to do with it"), SearchDocument("boat", description="rows")]
+    assert bm25(documents)("what do I do with a boat") == ["boat"]
+    assert bm25(documents)("what do I do with this") == ["this"]
+
+
 def test_tools_without_any_of_the_words_are_no_match() -> None:
     assert names("quantum") == []
     assert bm25([])("anything") == []
