@@ -28,6 +28,7 @@ from ._toolset.prompts import prompt_section, system_prompt
 from ._toolset.toolset import ToolSet, success_of
 from ._view.listing import GroupInfo, Page
 from ._view.results import InputRequired, ToolResult
+from ._view.search import Ranker, Ranking, SearchDocument
 from .errors import (
     ConfigError,
     DuplicateName,
@@ -94,9 +95,12 @@ __all__ = [
     "PromptOptions",
     "ProtocolError",
     "QuotaExceeded",
+    "Ranker",
+    "Ranking",
     "ReentrantTransition",
     "RegionState",
     "ResourceOptions",
+    "SearchDocument",
     "Session",
     "SessionClosed",
     "Snapshot",

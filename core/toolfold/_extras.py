@@ -22,6 +22,7 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "mcp": "mcp",
         "mcp_types": "mcp",
         "rich": "cli",
+        "sentence_transformers": "embeddings",
         "starlette": "mcp",
         "uvicorn": "mcp",
     }

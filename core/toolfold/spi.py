@@ -15,13 +15,16 @@ from ._session.pool import SessionPool
 from ._session.quota import Caller, Full, Limit, Tally
 from ._toolset.prompts import openers
 from ._usercode import is_failure
-from ._view.control import ERROR_META, line_of, refused, request_of
+from ._view.control import ERROR_META, may_change, refused, request_of
+from ._view.describe import Described, describe, line_of, names_alone
+from ._view.finder import FINDER
 from ._view.listing import group_infos, listed, page_of, selectable_groups
 from ._view.results import internal_error, misfit
 from ._view.visibility import RequestView, available, is_hidden
 
 __all__ = [
     "ERROR_META",
+    "FINDER",
     "KINDS",
     "MAX_URI",
     "NAMELESS",
@@ -30,6 +33,7 @@ __all__ = [
     "Arguments",
     "Both",
     "Caller",
+    "Described",
     "Either",
     "Event",
     "Full",
@@ -49,6 +53,7 @@ __all__ = [
     "canonical_key",
     "check_segment",
     "check_text",
+    "describe",
     "dumped",
     "enumerated",
     "extras_named",
@@ -61,7 +66,9 @@ __all__ = [
     "listed",
     "listing_rule",
     "matching",
+    "may_change",
     "misfit",
+    "names_alone",
     "never_listed",
     "observers",
     "openers",

@@ -13,10 +13,9 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, frozen
 
 from toolfold import Component, ConfigError, Page, Session, ToolResult, WireNames
-from toolfold.spi import ERROR_META, NAMELESS, Kind
+from toolfold.spi import ERROR_META, NAMELESS, Described, Kind, describe, names_alone
 
 from ..tokens import ANSWER_TOKENS, CHARACTERS_PER_TOKEN
-from .describe import Described, describe, names
 from .meta import CHANGE_META, DISCARDED_META, HANDLE, HANDLE_META
 from .render import Renderer
 
@@ -121,8 +120,10 @@ class Answers:
         """
         if result.about is None:
             return result
-        tools = self._described(result.about.tools)
-        text = self._text(result.about.text, tools, guide, short=relists and self._form == "auto")
+        ranked = result.about.ranked
+        tools = self._described(result.about.tools, ranked=ranked)
+        short = self._form == "names" or (relists and self._form == "auto")
+        text = self._text(result.about.text, tools, guide, short=short and not ranked)
         change = {**result.structured, "tools": [tool.name for tool in tools]}
         if handle is None:
             return _of_text(result, text, {CHANGE_META: change})
@@ -131,7 +132,10 @@ class Answers:
     def with_new_tools(self, result: ToolResult, new: Iterable[Component], handle: str, guide: str) -> ToolResult:
         """Return the answer of any other tool, with a text on what it made callable (SPEC DEL-2, CALL-5)."""
         tools = self._described(new)
-        text = self._text(lambda described: f"You can now call:\n{described}" if described else _MORE, tools, guide)
+        short = self._form == "names"
+        text = self._text(
+            lambda described: f"You can now call:\n{described}" if described else _MORE, tools, guide, short=short
+        )
         content = [*result.content, {"type": "text", "text": text}]
         return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
 
@@ -150,8 +154,8 @@ class Answers:
         about: dict[str, Any] = {**meta.get(ERROR_META, {}), **(result.structured or {})}
         return _of_text(result, _cut(result.text, self._room), {ERROR_META: about} if about else {})
 
-    def _described(self, components: Iterable[Component]) -> list[Described]:
-        """Return those tools that clients of this delivery can be shown, in the order of their lists."""
+    def _described(self, components: Iterable[Component], *, ranked: bool = False) -> list[Described]:
+        """Return those tools that clients of this delivery can be shown, as ranked, or in the order of their lists."""
         found: list[Described] = []
         for component in components:
             if component not in self._known:
@@ -159,11 +163,11 @@ class Answers:
                 self._known[component] = None if definition is None else Described.of(definition)
             if (described := self._known[component]) is not None:
                 found.append(described)
-        return sorted(found, key=lambda described: described.name)
+        return found if ranked else sorted(found, key=lambda described: described.name)
 
     def _text(self, text: Callable[[str], str], tools: Sequence[Described], guide: str, *, short: bool = False) -> str:
         """Return a text about tools, within the budget."""
-        describe_tools = names if short or self._form == "names" else describe
+        describe_tools = names_alone if short else describe
         end = f"\n{guide}" if guide else ""
         room = self._room - len(end)
         described = describe_tools(tools, room - len(text("."))) if tools else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolfold import Catalog, GroupSpec, WireNames
-from toolfold.spi import openers
+from toolfold.spi import FINDER, openers
 
 SHOWN = 24
 
@@ -32,7 +32,9 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
         then = f"Its tools are then in your list; if your list does not change, call them by {proxy}."
     else:
         then = "Its tools are then in your list."
-    text = [f"Most tools are in groups that are opened when needed, by calling {how}. {then}", "Groups:"]
+    finder = catalog.tools.get(FINDER)
+    find = f" {FINDER} finds tools in all groups, and opens them on request." if finder and finder.control else ""
+    text = [f"Most tools are in groups that are opened when needed, by calling {how}. {then}{find}", "Groups:"]
     return "\n".join([*([given, ""] if given else []), *text, *named, *more])
 
 

@@ -27,7 +27,7 @@ from toolfold import (
     ToolSet,
     WireNames,
 )
-from toolfold.spi import Kind, SessionPool, is_hidden, listed, page_of
+from toolfold.spi import Kind, SessionPool, is_hidden, listed, may_change, page_of
 
 from .answers import AnswerOptions, Answers, with_discarded
 from .callers import caller_of, principal_of
@@ -207,7 +207,8 @@ class HandleDelivery:
         session = state.session
         view, component = session.view(), session.catalog.tools.get(name)
         control = component is not None and component.control is not None
-        if control and state.stored is None and self._stores_sessions(session.catalog):
+        opening = may_change(component, call.arguments)
+        if opening and state.stored is None and self._stores_sessions(session.catalog):
             self._stored.check(session.caller)  # before hooks run in vain
         result = await session.call(
             name,
@@ -218,7 +219,7 @@ class HandleDelivery:
             view=view,
         )
         changed = session.active != state.before.active or session.snapshot.facts != state.before.facts
-        if not changed and (not control or result.is_error):
+        if not changed and (not opening or result.is_error):
             # Without a handle, what is listed is listed to everybody (SPEC DEL-7).
             own = not proxied and call.handle is None
             return self._answers.for_call(result, component, lambda one: own and not is_hidden(one, view))

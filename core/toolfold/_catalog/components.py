@@ -22,7 +22,7 @@ Kind = Literal["tool", "prompt", "resource", "resource_template"]
 KINDS: tuple[Kind, ...] = ("tool", "prompt", "resource", "resource_template")
 
 
-Role = Literal["activate", "deactivate", "load"]
+Role = Literal["activate", "deactivate", "load", "find"]
 
 
 Handler = Callable[[dict[str, Any], Any], Awaitable[Any]]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,6 +19,8 @@ from .._names import ancestors, check_name, check_segment, is_text, qualified_na
 from .._schema.arguments import check_text
 from .._usercode import on_loop
 from .._view.control import RESERVED, ControlStyle, loader_components
+from .._view.finder import FINDER, finder_component
+from .._view.search import Ranker
 from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFound, InvalidDefinition, InvalidName
 
 NameGuard = Callable[[str], None]
@@ -31,9 +32,13 @@ class Builder:
     `newest` is the catalog of all that is registered, or `None` once something was registered since.
     """
 
-    def __init__(self, name: str, style: ControlStyle, max_active: int | None, evict_oldest: bool) -> None:
+    def __init__(
+        self, name: str, style: ControlStyle, max_active: int | None, evict_oldest: bool, ranker: Ranker | None = None
+    ) -> None:
         self.name = name
         self.style = style
+        self._ranker = ranker
+        self._taken = (*(style.loader.names if style.loader else ()), *((FINDER,) if ranker else ()))
         self.max_active = max_active
         self.evict_oldest = evict_oldest
         self._groups: dict[str, GroupSpec] = {}
@@ -59,9 +64,14 @@ class Builder:
                 profiles=dict(self._profiles),
                 max_active=self.max_active,
                 evict_oldest=self.evict_oldest,
-                make_controls=partial(loader_components, self.style.loader) if self.style.loader else None,
+                make_controls=self._make_controls if self._taken else None,
             )
         return self.newest
+
+    def _make_controls(self, groups: Iterable[GroupSpec]) -> tuple[Component, ...]:
+        """Return the control tools of no group in a catalog that has `groups` (SPEC CTL-3, FND-1)."""
+        loader = () if self.style.loader is None else loader_components(self.style.loader, groups)
+        return loader if self._ranker is None else (*loader, finder_component(self._ranker))
 
     def under(self, profile: Profile | None) -> Catalog:
         """Return the newest catalog as a session under `profile` knows it (SPEC PRO-1)."""
@@ -97,7 +107,7 @@ class Builder:
         """
         for name in self._specs["tool"]:
             guard(name)
-        for name in self.style.loader.names if self.style.loader else ():
+        for name in self._taken:
             guard(name)
         self._guards.append((guard, release))
 
@@ -257,8 +267,7 @@ class Builder:
     def _check_new(self, kind: Kind, names: Collection[str]) -> None:
         for name in names:
             held = self._specs[kind].get(name)
-            taken_by_loader = kind == "tool" and self.style.loader is not None and name in self.style.loader.names
-            if taken_by_loader or (held is not None and held.control is None):
+            if (kind == "tool" and name in self._taken) or (held is not None and held.control is None):
                 raise DuplicateName(kind.replace("_", " "), name)
         if kind == "tool":
             try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .._catalog.catalog import Catalog
 from .._names import SEPARATOR, ToWire
 from .._session.session import Session
-from .._view.control import line_of
+from .._view.describe import line_of
 from .toolset import ToolSet
 
 HEADING = "## Available Tool Groups"

@@ -41,5 +41,12 @@ def check_functions(**given: object) -> None:
             raise _wrong(setting, value, "a function that is not async")
 
 
+def check_ranker(**given: object) -> None:
+    """Raise `ConfigError` unless each setting is `None` or a function that makes an index at once (SPEC FND-2)."""
+    for setting, value in given.items():
+        if value is not None and (not callable(value) or is_async(value)):
+            raise _wrong(setting, value, "a ranker, such as toolfold_adapters.search.bm25")
+
+
 def _wrong(setting: str, value: object, expected: str) -> ConfigError:
     return ConfigError(f"{setting} must be {expected}, not {value!r}.")

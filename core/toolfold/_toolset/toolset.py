@@ -27,6 +27,7 @@ from .._view.control import ControlName, ControlStyle, ControlVisibility
 from .._view.listing import GroupInfo, Page
 from .._view.opening import needed, topmost_inactive
 from .._view.results import ToolResult
+from .._view.search import Ranker
 from .._view.visibility import RequestView, StateReader
 from ..errors import ConfigError
 from ..machine import paths_of
@@ -59,6 +60,8 @@ class ToolSet(Registration):
             the same caller where callers are known.
         idle_timeout: Seconds without a request after which `end_idle_sessions` ends a session (SPEC SES-3).
         clock: Returns the time in seconds, such as `time.monotonic`; needed for `idle_timeout`.
+        search: What `find_tools` ranks tools with, such as `toolfold_adapters.search.bm25`; `None` to have no such tool
+            (SPEC FND-1).
 
     Raises:
         ConfigError: A setting is wrong.
@@ -81,6 +84,7 @@ class ToolSet(Registration):
         when_full: Literal["refuse", "end_idlest"] = "refuse",
         idle_timeout: float | None = None,
         clock: Callable[[], float] | None = None,
+        search: Ranker | None = None,
     ) -> None:
         settings.check_text(name=name)
         settings.check_choice(("opaque", "hint"), on_hidden=on_hidden)
@@ -90,9 +94,10 @@ class ToolSet(Registration):
         settings.check_counts(page_size=page_size, max_active=max_active, max_sessions=max_sessions)
         settings.check_seconds(hook_timeout=hook_timeout, idle_timeout=idle_timeout)
         settings.check_functions(state=state, clock=clock)
+        settings.check_ranker(search=search)
         self.observers = Observers()
         super().__init__(
-            Builder(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest"),
+            Builder(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest", search),
             SessionPool(Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers),
             run_in_thread,
         )

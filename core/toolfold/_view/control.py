@@ -33,6 +33,7 @@ from ..errors import (
 )
 from ..machine import TransitionRequest
 from .context import CallContext
+from .describe import line_of
 from .listing import listed
 from .opening import opener
 from .results import AboutTools, ToolResult, arguments_refused
@@ -110,7 +111,7 @@ def loader_components(loader: Loader, groups: Iterable[GroupSpec]) -> tuple[Comp
 
 
 def _loader_tool(role: Role, name: str, description: str, handle: Any, loader: Loader) -> Component:
-    control = _control((role, ""), name, description, loader.accepted.schema, handle, Always(), None)
+    control = control_component((role, ""), name, description, loader.accepted.schema, handle, Always(), None)
     # It checks its arguments itself: a missing one is answered in words of its own (SPEC GRP-3).
     return evolve(control, arguments=None, loader=loader)
 
@@ -147,11 +148,23 @@ def refuse_loading(
     return None
 
 
+def may_change(component: Component | None, arguments: Mapping[str, Any]) -> bool:
+    """Return whether a call is of a control tool that is asked to open or close groups, rather than to find tools."""
+    if component is None or component.control is None:
+        return False
+    return component.control[0] != "find" or arguments.get("open") is True
+
+
 def request_of(component: Component, arguments: Mapping[str, Any], catalog: Catalog) -> TransitionRequest | None:
-    """Return the request that a call of a control tool asks for in `catalog`, or `None` if it refuses the arguments."""
+    """Return the request that a call of a control tool asks for in `catalog`.
+
+    It is `None` if the tool refuses the arguments, and for a search: what that opens depends on what it finds.
+    """
     if component.control is None or (component.arguments is not None and component.arguments.faults(arguments)):
         return None
     role, path = component.control
+    if role == "find":
+        return None
     if component.loader is not None:
         if refuse_loading(component, component.name, arguments, catalog) is not None:
             return None
@@ -252,11 +265,6 @@ def _is_empty(catalog: Catalog, path: str) -> bool:
     )
 
 
-def line_of(name: str, description: str) -> str:
-    """Return one line, whatever line breaks a description has (SPEC CTL-4)."""
-    return f"- {name}: {' '.join(description.split())}" if description else f"- {name}"
-
-
 def _answer(
     context: CallContext, path: str, change: Change, text: Callable[[str], str], tools: Sequence[Component]
 ) -> ToolResult:
@@ -284,7 +292,7 @@ def _activator(group: GroupSpec, relevant_only: bool) -> Component:
     description = f"Open the group {group.path}" + (f": {group.description}" if group.description else "")
     name = qualified_name(group.path, "activate")
     title = f"Open {group.title}" if group.title else None
-    return _control(("activate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
+    return control_component(("activate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
 
 
 def _deactivator(group: GroupSpec, relevant_only: bool) -> Component:
@@ -296,13 +304,13 @@ def _deactivator(group: GroupSpec, relevant_only: bool) -> Component:
     description = f"Close the group {group.path} and the groups in it."
     name = qualified_name(group.path, "deactivate")
     title = f"Close {group.title}" if group.title else None
-    return _control(("deactivate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
+    return control_component(("deactivate", group.path), name, description, NO_ARGUMENTS, handle, rule, title)
 
 
 _NO_ARGUMENTS = Arguments.from_schema("control tool", NO_ARGUMENTS)
 
 
-def _control(
+def control_component(
     role: tuple[Role, str],
     name: str,
     description: str,
@@ -311,6 +319,7 @@ def _control(
     rule: Visibility,
     title: str | None,
 ) -> Component:
+    """Return a control tool: with a closed schema and annotations, and available under `rule` (SPEC CTL-6)."""
     arguments = _NO_ARGUMENTS if schema is NO_ARGUMENTS else Arguments.from_schema(name, schema)
     definition = {
         "name": name,

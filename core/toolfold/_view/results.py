@@ -40,10 +40,12 @@ class AboutTools:
     Attributes:
         tools: The tools: those that can be called now (SPEC CTL-4), or the one whose arguments were refused (CALL-2).
         text: Returns the text with a given description of the tools in it; `""` stands for none.
+        ranked: Whether the tools are in order of relevance, and need not be in any list (SPEC FND-1).
     """
 
     tools: tuple[Component, ...]
     text: Callable[[str], str]
+    ranked: bool = False
 
 
 @frozen

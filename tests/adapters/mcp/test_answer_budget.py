@@ -16,8 +16,8 @@ from mcp import Client
 from tests.adapters.mcp.support import change_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
 from toolfold import Loader, LoaderTexts, ToolSet
+from toolfold._view.describe import SHORTENED, Described, describe, names_alone
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.describe import SHORTENED, Described, describe, names
 from toolfold_adapters.tokens import approximate_tokens
 
 pytestmark = pytest.mark.spec("CTL-4")
@@ -140,7 +140,7 @@ def test_a_description_uses_the_room_that_there_is_and_tells_of_every_tool(made:
         for number, name in enumerate(made.names)
     ]
     shortest = f"- {len(tools)} tools"
-    for report in (describe, names):
+    for report in (describe, names_alone):
         text = report(tools, room)
         assert len(text) <= max(room, len(shortest))
         made.judge(text)
@@ -175,7 +175,7 @@ def test_what_does_not_fit_loses_schemas_first_then_descriptions_then_names_the_
     exactly(*named)
     assert describe(tools, 14) == describe(tools, 0) == "- 4 tools"
     many = [of_length(f"tool-{number}", 0, 0) for number in range(9)]
-    assert names(many, len("- tool-0\n- tool-1\n- and 7 more")) == "- tool-0\n- tool-1\n- and 7 more"
+    assert names_alone(many, len("- tool-0\n- tool-1\n- and 7 more")) == "- tool-0\n- tool-1\n- and 7 more"
 
 
 def test_one_tool_that_is_too_long_takes_nothing_from_the_others() -> None:

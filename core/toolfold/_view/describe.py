@@ -8,8 +8,6 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold.spi import line_of
-
 SHORTENED = "Not all input schemas fit in here: an answer that refuses wrong arguments gives the schema."
 
 
@@ -40,6 +38,11 @@ class Described:
         return f"{self.line}\n  {self.schema}"
 
 
+def line_of(name: str, description: str) -> str:
+    """Return one line, whatever line breaks a description has (SPEC CTL-4)."""
+    return f"- {name}: {' '.join(description.split())}" if description else f"- {name}"
+
+
 def describe(tools: Sequence[Described], room: int) -> str:
     """Return a description of `tools`, in their order, of at most `room` characters.
 
@@ -51,7 +54,7 @@ def describe(tools: Sequence[Described], room: int) -> str:
     return whole if len(whole) <= room else _shortened(tools, room)
 
 
-def names(tools: Sequence[Described], room: int) -> str:
+def names_alone(tools: Sequence[Described], room: int) -> str:
     """Return the names of `tools` alone, of at most `room` characters; see `describe`."""
     named = used = 0
     for number, tool in enumerate(tools, 1):
@@ -68,7 +71,7 @@ def _shortened(tools: Sequence[Described], room: int) -> str:
     texts = [_named(tool) for tool in tools]
     spare = room - sum(len(text) + 1 for text in texts) - len(SHORTENED)
     if spare < 0:
-        return names(tools, room)
+        return names_alone(tools, room)
     for longer in ([tool.line for tool in tools], [tool.full for tool in tools]):
         for number, text in enumerate(longer):
             if (more := len(text) - len(texts[number])) <= spare:

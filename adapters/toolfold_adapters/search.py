@@ -1,0 +1,168 @@
+"""Rankers for `ToolSet(search=…)`: BM25 in SQLite, sentence embeddings, and several of them fused (SPEC FND-2).
+
+    tools = ToolSet("desk", search=bm25)
+    tools = ToolSet("desk", search=fused(bm25, embeddings("sentence-transformers/all-MiniLM-L6-v2")))
+
+An index is made once for the tools that a session may find, on the first search, and lives in memory. It may be asked
+by any number of threads. A query is words and nothing else: no character in it has a meaning of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from math import sqrt
+from operator import mul
+from threading import Lock
+from typing import Any
+from weakref import finalize
+
+from toolfold import Ranker, Ranking, SearchDocument
+from toolfold.spi import extras_named
+
+Encoder = Callable[[Sequence[str]], Iterable[Sequence[float]]]
+"""Returns a vector for each text."""
+
+MAX_TERMS = 64
+"""How many different words of a query are looked for."""
+
+FUSION_DEPTH = 100
+"""How far down a ranking counts when several are fused."""
+
+FUSION_CONSTANT = 60
+"""The constant of reciprocal rank fusion: the larger it is, the less the first places count for."""
+
+_WEIGHTS = {"names": 2.0, "description": 1.0, "parameters": 1.0, "groups": 0.5}
+"""How much a word in each column counts for; `tests.benchmarks.search.recall` shows what a change of them does."""
+
+_COMMON = frozenset(
+    "a about an and any are as at be by can could did do does for from get give has have how i if in into is it its me "
+    "my need of on or please so some that the their them then there these this to up use using want was we what when "
+    "which will with would you your".split()
+)
+"""Words that say nothing of what a tool does. Among few tools they can be so rare that they would count."""
+
+_WORD = re.compile(r"[^\W_]+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\WA-Za-z0-9_]+")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Letters of scripts that put no spaces between words: each is a word of its own."""
+
+
+def bm25(documents: Sequence[SearchDocument]) -> Ranking:
+    """Return the BM25 index of some tools: names split at case and separators, words stemmed (SPEC FND-2).
+
+    It is a table of SQLite's FTS5 in memory, with the Porter stemmer.
+    """
+    return _Index(documents).ranked
+
+
+def fused(*rankers: Ranker) -> Ranker:
+    """Return a ranker that fuses several by reciprocal rank: what more of them rank higher comes first (FND-2)."""
+
+    def ranker(documents: Sequence[SearchDocument]) -> Ranking:
+        rankings = [make(documents) for make in rankers]
+
+        def ranked(query: str) -> list[str]:
+            scores: dict[str, float] = {}
+            for ranking in rankings:
+                for place, name in enumerate(islice(ranking(query), FUSION_DEPTH), 1):
+                    scores[name] = scores.get(name, 0.0) + 1 / (FUSION_CONSTANT + place)
+            return sorted(scores, key=lambda name: (-scores[name], name))
+
+        return ranked
+
+    return ranker
+
+
+def embeddings(model: str | Encoder) -> Ranker:
+    """Return a ranker by the similarity of meaning, as an embedding model sees it (SPEC FND-2).
+
+    Args:
+        model: The name of a model that sentence-transformers can load, or a function that encodes texts. Either must
+            give equal vectors for equal texts.
+
+    Raises:
+        MissingExtra: A model is given by name, and sentence-transformers is not installed.
+    """
+    encode = _loaded(model) if isinstance(model, str) else model
+
+    def ranker(documents: Sequence[SearchDocument]) -> Ranking:
+        names = [document.name for document in documents]
+        vectors = _normalised(encode([_prose(document) for document in documents]))
+
+        def ranked(query: str) -> list[str]:
+            if not query.strip():
+                return []
+            (asked,) = _normalised(encode([query]))
+            scores = {name: sum(map(mul, asked, vector)) for name, vector in zip(names, vectors, strict=True)}
+            return sorted(names, key=lambda name: (-scores[name], name))
+
+        return ranked
+
+    return ranker
+
+
+class _Index:
+    """A table of FTS5 with a row for each tool."""
+
+    def __init__(self, documents: Sequence[SearchDocument]) -> None:
+        self._lock = Lock()
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+        finalize(self, self._connection.close)
+        columns = ", ".join(_WEIGHTS)
+        self._connection.execute(
+            f"CREATE VIRTUAL TABLE tools USING fts5 (name UNINDEXED, {columns}, tokenize = 'porter unicode61')"
+        )
+        rows = [(document.name, *map(_indexed, _columns(document))) for document in documents]
+        self._connection.executemany("INSERT INTO tools VALUES (?, ?, ?, ?, ?)", rows)
+        weights = ", ".join(map(str, (0.0, *_WEIGHTS.values())))
+        self._select = f"SELECT name FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, {weights}), name"
+
+    def ranked(self, query: str) -> list[str]:
+        """Return the names of the tools that have a word of a query, the best first."""
+        terms = dict.fromkeys(islice(_words(query), MAX_TERMS))
+        if not terms:
+            return []
+        match = " OR ".join(f'"{term}"' for term in [term for term in terms if term not in _COMMON] or terms)
+        with self._lock:
+            return [name for (name,) in self._connection.execute(self._select, (match,))]
+
+
+def _columns(document: SearchDocument) -> tuple[str, str, str, str]:
+    names = f"{document.name.rpartition('.')[2]} {document.title}"
+    return names, document.description, document.parameters, document.groups
+
+
+def _indexed(text: str) -> str:
+    return " ".join(_words(text))
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield the words of a text: `createIssue` is `create`, `issue` and `createissue`."""
+    for whole in _WORD.findall(unicodedata.normalize("NFKC", text)):
+        parts = _PART.findall(_UNSPACED.sub(r"\g<0> ", whole))
+        for part in parts:
+            yield from _UNSPACED.sub(r" \g<0> ", part.casefold()).split()
+        if len(parts) > 1 and not _UNSPACED.search(whole):
+            yield whole.casefold()
+
+
+def _prose(document: SearchDocument) -> str:
+    """Return what an embedding model is given of a tool: the beginning counts most, and long texts are cut."""
+    name = " ".join(_words(document.name))
+    return "\n".join(text for text in (document.title or name, document.description, document.parameters) if text)
+
+
+def _normalised(vectors: Iterable[Sequence[float]]) -> list[list[float]]:
+    plain = [[float(number) for number in vector] for vector in vectors]
+    return [[number / (sqrt(sum(map(mul, one, one))) or 1.0) for number in one] for one in plain]
+
+
+def _loaded(model: str) -> Encoder:
+    with extras_named():
+        from sentence_transformers import SentenceTransformer
+    loaded: Any = SentenceTransformer(model)
+    return lambda texts: loaded.encode(list(texts))

@@ -1,0 +1,140 @@
+"""`find_tools`: a control tool that searches all tools of a session, and opens their groups on request (SPEC FND-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from .._catalog.components import Component
+from .._catalog.rules import Always
+from .._limits import quoted
+from .._names import ToWire
+from .._snapshot import Change
+from .._usercode import caller
+from .context import CallContext
+from .control import REFUSALS, control_component, refusal
+from .describe import Described, describe
+from .opening import opener, topmost_inactive
+from .results import AboutTools, ToolResult
+from .search import Found, Ranker, at_once, search_of, to_state
+from .visibility import RequestView
+
+FINDER = "find_tools"
+"""What it is called."""
+
+LIMIT = 5
+"""How many tools it shows unless the caller says otherwise."""
+
+MAX_LIMIT = 50
+MAX_QUERY = 1_000
+"""How many characters of a query are looked at (SPEC SAF-1)."""
+
+ROOM = 32_000
+"""How many characters of definitions an answer has in process; adapters have budgets of their own (SPEC CTL-4)."""
+
+_DESCRIPTION = (
+    "Find tools by what they do, among all tools, those of groups that are not open included. Returns the best with "
+    "their input schemas, and says what opens their groups."
+)
+
+_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "description": "What the tool should do, in a few words."},
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MAX_LIMIT,
+            "default": LIMIT,
+            "description": "The greatest number of tools to return.",
+        },
+        "open": {
+            "type": "boolean",
+            "default": False,
+            "description": "Open the groups of the tools found, so that they can be called.",
+        },
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
+def finder_component(ranker: Ranker) -> Component:
+    """Return the tool that searches with `ranker` (SPEC FND-1)."""
+
+    async def handle(arguments: dict[str, Any], context: CallContext) -> ToolResult:
+        return await find_tools(context, ranker, arguments)
+
+    return control_component(("find", ""), FINDER, _DESCRIPTION, _SCHEMA, handle, Always(), None)
+
+
+async def find_tools(context: CallContext, ranker: Ranker, arguments: Mapping[str, Any]) -> ToolResult:
+    """Return the tools that fit a query best, after opening their groups if that is asked for (SPEC FND-1).
+
+    The ranking runs in a worker thread; what may be found is decided before, on the snapshot of the call.
+    """
+    query, limit = arguments["query"][:MAX_QUERY], arguments.get("limit", LIMIT)
+    best: list[Found] = await caller(search_of(context.view, ranker).best, in_thread=True)(query, int(limit))
+    view, change = context.view, Change()
+    if arguments.get("open", False) and any(one.closed for one in best):
+        try:
+            wanted = at_once(best, context.session.snapshot)
+            change = await context.session.transition(activate=wanted, view=context.view)
+        except REFUSALS as error:
+            return refusal(error, context)
+        view = context.view.of(context.session.snapshot)
+        best = to_state(best, view)
+    return _answer(context, arguments["query"], best, view, change)
+
+
+def _answer(context: CallContext, query: str, best: Sequence[Found], view: RequestView, change: Change) -> ToolResult:
+    tools = tuple(one.component for one in best)
+    structured = {
+        "changed": bool(change),
+        "active": list(context.session.snapshot.active),
+        "displaced": list(change.deactivated),
+        "tools": [context.to_wire(component.name) for component in tools],
+    }
+    text = _text(query, change, _places(best, view, context.to_wire))
+    described = describe([_described(component, context.to_wire) for component in tools], ROOM) if tools else ""
+    return evolve(ToolResult.of_text(text(described), structured), about=AboutTools(tools, text, ranked=True))
+
+
+def _described(component: Component, to_wire: ToWire) -> Described:
+    return Described.of({**component.definition, "name": to_wire(component.name)})
+
+
+def _text(query: str, change: Change, places: Sequence[str]) -> Callable[[str], str]:
+    """Return what makes the text of an answer from the description of the tools in it."""
+    parts: list[str] = []
+    if change.activated:
+        parts.append(f"Opened: {', '.join(change.activated)}.")
+    if change.deactivated:
+        parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
+
+    def text(described: str) -> str:
+        if not described:
+            return f"No tool matches {quoted(query)!r}. Try other words for what it should do."
+        return "\n".join([*parts, "Found, the best first:", described, *places])
+
+    return text
+
+
+def _places(best: Sequence[Found], view: RequestView, to_wire: ToWire) -> list[str]:
+    """Return lines that say where tools are, and what opens their groups, one for each group."""
+    places: dict[str, list[str]] = {}
+    for one in best:
+        places.setdefault(_place(one, view, to_wire), []).append(to_wire(one.component.name))
+    return [f"{place}: {', '.join(names)}" for place, names in places.items()]
+
+
+def _place(one: Found, view: RequestView, to_wire: ToWire) -> str:
+    group = one.component.group or (one.closed[-1] if one.closed else None)
+    where = "In no group" if group is None else f"In group {group}"
+    if not one.closed:
+        return f"{where}, can be called now"
+    first = topmost_inactive(one.component, view) or one.closed[0]
+    how = opener(first, view, to_wire)
+    return f"{where}, not open" + (f"; {how}" if how else "")

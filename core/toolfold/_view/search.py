@@ -1,0 +1,277 @@
+"""Search: which tools a session may find, what opens them, and their order for a query (SPEC FND-1, FND-2).
+
+A session may find what it can call, and what it could call once it had opened groups with the library's own control
+tools; `visibility` decides both. Nothing else has a say in an answer: the index is made of what may be found, so that
+not even the weight of a word tells of a tool that the session must not know of (SPEC CALL-1).
+
+How texts are ranked is up to a `Ranker`. The core has none: a good one needs a library (`toolfold_adapters.search`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from .._catalog.catalog import Catalog
+from .._catalog.components import Component, GroupSpec
+from .._catalog.rules import groups_of, required_groups
+from .._names import SEPARATOR, ancestors
+from .._plain import table
+from .._snapshot import Snapshot
+from ..errors import QuotaExceeded, ToolfoldError
+from ..machine import TransitionRequest, restore
+from .modes import render
+from .visibility import RequestView, available, is_listed
+
+MAX_DEPTH = 4
+"""How many levels of a schema are searched."""
+
+_INDEXES = 8
+"""How many indexes are stored for a catalog: one, unless predicates let sessions find different tools."""
+
+
+@frozen(cache_hash=True)
+class SearchDocument:
+    """The texts of one tool that a search looks at.
+
+    Attributes:
+        name: The full name of the tool, which a ranking names it by.
+        title: The name that people see, or `""`.
+        description: What the model reads.
+        parameters: Names and descriptions of the parameters.
+        groups: Paths, titles and descriptions of the groups that the tool is in.
+    """
+
+    name: str
+    title: str = ""
+    description: str = ""
+    parameters: str = ""
+    groups: str = ""
+
+
+Ranking = Callable[[str], Iterable[str]]
+"""Returns the names of the tools that match a query, the best first. It is called from several threads at once."""
+
+Ranker = Callable[[Sequence[SearchDocument]], Ranking]
+"""Makes the index of some tools. Equal documents and queries must give equal rankings (SPEC FND-2)."""
+
+
+@frozen(eq=False)
+class Found:
+    """A tool that a session may find.
+
+    Attributes:
+        component: The tool as the session is listed it, or would be listed it.
+        closed: The groups to open for it to be available, ancestors first; none if it is available now.
+    """
+
+    component: Component
+    closed: tuple[str, ...] = ()
+
+
+def findable(view: RequestView) -> tuple[Found, ...]:
+    """Return all tools that a session may find, in ascending order of name: neither hidden nor out of its reach."""
+    snapshot = view.snapshot
+    components = snapshot.catalog.components["tool"]
+    if components.changing:
+        return tuple(_findable(components.by_name, view))
+    found: tuple[Found, ...] | None = snapshot.memo.get(findable)
+    if found is None:
+        found = snapshot.memo[findable] = tuple(_findable(components.by_name, view))
+    return found
+
+
+def _findable(by_name: Mapping[str, Component], view: RequestView) -> Iterator[Found]:
+    reach = _Reach(view)
+    for name in sorted(by_name):
+        component = by_name[name]
+        if component.control is not None or component.hidden is True:
+            continue
+        if available(component, view):
+            if is_listed(component, view):
+                yield Found(render(component, view))
+        elif (found := reach.find(component)) is not None:
+            yield found
+
+
+class _Reach:
+    """What a session could open from the state of one view."""
+
+    def __init__(self, view: RequestView) -> None:
+        self._view = view
+        self._openable = _openable(view.snapshot.catalog)
+        self._opened: dict[int, RequestView | None] = {}
+
+    def find(self, component: Component) -> Found | None:
+        """Return a tool that is not available now, with the groups that make it so; `None` if opening does not help."""
+        snapshot = self._view.snapshot
+        forest, active = snapshot.catalog.forest, snapshot.configuration.active
+        required = required_groups(component.rule)
+        for paths in [required] if required else [[path] for path in sorted(groups_of(component.rule))]:
+            if not all(path in forest.index for path in paths):
+                continue
+            needed = 0
+            for path in paths:
+                needed |= forest.ancestors[forest.index[path]] | 1 << forest.index[path]
+            view = self._after_opening(needed) if needed & ~active else None
+            if view is not None and is_listed(component, view):
+                return Found(render(component, view), forest.named(needed & ~active))
+        return None
+
+    def _after_opening(self, needed: int) -> RequestView | None:
+        """Return the view after opening some groups, a bit set, or `None` if the session can't."""
+        if needed not in self._opened:
+            self._opened[needed] = self._open(needed)
+        return self._opened[needed]
+
+    def _open(self, needed: int) -> RequestView | None:
+        snapshot = self._view.snapshot
+        if needed & ~(snapshot.configuration.active | self._openable):
+            return None
+        paths = snapshot.catalog.forest.named(needed)
+        try:
+            after = snapshot.after(TransitionRequest(activate=paths))
+        except QuotaExceeded:  # it can be opened once others are closed
+            after = snapshot.at(restore(snapshot.catalog.forest, paths).after)
+        except ToolfoldError:
+            return None
+        return self._view.of(after)
+
+
+def _openable(catalog: Catalog) -> int:
+    """Return the groups that the library's own control tools open, as a bit set.
+
+    A tool of the author's in place of an activator may ask for more than a call (SPEC NAM-4), so a search opens none of
+    its groups.
+    """
+
+    def opens(group: GroupSpec) -> bool:
+        activator = catalog.tools.get(f"{group.path}{SEPARATOR}activate")
+        return catalog.loader is not None or (activator is not None and activator.control is not None)
+
+    if (mask := catalog.memo.get(_openable)) is None:
+        mask = sum(1 << number for number, group in enumerate(catalog.groups) if group.controls and opens(group))
+        catalog.memo[_openable] = mask
+    openable: int = mask
+    return openable
+
+
+# -- ranking ----------------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class Search:
+    """The search of one request: run it anywhere, for it looks at values alone.
+
+    `found` is what the session may find.
+    """
+
+    catalog: Catalog
+    ranker: Ranker
+    found: tuple[Found, ...]
+    documents: tuple[SearchDocument, ...] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        documents = tuple(_document(self.catalog, one.component) for one in self.found)
+        object.__setattr__(self, "documents", documents)
+
+    def best(self, query: str, limit: int) -> list[Found]:
+        """Return the tools that match a query best, the best first."""
+        if not self.found:
+            return []
+        by_name = {one.component.name: one for one in self.found}
+        best: dict[str, Found] = {}
+        for name in self._ranking()(query):
+            if name in by_name:
+                best.setdefault(name, by_name[name])
+            if len(best) == limit:
+                break
+        return list(best.values())
+
+    def _ranking(self) -> Ranking:
+        """Return the index of what may be found, made once for equal documents."""
+        rankings: dict[tuple[SearchDocument, ...], Ranking] = self.catalog.memo.setdefault(Search, {})
+        ranking = rankings.get(self.documents)
+        if ranking is None:
+            if len(rankings) >= _INDEXES:
+                rankings.clear()
+            ranking = rankings[self.documents] = self.ranker(self.documents)
+        return ranking
+
+
+def search_of(view: RequestView, ranker: Ranker) -> Search:
+    """Return the search of a request; it is made once for a state in which no predicate has a say.
+
+    A tool set has one ranker, so the indexes of its catalog are all of that one.
+    """
+    found, memo = findable(view), view.snapshot.memo
+    known: Search | None = memo.get(Search)
+    if known is None or known.found is not found:
+        known = memo[Search] = Search(view.snapshot.catalog, ranker, found)
+    return known
+
+
+def _document(catalog: Catalog, component: Component) -> SearchDocument:
+    """Return the texts of a tool, collected once for each definition of it."""
+    key = (_document, component)
+    if component.origin is None and (known := catalog.memo.get(key)) is not None:
+        found: SearchDocument = known
+        return found
+    group = component.group
+    paths = () if group is None else (*ancestors(group), group)
+    document = SearchDocument(
+        name=component.name,
+        title=component.title or "",
+        description=component.description,
+        parameters="\n".join(_texts(component.input_schema)),
+        groups="\n".join(_group_text(catalog.group(path)) for path in paths if path in catalog.index),
+    )
+    if component.origin is None:
+        catalog.memo[key] = document
+    return document
+
+
+def _group_text(group: GroupSpec) -> str:
+    return "\n".join(text for text in (group.path, group.title, group.description) if text)
+
+
+def _texts(schema: Any, depth: int = MAX_DEPTH) -> Iterator[str]:
+    """Yield the names and descriptions of the parameters of a schema, and of what is in them."""
+    found = table(schema)
+    if found is None or depth == 0:
+        return
+    for name, inner in (table(found.get("properties")) or {}).items():
+        yield name
+        described = (table(inner) or {}).get("description")
+        if isinstance(described, str):
+            yield described
+        yield from _texts(inner, depth - 1)
+    yield from _texts(found.get("items"), depth - 1)
+
+
+def to_state(found: Iterable[Found], view: RequestView) -> list[Found]:
+    """Return found tools as they stand in another view of the same session, in their order."""
+    now = {one.component.name: one for one in findable(view)}
+    return [now.get(one.component.name, one) for one in found]
+
+
+def at_once(found: Sequence[Found], snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the closed groups of tools that one transition can open, those of the best tools first.
+
+    Those of the best tool are among them whether they can be opened or not: a refusal says why. Another tool is passed
+    over if its groups can't be open beside those of better tools.
+    """
+    wanted = dict.fromkeys(found[0].closed) if found else {}
+    needed = required_groups(found[0].component.rule) if found else frozenset[str]()
+    for one in found[1:]:
+        more = wanted | dict.fromkeys(one.closed)
+        try:
+            after = snapshot.after(TransitionRequest(activate=tuple(more)))
+        except ToolfoldError:
+            continue
+        groups = needed | required_groups(one.component.rule)
+        if all(map(after.is_active, groups)):
+            wanted, needed = more, groups
+    return tuple(wanted)

@@ -1,0 +1,108 @@
+"""`find_tools` on the wire, in both eras (SPEC FND-1, CTL-4)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.adapters.mcp.support import build_server, change_of, client_of, names_of, schemas_in
+from tests.adapters.mcp.test_handle_delivery import MODERN, text_of, through
+from toolfold import ToolSet
+from toolfold_adapters.mcp.meta import CHANGE_META, HANDLE_META
+from toolfold_adapters.search import bm25
+from toolfold_adapters.tokens import approximate_tokens
+
+ERAS = ("legacy", MODERN)
+
+
+def library(count: int = 3, text: str = "") -> ToolSet:
+    tools = ToolSet("library", control="open_group", search=bm25, on_hidden="hint")
+    for group in ("books", "loans"):
+        tools.register_group(group, f"All about {group}")
+        for number in range(count):
+            schema = {"type": "object", "properties": {"shelf": {"type": "integer", "description": text}}}
+
+            async def answer(arguments: dict[str, Any], context: Any, group: str = group, number: int = number) -> str:
+                return f"{group} {number}"
+
+            tools.register(f"find_{group}_{number}", answer, description=text, input_schema=schema, group=group)
+    return tools
+
+
+@pytest.mark.spec("FND-1", "CTL-4")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_search_answers_with_definitions_and_opens_nothing_unless_asked_to(era: str) -> None:
+    async with client_of(build_server(library(), separator="__", handles="stored"), era) as (client, _):
+        assert "find_tools" in await names_of(client)
+        result = await client.call_tool("find_tools", {"query": "books", "limit": 2})
+        assert list(schemas_in(text_of(result))) == ["- books__find_books_0", "- books__find_books_1"]
+        assert "In group books, not open; call open_group" in text_of(result)
+        change = change_of(result)
+        assert change["tools"] == ["books__find_books_0", "books__find_books_1"]
+        assert "handle" not in change
+        assert "Handle" not in text_of(result)
+
+
+@pytest.mark.spec("FND-1", "DEL-2")
+@pytest.mark.parametrize("era", ERAS)
+async def test_every_tool_is_two_calls_away_for_a_client_that_lists_once(era: str) -> None:
+    async with client_of(build_server(library(), handles="stored"), era) as (client, _):
+        await names_of(client)
+        opened = await client.call_tool("find_tools", {"query": "loans 2", "limit": 1, "open": True})
+        assert "Opened: loans." in text_of(opened)
+        handle = {"handle": change_of(opened)["handle"]} if era == MODERN else {}
+        called = await client.call_tool("call_tool", {**handle, "name": "loans.find_loans_2", "arguments": {}})
+        assert text_of(called) == "loans 2"
+
+
+@pytest.mark.spec("FND-1", "DEL-3")
+async def test_a_search_under_a_handle_sees_and_adds_to_its_state() -> None:
+    async with client_of(build_server(library(), handles="stored"), MODERN) as (client, _):
+        first = change_of(await client.call_tool("find_tools", {"query": "books", "open": True}))["handle"]
+        assert len(first) == 22
+        seen = await client.call_tool("find_tools", {"query": "books", "handle": first})
+        assert "In group books, can be called now" in text_of(seen)
+        more = await client.call_tool("find_tools", {"query": "loans", "open": True, "handle": first})
+        assert change_of(more)["active"] == ["books", "loans"]
+        assert text_of(await through(client, "books.find_books_0", {}, change_of(more)["handle"])) == "books 0"
+
+
+@pytest.mark.spec("FND-1", "CTL-4")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("text", ["short", "long " * 500, "🜁" * 3_000], ids=["short", "long", "wide"])
+async def test_the_answer_stays_within_its_budget_and_names_every_tool_found(era: str, text: str) -> None:
+    server = build_server(library(30, text), handles="stored", answer_tokens=2_000)
+    async with client_of(server, era) as (client, _):
+        result = await client.call_tool("find_tools", {"query": "find books", "limit": 30})
+        assert approximate_tokens(text_of(result)) <= 2_000
+        for name in change_of(result)["tools"]:
+            assert f"- {name}" in text_of(result)
+
+
+@pytest.mark.spec("FND-1", "CTL-4")
+async def test_definitions_are_given_also_to_a_client_that_lists_again() -> None:
+    async with client_of(build_server(library()), "legacy") as (client, _):
+        await names_of(client)
+        await client.call_tool("open_group", {"group": "books"})
+        await names_of(client)
+        assert not schemas_in(text_of(await client.call_tool("open_group", {"group": "books"})))
+        found = await client.call_tool("find_tools", {"query": "loans", "limit": 1})
+        assert list(schemas_in(text_of(found))) == ["- loans.find_loans_0"]
+
+
+@pytest.mark.spec("FND-1", "SAF-4")
+async def test_a_search_stores_no_session_of_its_own() -> None:
+    tools = library()
+    async with client_of(build_server(tools, handles="stored"), MODERN) as (client, _):
+        for _number in range(3):
+            result = await client.call_tool("find_tools", {"query": "books"})
+            assert HANDLE_META not in (result.meta or {})
+            assert json.loads(json.dumps((result.meta or {})[CHANGE_META]))["changed"] is False
+
+
+@pytest.mark.spec("FND-1")
+async def test_instructions_name_the_search() -> None:
+    async with client_of(build_server(library()), "legacy") as (client, _):
+        assert "find_tools" in (client.instructions or "")

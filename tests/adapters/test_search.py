@@ -1,0 +1,175 @@
+"""The rankers of `toolfold_adapters.search`: BM25, embeddings, and their fusion (SPEC FND-2)."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import sqlite3
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolfold import MissingExtra, SearchDocument, ToolSet
+from toolfold_adapters.search import bm25, embeddings, fused
+
+pytestmark = pytest.mark.spec("FND-2")
+
+DOCUMENTS = [
+    SearchDocument("files.readFile", description="Read one from the disk", parameters="path\nencoding"),
+    SearchDocument("files.write_file", description="Write one to the disk", parameters="path\ncontents"),
+    SearchDocument("git.HTTPClone", description="Copy a repository", groups="git\nVersion control"),
+    SearchDocument("mail.send", title="Send e-mail", description="Sends messages to recipients"),
+    SearchDocument("übersetzen", description="Übersetzt Text ins Englische"),
+    SearchDocument("search_web", description="在网络上搜索新闻"),
+]
+
+
+def names(query: str) -> list[str]:
+    return list(bm25(DOCUMENTS)(query))
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("readFile", "files.readFile"),
+        ("READ FILE", "files.readFile"),
+        ("read-file", "files.readFile"),
+        ("http clone", "git.HTTPClone"),
+        ("httpclone", "git.HTTPClone"),
+        ("writing contents", "files.write_file"),
+        ("sending a message", "mail.send"),
+        ("encoding", "files.readFile"),
+        ("version", "git.HTTPClone"),
+        ("UBERSETZEN", "übersetzen"),
+        ("新闻", "search_web"),
+    ],
+)
+def test_names_are_split_and_words_stemmed(query: str, best: str) -> None:
+    assert names(query)[0] == best
+
+
+def test_a_word_in_a_name_counts_more_than_one_in_a_text() -> None:
+    documents = [
+        SearchDocument("a", description="branch branch of something"),
+        SearchDocument("branch", description="of something else"),
+    ]
+    assert bm25(documents)("branch") == ["branch", "a"]
+
+
+def test_common_words_count_only_where_there_are_no_others() -> None:
+    documents = [SearchDocument("this", description="what to do with it"), SearchDocument("boat", description="rows")]
+    assert bm25(documents)("what do I do with a boat") == ["boat"]
+    assert bm25(documents)("what do I do with this") == ["this"]
+
+
+def test_tools_without_any_of_the_words_are_no_match() -> None:
+    assert names("quantum") == []
+    assert bm25([])("anything") == []
+
+
+@pytest.mark.parametrize(
+    "query", ['"', "read OR", "NEAR(read write, 3)", "name : read", "read* ^path", "'; DROP", "\0"]
+)
+def test_the_syntax_of_the_database_means_nothing(query: str) -> None:
+    words = " ".join(word for word in ("read", "write", "path", "name") if word in query)
+    assert set(names(query)) <= set(names(f"{words} or near drop 3"))
+    assert names("read")[0] == "files.readFile", "the index is unharmed"
+
+
+@given(st.text(max_size=200), st.lists(st.text(max_size=50), max_size=5))
+def test_any_text_can_be_indexed_and_asked_for(query: str, texts: list[str]) -> None:
+    documents = [SearchDocument(f"t{number}", description=text) for number, text in enumerate(texts)]
+    ranked = list(bm25(documents)(query))
+    assert len(set(ranked)) == len(ranked)
+    assert set(ranked) <= {document.name for document in documents}
+    assert ranked == bm25(documents)(query)
+
+
+def test_a_huge_query_is_cut_to_its_first_words() -> None:
+    assert names(f"{' '.join(f'w{number}' for number in range(64))} read") == []
+    assert names("read " * 100_000) == names("read")
+
+
+def test_equal_tools_come_in_order_of_name() -> None:
+    documents = [SearchDocument(name, description="same") for name in ("b", "c", "a")]
+    assert bm25(documents)("same") == ["a", "b", "c"]
+    assert fused(bm25, bm25)(documents)("same") == ["a", "b", "c"]
+
+
+def test_one_index_answers_many_threads() -> None:
+    ranked = bm25(DOCUMENTS)
+    queries = ["read file", "send", "version control", "disk"] * 50
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ranked, queries)) == [names(query) for query in queries]
+
+
+def test_an_index_that_nobody_uses_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def remembering(*args: Any, **options: Any) -> sqlite3.Connection:
+        made.append(connect(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", remembering)
+    ranked: Any = bm25(DOCUMENTS)
+    ranked("read")
+    del ranked
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        made[0].execute("SELECT 1")
+
+
+# -- fusion and embeddings --------------------------------------------------------------------------------------------
+
+
+def fixed(*order: str) -> Any:
+    return lambda documents: lambda query: list(order)
+
+
+def test_fusion_puts_first_what_more_rankings_put_high() -> None:
+    assert fused(fixed("a", "b", "c"), fixed("b", "c"), fixed("b", "a"))([])("any") == ["b", "a", "c"]
+    assert fused(fixed("a"), fixed())([])("any") == ["a"]
+
+
+def topics(texts: Sequence[str]) -> Iterator[list[float]]:
+    """Encode texts by three topics: a model small enough to be read."""
+    for text in texts:
+        yield [sum(text.count(word) for word in topic) for topic in (("disk", "file"), ("mail", "letter"), ("copy",))]
+
+
+def test_embeddings_find_what_has_no_word_in_common() -> None:
+    assert names("letter") == []
+    assert next(iter(embeddings(topics)(DOCUMENTS)("letter"))) == "mail.send"
+    assert next(iter(fused(bm25, embeddings(topics))(DOCUMENTS)("letter"))) == "mail.send"
+    assert embeddings(topics)(DOCUMENTS)("  ") == []
+
+
+def test_a_model_by_name_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = builtins.__import__
+
+    def without(name: str, *args: Any, **options: Any) -> Any:
+        if name == "sentence_transformers":
+            raise ModuleNotFoundError("No module named 'sentence_transformers'", name=name)
+        return imported(name, *args, **options)
+
+    monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtra, match=r"toolfold\[embeddings\]"):
+        embeddings("sentence-transformers/all-MiniLM-L6-v2")
+
+
+async def test_a_tool_set_searches_with_it() -> None:
+    tools = ToolSet("t", control="open_group", search=bm25)
+    tools.register_group("box", "Boxes")
+    for name in ("openBox", "closeBox", "paint"):
+        tools.register(name, lambda: "done", group="box")
+    async with tools.open_session() as session:
+        result = await session.call("find_tools", {"query": "closing of boxes", "limit": 1, "open": True})
+        assert result.structured["tools"] == ["box.closeBox"]
+        assert session.active == ("box",)

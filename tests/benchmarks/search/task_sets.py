@@ -1,0 +1,122 @@
+"""Public task sets, read from folders outside of the repository: tools in groups, and tasks with what they need.
+
+LiveMCPBench  github.com/icip-cas/LiveMCPBench: 70 servers with 527 tools, and 95 tasks whose annotators wrote down the
+              steps and the tools of each. The folder needs `tools/` and `annotated_data/all_annotations.json`.
+MetaTool      github.com/HowieHwong/MetaTool: 199 plugins, 20,614 queries with the one that each needs, and 497 with
+              two. The folder needs `dataset/`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+Definition = Mapping[str, Any]
+EVERY = 20
+"""Which of MetaTool's queries for one tool are used: there are many, and alike."""
+
+
+@frozen
+class Group:
+    """A server: its name, what it says of itself, and its tools."""
+
+    name: str
+    description: str
+    tools: tuple[Definition, ...]
+
+
+@frozen
+class Task:
+    """What a user wants: a query for each step, and for each tool needed the full names that would do."""
+
+    steps: tuple[str, ...]
+    needs: tuple[frozenset[str], ...]
+
+
+@frozen
+class TaskSet:
+    """Groups of tools, and tasks."""
+
+    name: str
+    groups: tuple[Group, ...]
+    tasks: tuple[Task, ...]
+
+    def tools(self) -> Iterator[tuple[str, Definition]]:
+        """Yield the full name and the definition of each tool, as a gateway to all servers has them."""
+        for group in self.groups:
+            for tool in group.tools:
+                yield f"{group.name}__{tool['name']}", tool
+
+
+def task_sets(folder: Path) -> list[TaskSet]:
+    """Return the task sets that a folder has."""
+    found: list[TaskSet] = []
+    if (folder / "LiveMCPBench").is_dir():
+        found.append(live_mcp_bench(folder / "LiveMCPBench"))
+    if (folder / "MetaTool").is_dir():
+        found += meta_tool(folder / "MetaTool" / "dataset")
+    return found
+
+
+def live_mcp_bench(folder: Path) -> TaskSet:
+    """Return the servers as groups, and the annotated tasks, without the few tools that no server has."""
+    groups: dict[str, Group] = {}
+    for entry in _json(folder / "tools/LiveMCPTool/tools.json"):
+        for server, listed in entry["tools"].items():
+            name = _allowed(server)
+            tools = {tool["name"]: _plain(tool) for tool in listed["tools"]}
+            groups[name] = Group(name, entry["description"], tuple(tools.values()))
+    homes: dict[str, set[str]] = {}
+    for group in groups.values():
+        for tool in group.tools:
+            homes.setdefault(tool["name"], set()).add(f"{group.name}__{tool['name']}")
+    tasks: list[Task] = []
+    for annotated in _json(folder / "annotated_data/all_annotations.json"):
+        notes = annotated["Annotator Metadata"]
+        needs = dict.fromkeys(frozenset(homes[name]) for name in _lines(notes["Tools"]) if name in homes)
+        tasks.append(Task(tuple(_lines(notes["Steps"])), tuple(needs)))
+    return TaskSet("LiveMCPBench", tuple(groups.values()), tuple(task for task in tasks if task.needs))
+
+
+def meta_tool(folder: Path) -> list[TaskSet]:
+    """Return the queries for one plugin and those for two; each plugin is a tool, all of them in one group."""
+    with (folder / "data/all_clean_data.csv").open(newline="") as file:
+        single = [(row["Query"], [row["Tool"]]) for row in csv.DictReader(file)][::EVERY]
+    double = [(entry["query"], entry["tool"]) for entry in _json(folder / "data/multi_tool_query_golden.json")]
+    texts = {**_json(folder / "plugin_des.json"), **_json(folder / "big_tool_des.json")}
+    used = sorted({name for _, names in (*single, *double) for name in names})
+    tools = tuple(
+        {"name": _allowed(name), "description": texts[name], "inputSchema": {"type": "object"}} for name in used
+    )
+    groups = (Group("plugins", "", tools),)
+    return [
+        TaskSet(name, groups, tuple(Task((query,), _needs(names)) for query, names in pairs))
+        for name, pairs in (("MetaTool, one tool", single), ("MetaTool, two tools", double))
+    ]
+
+
+def _needs(names: Iterable[str]) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset({f"plugins__{_allowed(name)}"}) for name in names)
+
+
+def _allowed(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
+
+
+def _plain(tool: Definition) -> Definition:
+    return {key: tool[key] for key in ("name", "description", "inputSchema") if tool.get(key) is not None}
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a numbered list, without the numbers."""
+    return [line for part in text.splitlines() if (line := re.sub(r"^\s*\d+[.)]?\s*", "", part).strip())]
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text())

@@ -1,0 +1,371 @@
+"""`find_tools`: what a session finds, what that opens, and what nobody learns from it (SPEC FND-1, FND-2)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from toolfold import (
+    ConfigError,
+    DuplicateName,
+    HookFailed,
+    Profile,
+    Ranker,
+    Ranking,
+    SearchDocument,
+    Session,
+    ToolResult,
+    ToolSet,
+    Visibility,
+)
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"where": {"type": "string", "description": "harbour"}, "deep": {"properties": {"inner": {}}}},
+}
+
+
+def by_shared_words(documents: Sequence[SearchDocument]) -> Ranking:
+    """Rank by the number of words of the query that the texts of a tool have."""
+
+    def ranked(query: str) -> list[str]:
+        asked = set(query.split())
+        counts = {
+            one.name: len(asked & set(f"{one.description} {one.parameters} {one.groups} {one.name}".split()))
+            for one in documents
+        }
+        return sorted((name for name, count in counts.items() if count), key=lambda name: (-counts[name], name))
+
+    return ranked
+
+
+async def answer() -> str:
+    return "ok"
+
+
+def fleet(search: Ranker = by_shared_words, **options: Any) -> ToolSet:
+    """A tool set with groups within groups, exclusive ones, and tools that a search must not show."""
+    tools = ToolSet("fleet", search=search, **{"control": "open_group", **options})
+    tools.register_group("ship", "About ships")
+    tools.register_group("ship.crew", "About sailors")
+    tools.register_group("east", "Eastern ports")
+    tools.register_group("west", "Western ports")
+    tools.register_exclusion("east", "west")
+    for group, name, text in (
+        (None, "ping", "see whether anybody answers"),
+        ("ship", "steer", "steer a vessel"),
+        ("ship.crew", "hire", "hire a sailor for a vessel"),
+        ("east", "dock", "dock a vessel"),
+        ("west", "dock", "dock a vessel"),
+    ):
+        tools.register(name, answer, description=text, input_schema=SCHEMA, group=group)
+    return tools
+
+
+async def found(session: Session, query: str, **more: Any) -> list[str]:
+    """Return the names of the tools that a search finds."""
+    result = await session.call("find_tools", {"query": query, **more})
+    assert not result.is_error, result.text
+    tools: list[str] = result.structured["tools"]
+    return tools
+
+
+# -- what is found ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("FND-1")
+async def test_a_search_finds_tools_of_open_and_closed_groups_and_says_what_opens_them() -> None:
+    async with fleet().open_session(active=["east"]) as session:
+        result = await session.call("find_tools", {"query": "hire vessel", "limit": 3})
+        lines = result.text.splitlines()
+        assert lines[1] == "- ship.crew.hire: hire a sailor for a vessel"
+        assert lines[2].startswith('  {"type":"object","properties":{"where":')
+        assert lines[-3:] == [
+            'In group ship.crew, not open; call open_group {"group": "ship"} first: ship.crew.hire',
+            "In group east, can be called now: east.dock",
+            'In group ship, not open; call open_group {"group": "ship"} first: ship.steer',
+        ]
+        assert result.structured == {
+            "changed": False,
+            "active": ["east"],
+            "displaced": [],
+            "tools": ["ship.crew.hire", "east.dock", "ship.steer"],
+        }
+        assert session.active == ("east",)
+
+
+@pytest.mark.spec("FND-1")
+async def test_what_opens_a_group_is_its_own_activator_where_each_group_has_one() -> None:
+    async with fleet(control="per_group").open_session() as session:
+        result = await session.call("find_tools", {"query": "steer"})
+        assert "In group ship, not open; call ship.activate first: ship.steer" in result.text
+
+
+@pytest.mark.spec("FND-2")
+@pytest.mark.parametrize(
+    ("query", "tool"),
+    [("steer", "ship.steer"), ("sailors", "ship.crew.hire"), ("harbour", "east.dock"), ("inner", "east.dock")],
+    ids=["description", "group", "parameter's description", "nested parameter"],
+)
+async def test_descriptions_groups_and_parameters_are_searched(query: str, tool: str) -> None:
+    async with fleet().open_session() as session:
+        assert (await found(session, query))[0] == tool
+
+
+@pytest.mark.spec("FND-1")
+async def test_five_tools_are_shown_unless_the_caller_wants_another_number() -> None:
+    tools = ToolSet("many", search=by_shared_words)
+    for number in range(60):
+        tools.register(f"t{number:02}", answer, description="alike")
+    async with tools.open_session() as session:
+        assert await found(session, "alike") == [f"t{number:02}" for number in range(5)]
+        assert len(await found(session, "alike", limit=50)) == 50
+        for wrong in (0, 51, "5"):
+            assert (await session.call("find_tools", {"query": "alike", "limit": wrong})).is_error
+
+
+@pytest.mark.spec("FND-1")
+@pytest.mark.parametrize("query", ["", "   ", "unknownword", "%n {0} {tools}", "\ud800", "x" * 100_000])
+async def test_a_query_that_matches_nothing_is_answered_in_words(query: str) -> None:
+    async with fleet().open_session() as session:
+        result = await session.call("find_tools", {"query": query})
+        assert not result.is_error
+        assert result.text.startswith("No tool matches ")
+        assert len(result.text) < 1_000
+        result.text.encode()
+
+
+# -- what is not found ------------------------------------------------------------------------------------------------
+
+
+def harbour(*, secret: bool, locked: bool = True) -> ToolSet:
+    """A tool set in which, with `secret`, a session can't find more than without."""
+    tools = ToolSet("harbour", search=by_shared_words)
+    tools.register_group("pier", "The pier")
+    tools.register("moor", answer, description="moor a boat", group="pier")
+    tools.register("watch", answer, description="watch a boat")
+    if secret:
+        tools.register_group("vault", "The vault", controls=False)
+        tools.register_group("gate", "Behind a gate")
+        tools.register("gate.activate", answer, description="password", hidden=True)
+        rule = Visibility.when(lambda view: not locked)
+        tools.register("steal", answer, description="steal a boat", visibility=rule)
+        tools.register("sink", answer, description="sink a boat", group="pier", hidden=True)
+        tools.register("sell", answer, description="sell a boat", group="vault")
+        tools.register("burn", answer, description="burn a boat", group="gate")
+        tools.register("both", answer, description="a boat", visibility=Visibility.group("pier") & rule)
+    return tools
+
+
+@pytest.mark.spec("FND-1", "CALL-1", "NAM-4")
+async def test_tools_that_a_session_must_not_know_change_nothing_in_an_answer() -> None:
+    async with harbour(secret=False).open_session() as plain, harbour(secret=True).open_session() as guarded:
+        for query in ("a boat", "steal", "password", "vault", "watch moor"):
+            for opening in (False, True):
+                arguments = {"query": query, "open": opening}
+                assert await guarded.call("find_tools", arguments) == await plain.call("find_tools", arguments)
+
+
+@pytest.mark.spec("FND-1", "CALL-1")
+async def test_the_index_is_made_of_what_the_session_may_find_alone() -> None:
+    indexed: list[tuple[str, ...]] = []
+
+    def spying(documents: Sequence[SearchDocument]) -> Ranking:
+        indexed.append(tuple(one.name for one in documents))
+        return by_shared_words(documents)
+
+    tools = ToolSet("t", search=spying)
+    tools.register("plain", answer, description="a boat")
+    tools.register("rare", answer, description="a boat", visibility=Visibility.when(lambda v: "key" in v.facts))
+    async with tools.open_session() as one, tools.open_session() as other:
+        assert await found(one, "boat") == ["plain"]
+        other.set_fact("key", True)
+        assert await found(other, "boat") == ["plain", "rare"]
+        assert await found(one, "boat") == ["plain"]
+    assert indexed == [("plain",), ("plain", "rare")]
+
+
+@pytest.mark.spec("FND-2")
+async def test_an_index_is_made_once_for_all_states_and_sessions_in_which_the_same_can_be_found() -> None:
+    made: list[int] = []
+
+    def counting(documents: Sequence[SearchDocument]) -> Ranking:
+        made.append(len(documents))
+        return by_shared_words(documents)
+
+    tools = fleet(counting)
+    async with tools.open_session() as one, tools.open_session() as other:
+        assert made == []
+        before = await found(one, "vessel dock")
+        await one.activate("ship")
+        await other.activate("west")
+        assert await found(one, "vessel dock") == await found(other, "vessel dock") == before
+        assert len(made) == 1
+        tools.register("row", answer, description="row a vessel")
+        assert "row" in await found(one, "row vessel")
+        assert len(made) == 2
+
+
+@pytest.mark.spec("FND-1", "PRO-1")
+async def test_groups_outside_of_a_profile_are_neither_found_nor_opened() -> None:
+    tools = fleet()
+    tools.register_profile(Profile(name="east", available=["east"]))
+    async with tools.open_session("east") as session:
+        assert await found(session, "vessel ship crew west", open=True) == ["east.dock"]
+        assert session.active == ("east",)
+
+
+@pytest.mark.spec("FND-1")
+async def test_a_tool_that_any_of_several_groups_makes_available_is_found() -> None:
+    tools = fleet()
+    either = Visibility.group("west") | Visibility.group("ship")
+    tools.register("anchor", answer, description="anchor", visibility=either)
+    async with tools.open_session() as session:
+        assert await found(session, "anchor", open=True) == ["anchor"]
+        assert (await session.call("anchor", {})).text == "ok"
+
+
+@pytest.mark.spec("FND-1")
+async def test_without_control_tools_a_search_shows_what_can_be_called_now() -> None:
+    async with fleet(control="none").open_session(active=["east"]) as session:
+        assert await found(session, "vessel", open=True) == ["east.dock"]
+        assert session.active == ("east",)
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("FND-1", "NTF-1")
+async def test_a_search_that_opens_makes_the_tools_callable_in_one_step() -> None:
+    async with fleet().open_session() as session:
+        told: list[Iterable[str]] = []
+        session.on_list_changed(told.append)
+        result = await session.call("find_tools", {"query": "hire steer vessel", "limit": 2, "open": True})
+        assert result.text.splitlines()[0] == "Opened: ship, ship.crew."
+        assert "In group ship.crew, can be called now: ship.crew.hire" in result.text
+        assert result.structured["changed"] is True
+        assert (await session.call("ship.crew.hire", {})).text == "ok"
+        assert told == [frozenset({"tool"})]
+        again = await session.call("find_tools", {"query": "hire", "open": True})
+        assert again.structured["changed"] is False
+        assert len(told) == 1
+
+
+@pytest.mark.spec("FND-1", "ACT-4")
+async def test_of_groups_that_exclude_one_another_that_of_the_better_tool_is_opened() -> None:
+    async with fleet().open_session(active=["east"]) as session:
+        result = await session.call("find_tools", {"query": "dock ports Western", "open": True})
+        assert session.active == ("west",)
+        assert result.text.startswith("Opened: west.\nClosed to make room: east.\n")
+        assert result.structured["displaced"] == ["east"]
+        assert result.structured["tools"] == ["west.dock", "east.dock"]
+        assert "In group east, not open" in result.text
+
+
+@pytest.mark.spec("FND-1", "ACT-10")
+async def test_a_search_opens_what_the_limit_leaves_room_for_and_refuses_if_that_is_not_the_best() -> None:
+    async with fleet(max_active=1).open_session() as session:
+        assert await found(session, "hire sailors dock", open=False) == ["ship.crew.hire", "east.dock", "west.dock"]
+        refused = await session.call("find_tools", {"query": "hire sailors", "open": True})
+        assert refused.is_error
+        assert "deactivate a group before you activate 'ship', 'ship.crew'" in refused.text
+        assert session.active == ()
+        assert "Opened: east." in (await session.call("find_tools", {"query": "dock steer", "open": True})).text
+        assert session.active == ("east",)
+        assert "ship.steer" in await found(session, "steer"), "what a full session can't open yet is found all the same"
+
+
+@pytest.mark.spec("FND-1", "HOOK-4")
+async def test_a_hook_that_fails_refuses_the_search_and_changes_nothing() -> None:
+    tools = fleet()
+
+    async def fail() -> None:
+        raise RuntimeError("secret")
+
+    tools.register_group("bad", "Broken", on_activate=fail)
+    tools.register("use", answer, description="broken", group="bad")
+    async with tools.open_session() as session:
+        result = await session.call("find_tools", {"query": "broken", "open": True})
+        assert result.is_error
+        assert "Nothing was changed" in result.text
+        assert result.meta == {
+            "dev.toolfold/error": {"error": HookFailed.__name__, "group": "bad", "phase": "on_activate"}
+        }
+        assert session.active == ()
+
+
+# -- rankers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("FND-2")
+@pytest.mark.parametrize("search", [True, "bm25", 3])
+def test_a_search_needs_a_ranker(search: Any) -> None:
+    with pytest.raises(ConfigError, match=r"search must be a ranker, such as toolfold_adapters\.search\.bm25, not"):
+        ToolSet("t", search=search)
+
+
+@pytest.mark.spec("FND-1", "REG-4")
+def test_the_name_of_the_search_is_taken_where_there_is_one() -> None:
+    with pytest.raises(DuplicateName):
+        fleet().register("find_tools", answer)
+    ToolSet("t").register("find_tools", answer)
+
+
+@pytest.mark.spec("FND-2")
+async def test_whatever_a_ranker_answers_only_tools_that_can_be_found_are_shown_and_each_once() -> None:
+    def odd(documents: Sequence[SearchDocument]) -> Callable[[str], list[Any]]:
+        return lambda query: ["nothing", "ship.steer", "ship.steer", "find_tools", "ship.activate", "east.dock"]
+
+    async with fleet(odd).open_session() as session:
+        assert await found(session, "anything") == ["ship.steer", "east.dock"]
+
+
+@pytest.mark.spec("FND-2", "CALL-3")
+async def test_a_ranker_that_fails_is_an_error_without_internals() -> None:
+    def broken(documents: Sequence[SearchDocument]) -> Ranking:
+        raise ValueError("a secret")
+
+    async with fleet(broken).open_session() as session:
+        result = await session.call("find_tools", {"query": "x"})
+        assert result.is_error
+        assert "secret" not in result.text
+
+
+@pytest.mark.spec("FND-2", "SAF-1")
+async def test_a_slow_ranking_holds_up_nobody_and_sees_a_bounded_query() -> None:
+    asked: list[int] = []
+    ranking, go_on = threading.Event(), threading.Event()
+
+    def slow(documents: Sequence[SearchDocument]) -> Ranking:
+        def ranked(query: str) -> list[str]:
+            asked.append(len(query))
+            ranking.set()
+            assert go_on.wait(10)
+            return ["ping"]
+
+        return ranked
+
+    async with fleet(slow).open_session() as session, anyio.create_task_group() as group:
+        results: list[ToolResult] = []
+
+        async def search() -> None:
+            results.append(await session.call("find_tools", {"query": "x" * 1_000_000}))
+
+        group.start_soon(search)
+        assert await anyio.to_thread.run_sync(ranking.wait, 10)
+        assert (await session.call("ping", {})).text == "ok"
+        go_on.set()
+    assert [one.structured["tools"] for one in results] == [["ping"]]
+    assert asked == [1_000]
+
+
+@pytest.mark.spec("CTL-6")
+def test_the_search_is_a_control_tool_with_a_closed_schema() -> None:
+    component = fleet().catalog.tools["find_tools"]
+    assert component.control == ("find", "")
+    assert component.input_schema["additionalProperties"] is False
+    assert component.definition["annotations"]["destructiveHint"] is False
