@@ -292,7 +292,8 @@ def test_a_schema_that_is_declared_raw_is_never_taken_for_a_field_specification(
 def test_an_input_schema_whose_root_is_no_object_is_refused_in_every_form() -> None:
     for schema in ({"type": "array"}, '{"type": "string"}', {"oneOf": [RAW]}, {"type": ["object", "null"]}):
         refused("root type", input=schema)
-    for raw in ({}, {"type": "string"}, {"properties": {}}):
+    raws: tuple[dict[str, object], ...] = ({}, {"type": "string"}, {"properties": {}})
+    for raw in raws:
         refused("root type", input_schema=raw)
 
 

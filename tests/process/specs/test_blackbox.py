@@ -18,7 +18,7 @@ from toolfold_specs.drivers.description import Call, DescriptionError, described
 from toolfold_specs.drivers.link import Era, Link
 from toolfold_specs.drivers.process import Command
 from toolfold_specs.layers import exhaustive, wire
-from toolfold_specs.layers.over_mcp import denied
+from toolfold_specs.layers.over_mcp import without_hint
 from toolfold_specs.report import Status
 from toolfold_specs.runs import TestRun
 
@@ -259,5 +259,5 @@ def test_a_tool_set_says_itself_how_its_groups_are_opened() -> None:
 
 @pytest.mark.spec("CALL-1")
 def test_a_hint_that_an_author_chose_is_no_other_answer() -> None:
-    assert denied("Unknown tool: x (activate the group a.b first)", "x", "a.b") == "Unknown tool: NAME"
-    assert denied("Unknown tool: x (try later)", "x", "a.b") == "Unknown tool: NAME (try later)"
+    assert without_hint("Unknown tool: x (activate the group a.b first)", "a.b") == "Unknown tool: x"
+    assert without_hint("Unknown tool: x (try later)", "a.b") == "Unknown tool: x (try later)"
