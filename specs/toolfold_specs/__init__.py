@@ -6,14 +6,14 @@
 ==============  =================================================================
 clauses.toml    every clause as data: id, section, level, sources, text
 clauses.py      the same as frozen, validated values
-properties.py   what always holds, and what sometimes happens, by clause
-reference.py    the rules in sets; systems.py: small systems to try them on
-oracle.py       the right answers; attribution.py: which clause a wrong one breaks
-driver.py       what is asked of an implementation; drivers/: ways to reach one
-runs.py         a test run; shrinking.py: of what it finds; checks.py; layers/
-report.py       what came of it; render/: in text, JSON, JUnit, Markdown
-expected.py     the adopter's expected failures; replay.py: a violation, again
-suites.py       a suite of tests; plugin.py: how pytest collects it
+properties.py   properties of steps by clause: ALWAYS and SOMETIMES
+reference.py    the rules in sets; systems.py: small systems
+oracle.py       the expected answers; attribution.py: the clause of a mismatch
+driver.py       the interface to an implementation; drivers/: ways to reach one
+runs.py         a test run; shrinking.py: of histories; checks.py; layers/
+report.py       results and verdicts; render/: as text, JSON, JUnit, Markdown
+expected.py     the adopter's expected failures; replay.py: of a violation
+suites.py       the kit as tests; plugin.py: how pytest collects them
 ==============  =================================================================
 
 `toolfold conform` is the command on top.
@@ -61,10 +61,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name from its module, which is imported only now: pytest loads this package in every run."""
+    """Return a public name from its module, imported on demand because pytest loads this package in every run."""
     for home, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(f"{__name__}.{home}"), name)
-            globals()[name] = value  # a module of the same name must not take its place
+            globals()[name] = value  # a module of the same name must not shadow it
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The process groups that were started and are not gone: whoever ends this process by force ends them first."""
+"""The running process groups that the kit has started, which must end before this process is killed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _groups: set[int] = set()
 
 
 def started(group: int) -> None:
-    """Take note of a process group, by the id of the process that began it."""
+    """Register a process group by the id of its leader."""
     _groups.add(group)
 
 
 def gone(group: int) -> None:
-    """Take note that a process group was ended."""
+    """Unregister a process group that has ended."""
     _groups.discard(group)
 
 
 def kill_all() -> None:
-    """End every process group that is left."""
+    """Kill every registered process group."""
     for group in tuple(_groups):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)

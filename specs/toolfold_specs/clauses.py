@@ -1,7 +1,7 @@
 """The clauses of the specification as values; ``clauses.toml`` beside this file holds the data.
 
-What a clause demands is frozen for each revision: ``revisions.toml`` has the digest of what is normative in it, so that
-a change of a text, a level or an id needs a new revision, and reports that name one revision mean the same.
+The normative content is frozen in each revision: ``revisions.toml`` has its digest, so a change of a text, a level or
+an id needs a new revision, and reports that name the same revision are comparable.
 """
 
 import hashlib
@@ -21,16 +21,16 @@ Level = Literal["MUST", "SHOULD", "MAY"]
 PROFILES: Mapping[str, str] = MappingProxyType(
     {
         "state": "transitions, invariants, listing and calling",
-        "hooks": "hooks, and what becomes of a step when one fails",
-        "sessions": "what belongs to a session, and what is kept of it",
-        "delivery": "what MCP carries in each era, and what clients are told",
+        "hooks": "hooks, and the outcome of a step when one fails",
+        "sessions": "the isolation of sessions, and their persistence",
+        "delivery": "what MCP carries in each era, and notifications",
         "style": "names, order, wording and annotations: advice",
     }
 )
 """The levels of conformance that an implementation can aim at."""
 
 AIMED_AT = ("state",)
-"""What a verdict is about unless more is aimed at."""
+"""The levels that a verdict is about by default."""
 
 SUMMARY_LENGTH = 100  # characters
 
@@ -47,8 +47,7 @@ def _strings(values: Iterable[str]) -> tuple[str, ...]:
 class Clause:
     """One clause of the specification.
 
-    `layers` names the layers of the conformance kit that check it, `needs` the capabilities without which none of them
-    can, `profile` the level of conformance that it belongs to, for those that are checked.
+    If the kit checks it, `layers` names the layers that do, and `profile` the level of conformance that it belongs to.
     """
 
     id: str = field(validator=matches_re(r"[A-Z]+-[0-9]+"))
@@ -57,13 +56,12 @@ class Clause:
     text: str = field(converter=_normalised, validator=min_len(1))
     sources: tuple[str, ...] = field(default=(), converter=_strings, validator=deep_iterable(in_(tuple("ABCDEMT"))))
     layers: tuple[str, ...] = field(default=(), converter=_strings)
-    needs: tuple[str, ...] = field(default=(), converter=_strings)
     profile: str = field(default="", validator=in_(("", *PROFILES)))
     open: bool = field(default=False, validator=instance_of(bool))
 
     @property
     def summary(self) -> str:
-        """The first sentence of the text, cut at a word if it is longer than ``SUMMARY_LENGTH``."""
+        """The first sentence of the text, shortened at a word to ``SUMMARY_LENGTH``."""
         sentence = re.split(r"(?<=\.) ", self.text, maxsplit=1)[0]
         if len(sentence) <= SUMMARY_LENGTH:
             return sentence
@@ -74,7 +72,7 @@ class Clause:
 
 
 def aimed_at(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the profiles of these names, in their order; "all" are those that are no advice.
+    """Return the profiles with these names, in their order; "all" is every one that is not advice.
 
     Raises:
         ValueError: There is no such profile.
@@ -118,7 +116,7 @@ def load_digests() -> dict[str, str]:
 
 
 def digest(clauses: Iterable[Clause]) -> str:
-    """Return the digest of what is normative: ids, levels and texts, in their order."""
+    """Return the digest of the normative content: ids, levels and texts, in order."""
     content = [[clause.id, clause.level, clause.text] for clause in clauses]
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 

@@ -1,9 +1,9 @@
-"""What the kit asks of an implementation: a driver that configures it, performs operations on it and gives its answers.
+"""The interface to an implementation: a driver configures it, performs operations on it and returns its answers.
 
-A `Setup` is a whole system as data: groups, exclusion sets, tools, limits. An `Operation` is one request as data. An
-`Answer` is what came of it. A driver turns operations into whatever the implementation understands; subclass `Driver`
-and write a method for each verb. Everything that not every implementation can do is a named capability (SPEC CNF-8):
-what a driver does not name is left out of the checks and listed in the report.
+A `Setup` is a whole system as data: groups, exclusion sets, tools, limits. An `Operation` is one request as data, and
+an `Answer` its result. A driver translates operations for the implementation; subclass `Driver` and write a method for
+each verb. What only some implementations can do is a named capability (SPEC CNF-8): what a driver does not name is
+left out of the checks and listed in the report.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from typing import Any, Literal, TypeAlias
 from attrs import asdict, evolve, field, frozen
 
 MAIN = "main"
-"""The session that operations are for unless they name another."""
+"""The default session of operations."""
 
 Phase: TypeAlias = Literal["on_activate", "on_deactivate", "on_rollback"]
 PHASES: tuple[Phase, ...] = ("on_activate", "on_deactivate", "on_rollback")
 
 CAPABILITIES: Mapping[str, str] = MappingProxyType(
     {
-        "setups": "any system can be configured, not only the one that is there",
-        "errors": "a refusal is told apart by the name of its error",
+        "setups": "any system can be configured, not only a given one",
+        "errors": "a refusal has the name of its error",
         "registration": "a setup that breaks a rule is refused",
         "listing": "tools can be listed, and the list follows the state",
         "paging": "lists come in pages of a given size",
         "groups": "groups can be listed with their states",
         "calls": "tools can be called",
-        "hidden tools": "tools can be left out of lists, and be called all the same",
-        "relevant controls": "control tools can be listed only while they could do something",
+        "hidden tools": "tools can be left out of lists, and still be called",
+        "relevant controls": "control tools can be listed only while they are relevant",
         "facts": "facts can be set on a session, and rules can depend on them",
-        "notifications": "each answer tells how many notices of a changed list came",
+        "notifications": "each answer has the number of list_changed notifications",
         "transition": "several activations and deactivations can be one step",
         "force": "a deactivation can be forced although a hook fails",
         "limits": "the number of active groups can be limited",
         "sessions": "several sessions can be open at once",
-        "ending": "a session can be ended, and a new one opened under its name",
-        "hooks": "groups can have hooks, and each answer tells which of them ran",
-        "failing hooks": "a hook can be told to fail",
-        "asking hooks": "a hook can be told to ask its own session for a transition",
-        "blocked hooks": "a hook can be told to wait until it is released",
+        "ending": "a session can be ended, and a new one opened with its name",
+        "hooks": "groups can have hooks, and each answer has those that ran",
+        "failing hooks": "a hook can be scripted to fail",
+        "asking hooks": "a hook can be scripted to request a transition of its own session",
+        "blocked hooks": "a hook can be scripted to block until it is released",
         "concurrency": "operations can be started before earlier ones have ended",
         "cancellation": "an operation under way can be cancelled",
         "persistence": "a session's state can be dumped and restored",
@@ -51,7 +51,7 @@ CAPABILITIES: Mapping[str, str] = MappingProxyType(
 AT_RUN_TIME: Mapping[str, str] = MappingProxyType(
     {"live registration": "groups and exclusions can be registered and removed while sessions are open"}
 )
-"""What random histories make use of, and no check needs."""
+"""Capabilities that random histories use, and no check requires."""
 
 OVER_MCP: Mapping[str, str] = MappingProxyType(
     {
@@ -61,15 +61,15 @@ OVER_MCP: Mapping[str, str] = MappingProxyType(
         "call-through": "it lists a tool that calls others",
     }
 )
-"""The capabilities of drivers over MCP: what checks of the protocol need."""
+"""Capabilities of drivers over MCP, which checks of the protocol require."""
 
 
 class DriverFault(Exception):
-    """The driver sent what its protocol does not allow: nothing is said of the implementation, and the status is 2."""
+    """The driver violated its protocol: there is no verdict on the implementation, and the exit status is 2."""
 
 
 class NotSupported(DriverFault):
-    """The driver has no such verb: a fault of the harness, since the kit asks for capabilities first."""
+    """The driver does not have a verb: a fault of the harness, since the kit checks capabilities first."""
 
 
 class LeftOut(Exception):
@@ -77,7 +77,7 @@ class LeftOut(Exception):
 
 
 class TargetFailed(Exception):
-    """The implementation itself failed: it crashed, hung, closed the connection or answered what cannot be read."""
+    """The implementation itself failed: it crashed, hung, closed the connection or sent an unreadable answer."""
 
 
 def _strings(values: Iterable[str]) -> tuple[str, ...]:
@@ -103,10 +103,10 @@ class Tool:
     """A tool of a setup.
 
     Its full name is the group's path and `name`, joined by a dot. `when` is "group" (available with its group, or
-    always if it has none), "always", or "fact NAME": available while that fact is true. `does` says what its handler
-    does: "echo" answers ``{"tool": full name, "arguments": …}`` as JSON text, "refuse" raises an error meant for the
-    model with the text "refused on purpose", "crash" raises any other exception with the text "secret". A tool that is
-    `flat` has a name of its own, as in a server that was not made for the kit (SPEC NAM-5); no other system has one.
+    always if it has none), "always", or "fact NAME": available while that fact is true. `does` is the handler's
+    behaviour: "echo" returns ``{"tool": full name, "arguments": …}`` as JSON text, "refuse" raises an error for the
+    model with the text "refused on purpose", "crash" raises any other exception with the text "secret". A `flat` tool
+    is listed under its unqualified name (SPEC NAM-5); only servers that were not built for the kit have such tools.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Tool:
 
     @property
     def full_name(self) -> str:
-        """The name under which it is listed and called (SPEC NAM-2)."""
+        """The name by which it is listed and called (SPEC NAM-2)."""
         return self.name if self.group is None or self.flat else f"{self.group}.{self.name}"
 
 
@@ -133,7 +133,7 @@ def _tools(values: Iterable[Tool]) -> tuple[Tool, ...]:
 
 @frozen
 class Setup:
-    """A system to configure: everything that an implementation is to register before the first operation."""
+    """A system to configure: everything to register before the first operation."""
 
     groups: tuple[Group, ...] = field(default=(), converter=_groups)
     exclusions: tuple[tuple[str, ...], ...] = field(default=(), converter=_sets)
@@ -143,17 +143,17 @@ class Setup:
     evict_oldest: bool = False
     pinned: tuple[str, ...] = field(default=(), converter=_strings)
     relevant_controls: bool = False
-    """Whether control tools are listed only while they could do something (SPEC CTL-2)."""
+    """Whether control tools are listed only while they are relevant (SPEC CTL-2)."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data; `from_json` reads it back."""
+        """Return it as JSON data for `from_json`."""
         data = asdict(self)
         data["tools"] = [{name: tool[name] for name in tool if name != "flat" or tool[name]} for tool in data["tools"]]
         return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Setup:
-        """Return the setup that `to_json` wrote; members that are left out have their defaults."""
+        """Return the setup in the JSON data of `to_json`; missing members have their defaults."""
         known: dict[str, Any] = dict(data)
         known["groups"] = [Group(**group) for group in data.get("groups", ())]
         known["tools"] = [Tool(**tool) for tool in data.get("tools", ())]
@@ -165,7 +165,7 @@ class Setup:
         return tuple(sorted((group.path for group in self.groups), key=lambda path: path.split(".")))
 
     def without(self, gone: Collection[str]) -> Setup:
-        """Return it without some groups, all below which are among them, and without what is about them."""
+        """Return it without some groups, which include all their descendants, and without what refers to them."""
         sets = [[path for path in members if path not in gone] for members in self.exclusions]
         return evolve(
             self,
@@ -178,19 +178,19 @@ class Setup:
 
 @frozen
 class Operation:
-    """One request: a verb of `Driver`, its arguments by name, and the session it is for."""
+    """One request: a verb of `Driver`, its arguments by name, and the session."""
 
     verb: str
     arguments: Mapping[str, Any] = field(factory=dict[str, Any])
     session: str = MAIN
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data; `from_json` reads it back."""
+        """Return it as JSON data for `from_json`."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Operation:
-        """Return the operation that `to_json` wrote."""
+        """Return the operation in the JSON data of `to_json`."""
         known: dict[str, Any] = dict(data)
         arguments: Mapping[str, Any] = data.get("arguments", {})
         if arguments.get("setup") is not None:
@@ -198,44 +198,44 @@ class Operation:
         return cls(**known)
 
     def __str__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        return f"{self.verb}({said})" + ("" if self.session == MAIN else f" in session {self.session!r}")
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{self.verb}({arguments})" + ("" if self.session == MAIN else f" in session {self.session!r}")
 
 
 @frozen
 class Answer:
-    """What came of an operation. A member that is None was not observed, and is not judged."""
+    """The result of an operation. A member that is None was not observed and is not judged."""
 
     error: str | None = None
-    """The name of the error (SPEC ERR-1) if the operation was refused, "error" if it has none; None for success."""
+    """The name of the error (SPEC ERR-1) if the operation was refused, "error" if it has no name; None for success."""
     changed: bool | None = None
     detail: Mapping[str, Any] = field(factory=dict[str, Any])
-    """What the error names: `missing` for ParentInactive, `group`, `phase` and `cause` for HookFailed, `sets`, …"""
+    """The details of the error: `missing` for ParentInactive, `group`, `phase` and `cause` for HookFailed, `sets`, …"""
     active: tuple[str, ...] | None = None
     """The active groups after the operation, in canonical order."""
     hooks: tuple[tuple[str, str], ...] | None = None
-    """Phase and group of each hook that began since the last answer of this session, in that order."""
+    """Phase and group of each hook that has begun since the session's last answer, in order."""
     notified: int | None = None
-    """How many notices of a changed list this session was sent since its last answer."""
+    """The number of list_changed notifications to this session since its last answer."""
     tools: tuple[str, ...] | None = None
-    """The names of the user's tools in a list, in the order of the list; control tools are in `controls`."""
+    """The names of the user's tools, in the order of the list; control tools are in `controls`."""
     controls: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
-    """Everything on a list, in its order, by the names that clients see."""
+    """Everything on the list, in its order, by the names that clients see."""
     next_cursor: str | None = None
     groups: tuple[Mapping[str, Any], ...] | None = None
     """For each group its `name`, `state`, `active` and number of `tools` (SPEC LST-4)."""
     text: str | None = None
-    """The text of a call's result, or the words in which it was denied."""
+    """The text of a call's result or refusal."""
     is_error: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data, without what was not observed."""
+        """Return it as JSON data, without members that were not observed."""
         return {name: value for name, value in asdict(self).items() if value not in (None, {})}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Answer:
-        """Return the answer that `to_json` wrote."""
+        """Return the answer in the JSON data of `to_json`."""
         known: dict[str, Any] = dict(data)
         for name in ("active", "tools", "controls", "names", "groups"):
             if name in data:
@@ -246,27 +246,27 @@ class Answer:
 
 
 class Driver:
-    """What the kit drives. Subclass it: name what you can do in `capabilities` and write those verbs.
+    """The base class of drivers: list what yours can do in `capabilities` and write those verbs.
 
     Every driver has `configure`, `activate`, `deactivate` and `snapshot`; each other verb belongs to the capability
-    that its docstring names. A refusal is an `Answer` with an error, not an exception: an exception other than
-    `TargetFailed` is taken for a fault of the driver, and the run stops with status 2.
+    named in its docstring. A refusal is an `Answer` with an error, not an exception: any exception other than
+    `TargetFailed` counts as a fault of the driver, and the run ends with status 2.
     """
 
     capabilities: frozenset[str] = frozenset()
     name: str = "in process"
     """The setting, for the report: "in process", "stdio, legacy", …"""
     left_out: Mapping[str, str] = MappingProxyType({})
-    """Why capabilities are missing, where there is more to say than that they are."""
+    """Why capabilities are missing, where there is a specific reason."""
     not_checked: Mapping[str, str] = MappingProxyType({})
-    """What of the target is left out of the system that is there, each with the reason."""
+    """Parts of the target that are left out of the given system, each with the reason."""
     never_shown: Mapping[str, str] = MappingProxyType({})
-    """Clauses of which its answers can be no evidence, each with the reason, though they have the members for it."""
+    """Clauses for which its answers are no evidence although they have the members, each with the reason."""
     given: Setup | None = None
-    """The system that is there, for a driver without the capability "setups": it configures that one only."""
+    """The only system of a driver without the capability "setups"."""
 
     def configure(self, setup: Setup) -> Answer:
-        """Install a system in place of the one before; every session is new. Refuse it if it breaks a rule."""
+        """Replace the system, with new sessions; refuse it if it violates a rule."""
         raise NotSupported("configure")
 
     def perform(self, operation: Operation) -> Answer:
@@ -275,7 +275,7 @@ class Driver:
         return answer
 
     def activate(self, group: str, session: str = MAIN) -> Answer:
-        """Activate a group; the answer has `changed`, or `error`, and `active`."""
+        """Activate a group; the answer has `active`, and `changed` or `error`."""
         raise NotSupported("activate")
 
     def deactivate(self, group: str, force: bool = False, session: str = MAIN) -> Answer:
@@ -287,7 +287,7 @@ class Driver:
         raise NotSupported("snapshot")
 
     def transition(self, activate: tuple[str, ...], deactivate: tuple[str, ...], session: str = MAIN) -> Answer:
-        """Do it all as one step: "transition"."""
+        """Activate and deactivate groups in one step: "transition"."""
         raise NotSupported("transition")
 
     def list(self, cursor: str | None = None, session: str = MAIN) -> Answer:
@@ -307,54 +307,54 @@ class Driver:
         raise NotSupported("set_fact")
 
     def end(self, session: str = MAIN) -> Answer:
-        """End a session, hooks and all; the next operation under its name is for a new one: "ending".
+        """End a session and run its hooks; the next operation with its name opens a new one: "ending".
 
-        In `detail` it may tell as `list` the error with which the ended session refuses to list, None if it lists.
+        `detail` may have as `list` the error with which the ended session refuses to list, or None if it lists.
         """
         raise NotSupported("end")
 
     def restore(self, setup: Setup | None = None, session: str = MAIN) -> Answer:
-        """Dump a session, configure `setup` (the same if None), restore the session there: "persistence".
+        """Dump a session, configure `setup` (the same if None), and restore the session in it: "persistence".
 
-        The answer has `active`, and in `detail` as `dropped` the groups that are not. Nothing else is left: other
-        sessions are new, and hooks are told nothing. Whether hooks run is not judged.
+        The answer has `active`, and in `detail` as `dropped` the groups that were not restored. Nothing else remains:
+        other sessions are new, and hooks are unscripted. Whether hooks run is not judged.
         """
         raise NotSupported("restore")
 
     def register(self, setup: Setup, session: str = MAIN) -> Answer:
-        """Register and unregister what makes the system be `setup`, while sessions are open: "live registration".
+        """Register and unregister what turns the system into `setup`, while sessions are open: "live registration".
 
-        Hooks that it runs are told for this session alone, and no notices are: what comes later is judged again.
+        The answer has the hooks of this session only, and no notifications.
         """
         raise NotSupported("register")
 
     def script(self, group: str, phase: str, outcome: str, session: str = MAIN) -> Answer:
-        """Tell what a hook does from now on: "succeed", "fail" ("failing hooks"), "block" ("blocked hooks"), or "ask"
-        for the activation of its own group's first sibling ("asking hooks").
+        """Set what a hook does from now on: "succeed", "fail" ("failing hooks"), "block" ("blocked hooks"), or "ask"
+        for the activation of the first sibling of its group ("asking hooks").
         """
         raise NotSupported("script")
 
     def start(self, operation: Operation) -> int:
-        """Begin an operation and return a ticket for it, once it has ended, waits for its turn or is blocked in a hook:
+        """Begin an operation and return a ticket for it, once it has ended, is queued or is blocked in a hook:
         "concurrency".
         """
         raise NotSupported("start")
 
     def blocked(self) -> tuple[tuple[str, str], ...]:
-        """Return phase and group of the hooks that wait now: "blocked hooks"."""
+        """Return phase and group of the blocked hooks: "blocked hooks"."""
         raise NotSupported("blocked")
 
     def release(self, group: str, phase: str, fail: bool = False) -> None:
-        """Let a blocked hook end, and return once what follows from that has ended, waits or is blocked."""
+        """Release a blocked hook, and return once every operation has ended, is queued or is blocked."""
         raise NotSupported("release")
 
     def cancel(self, ticket: int) -> None:
-        """Cancel an operation under way, and return once it is over: "cancellation"."""
+        """Cancel an operation under way, and return once it has ended: "cancellation"."""
         raise NotSupported("cancel")
 
     def finish(self, ticket: int) -> Answer:
-        """Wait for an operation's end and return its answer; error "Cancelled" if it was cancelled."""
+        """Wait until an operation has ended and return its answer, with the error "Cancelled" if it was cancelled."""
         raise NotSupported("finish")
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""

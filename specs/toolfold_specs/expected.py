@@ -3,11 +3,11 @@
     [[expected]]
     clause = "ACT-10"
     reason = "there is no limit yet, see our issue 12"
-    check = "limits"                  # optional: that check alone
-    setting = "stdio, legacy"         # optional: that setting alone
+    check = "limits"                  # optional: only that check
+    setting = "stdio, legacy"         # optional: only that setting
 
-A clause that is listed and violated does not fail the run. One that is listed and holds again does, so that the file
-never says less than is known: the line is to be removed.
+A listed clause that is violated does not fail the run. A listed clause that holds does, so that the file stays
+accurate: remove the entry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OPTIONAL = ("check", "setting")
 
 
 class ExpectationError(ValueError):
-    """A file of expected failures can't be read, or says what can't be so."""
+    """A file of expected failures can't be read, or is inconsistent."""
 
 
 def load_expected(path: Path, checks: Iterable[Check] = ()) -> tuple[Expectation, ...]:
@@ -35,7 +35,7 @@ def load_expected(path: Path, checks: Iterable[Check] = ()) -> tuple[Expectation
 
     Args:
         path: A TOML file with `[[expected]]` tables.
-        checks: The checks that there are; an expectation may name one of them that is about its clause.
+        checks: The available checks; an expectation may name one that is about its clause.
 
     Raises:
         ExpectationError: The file can't be read, is malformed, or names a clause or check that does not exist.
@@ -50,11 +50,11 @@ def load_expected(path: Path, checks: Iterable[Check] = ()) -> tuple[Expectation
 
 
 def parse_expected(data: Mapping[str, Any], checks: Iterable[Check] = (), source: str = "") -> tuple[Expectation, ...]:
-    """Return the expectations in a file's data; `source` names it in errors, which are those of `load_expected`."""
+    """Return the expectations in a file's data; `source` names the file in errors, as in `load_expected`."""
     source = source or "the expected failures"
     entries: object = data.get("expected", [])
     if set(data) - {"expected"} or not isinstance(entries, list):
-        raise ExpectationError(f"{source} has something else than [[expected]] tables.")
+        raise ExpectationError(f"{source} has something other than [[expected]] tables.")
     about = {check.name: check.clauses for check in checks}
     found: list[Expectation] = []
     for number, entry in enumerate(cast("list[object]", entries), 1):
@@ -64,7 +64,7 @@ def parse_expected(data: Mapping[str, Any], checks: Iterable[Check] = (), source
         except ExpectationError as error:
             raise ExpectationError(f"{source}, [[expected]] number {number}: {error}") from error
         if expectation in found:
-            raise ExpectationError(f"{source}, [[expected]] number {number}: {expectation} is there twice.")
+            raise ExpectationError(f"{source}, [[expected]] number {number}: {expectation} is listed twice.")
         found.append(expectation)
     return tuple(found)
 
@@ -80,7 +80,7 @@ def _expectation(entry: object) -> Expectation:
             raise ExpectationError(f"{name!r} is missing.")
     for name, value in known.items():
         if not isinstance(value, str) or not value.strip():
-            raise ExpectationError(f"{name!r} must be a text that is not empty, not {value!r}.")
+            raise ExpectationError(f"{name!r} must be a non-empty text, not {value!r}.")
     return Expectation(**known)
 
 
@@ -92,9 +92,7 @@ def _exists(expectation: Expectation, about: Mapping[str, tuple[str, ...]]) -> N
         return
     if expectation.check not in about:
         there = [name for name in about if expectation.clause in about[name]]
-        hint = (
-            _near(expectation.check, there) or f" About {expectation.clause} there are: {'; '.join(there) or 'none'}."
-        )
+        hint = _near(expectation.check, there) or f" Those about {expectation.clause}: {'; '.join(there) or 'none'}."
         raise ExpectationError(f"there is no check {expectation.check!r}.{hint}")
     if expectation.clause not in about[expectation.check]:
         raise ExpectationError(f"the check {expectation.check!r} is not about {expectation.clause}.")

@@ -1,9 +1,9 @@
-"""This library's own server with the driver protocol over MCP, over stdio or HTTP.
+"""The library's own server with the driver protocol over MCP, over stdio or HTTP.
 
     python -m toolfold_specs.fixture_server
     python -m toolfold_specs.fixture_server --http 0
 
-It is the server that `toolfold_adapters.mcp.build_server` builds, for a tool set that each setup replaces.
+`toolfold_adapters.mcp.build_server` builds it for a tool set that each setup replaces.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ with extras_named():
 CALL_TOOL = "call_tool"
 HOST = "127.0.0.1"
 NAME = "fixture"
-QUIET_TURNS = 100
+QUIET_STEPS = 100
+"""Steps of the event loop without activity after which everything has ended or is blocked."""
 
 
 class Replaceable:
-    """Stands for a tool set that can be replaced while it is served."""
+    """A proxy for a tool set that can be replaced while it is served."""
 
     def __init__(self) -> None:
         self.present = ToolSet(NAME)
@@ -47,26 +48,25 @@ class Replaceable:
         return getattr(self.present, name)
 
     def guard_names(self, *guards: Callable[[str], None]) -> None:
-        """Guard the names of the present tool set, and of all that replace it."""
+        """Guard the names of the present tool set and of its replacements."""
         self._guards.append(guards)
         self.present.guard_names(*guards)
 
     async def replace(self, tools: ToolSet) -> None:
-        """Put `tools` in place, and end the sessions of what was there: each goes on with a new one."""
+        """Replace the tool set and end its sessions; each client continues with a new one."""
         for guards in self._guards:
             tools.guard_names(*guards)
-        tools.pool = self.present.pool  # of which the server keeps sessions between requests
         before, self.present = self.present, tools
-        tools.pool = before.pool  # the server keeps its sessions there
+        tools.pool = before.pool  # the server stores its sessions there
         for session in before.sessions:
             try:
                 await session.close()
-            except ExceptionGroup:  # of hooks that were told to fail
+            except ExceptionGroup:  # of hooks that fail as scripted
                 continue
 
 
 class Hooks:
-    """What the hooks of a setup do, and which of them began."""
+    """The scripts of a setup's hooks, and the hooks that have begun."""
 
     def __init__(self) -> None:
         self.began: list[tuple[str, str]] = []
@@ -75,11 +75,11 @@ class Hooks:
         self._failing: set[tuple[str, str]] = set()
 
     async def run(self, phase: str, group: str, context: HookContext) -> None:
-        """Be a hook."""
+        """Run a hook as scripted."""
         self.began.append((phase, group))
         match self.scripts.get((phase, group)):
             case "fail":
-                raise RuntimeError("told to fail")
+                raise RuntimeError("fails as scripted")
             case "ask":
                 await context.session.activate(context.session.catalog.groups[0].path)
             case "block":
@@ -92,13 +92,13 @@ class Hooks:
         try:
             await self.blocked[hook].wait()
             if hook in self._failing:
-                raise RuntimeError("told to fail")
+                raise RuntimeError("fails as scripted")
         finally:
             del self.blocked[hook]
             self._failing.discard(hook)
 
     def release(self, hook: tuple[str, str], fail: bool) -> None:
-        """Let a blocked hook end."""
+        """Release a blocked hook."""
         if hook not in self.blocked:
             raise ToolError(f"The {hook[0]} hook of {hook[1]} is not blocked.")
         if fail:
@@ -106,14 +106,14 @@ class Hooks:
         self.blocked[hook].set()
 
     def release_all(self) -> None:
-        """Let every hook do as it likes from now on."""
+        """Release every blocked hook and forget the scripts."""
         self.scripts.clear()
         for event in self.blocked.values():
             event.set()
 
 
 class Fixture:
-    """The tools of the kit, and the server that they are on."""
+    """The server, and the kit's tool on it."""
 
     def __init__(self, call_tool: bool) -> None:
         self._legacy_call_tool = call_tool
@@ -131,7 +131,7 @@ class Fixture:
         self.server.middleware.append(self._count)
 
     async def _count(self, ctx: Any, call_next: Any) -> Any:
-        """Count the calls under way, but for those of the kit."""
+        """Count the calls under way, other than those of the kit's tool."""
         params: Mapping[str, Any] = ctx.params or {}
         if ctx.method != "tools/call" or params.get("name") == TOOL:
             return await call_next(ctx)
@@ -142,7 +142,7 @@ class Fixture:
             self._under_way -= 1
 
     def _add_own(self, tools: ToolSet) -> None:
-        hidden = tools.page_size is not None  # the kit foretells which tools are on a page
+        hidden = tools.page_size is not None  # the kit expects only the setup's tools on a page
         tools.register(
             TOOL, self._respond, description="For the conformance kit.", input_schema=_REQUEST, hidden=hidden
         )
@@ -192,17 +192,17 @@ class Fixture:
         return {"hooks": hooks, "active": context.session.active, "blocked": blocked, "under_way": self._under_way}
 
     async def _settled(self) -> None:
-        """Return once nothing has happened for many turns of the loop.
+        """Return once the event loop has made many steps without activity.
 
-        `anyio.wait_all_tasks_blocked` may wait for ever: an HTTP server's ticks can stay in step with its own.
+        `anyio.wait_all_tasks_blocked` may never return, because the ticks of an HTTP server can coincide with its own.
         """
-        before, quiet = self._happening(), 0
-        while quiet < QUIET_TURNS:
+        before, quiet = self._activity(), 0
+        while quiet < QUIET_STEPS:
             await anyio.lowlevel.checkpoint()
-            now = self._happening()
+            now = self._activity()
             before, quiet = now, quiet + 1 if now == before else 0
 
-    def _happening(self) -> tuple[object, ...]:
+    def _activity(self) -> tuple[object, ...]:
         return self._under_way, len(self._hooks.began), tuple(self._hooks.blocked)
 
 
@@ -214,7 +214,7 @@ _REQUEST: Mapping[str, Any] = {
 
 
 def tool_set(setup: Setup, hooks: Hooks) -> ToolSet:
-    """Return the tool set of a setup, or raise the error that forbids it."""
+    """Return the tool set of a setup, or raise the error that refuses it."""
     tools = ToolSet(
         NAME,
         page_size=setup.page_size,
@@ -251,7 +251,7 @@ def _handle(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rule(tool: Tool) -> Visibility | None:
-    """Return the rule of a tool; None for that of its group."""
+    """Return the visibility rule of a tool, or None for that of its group."""
     if tool.when == "group":
         return None
     fact = tool.when.removeprefix("fact ")
@@ -265,8 +265,8 @@ async def serve_stdio(server: Server[Any]) -> None:
 
 
 async def serve_http(server: Server[Any], port: int) -> None:
-    """Serve over HTTP on loopback, and print the URL; a port of 0 is any that is free."""
-    # with its protocol named, asyncio has answers leave at once instead of after the client's delayed acknowledgement
+    """Serve over HTTP on loopback and print the URL; port 0 is any free port."""
+    # asyncio sets TCP_NODELAY only on sockets that name their protocol; without it, delayed ACKs hold back responses
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
@@ -277,9 +277,9 @@ async def serve_http(server: Server[Any], port: int) -> None:
 
 
 def main() -> None:
-    """Serve as the command line says."""
+    """Serve over the transport chosen on the command line."""
     parser = argparse.ArgumentParser(prog="python -m toolfold_specs.fixture_server", description=__doc__)
-    parser.add_argument("--http", type=int, metavar="PORT", help="serve over HTTP, on any free port for 0")
+    parser.add_argument("--http", type=int, metavar="PORT", help="serve over HTTP; 0 is any free port")
     parser.add_argument("--no-call-tool", action="store_true", help=f"do not offer {CALL_TOOL} to legacy clients")
     options = parser.parse_args()
     server = Fixture(call_tool=not options.no_call_tool).server

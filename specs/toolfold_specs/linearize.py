@@ -1,4 +1,4 @@
-"""Whether a concurrent history is linearizable: the search of Wing and Gong, with a memory of where it has been."""
+"""Whether a concurrent history is linearizable: the search of Wing and Gong, with memoised configurations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ S = TypeVar("S", bound=Hashable)
 
 @dataclass(frozen=True)
 class Operation:
-    """One request, stamped from one counter when it was made and when its answer came (None: it never came)."""
+    """One request, with the times of its call and its return by one counter; `ret` is None if it never returned."""
 
     client: Hashable
     call: int
@@ -24,9 +24,9 @@ class Operation:
 def witness(
     initial: S, apply: Callable[[S, Any], tuple[S, Any]], history: Iterable[Operation]
 ) -> tuple[Operation, ...] | None:
-    """An order in which the operations, one after another, give the answers they gave; None when there is none.
+    """Return a sequential order of the operations that explains their answers, or None if there is none.
 
-    Operations whose answer never came may be in it or not.
+    Operations that never returned may be in it or not.
     """
     operations = sorted(history, key=lambda operation: operation.call)
     answered = sum(1 << bit for bit, operation in enumerate(operations) if operation.ret is not None)
@@ -41,21 +41,23 @@ def witness(
         for bit, operation in enumerate(operations):
             if done >> bit & 1:
                 continue
-            if operation.call > earliest_return:  # it began after an operation had ended that is not in the order yet
+            if (
+                operation.call > earliest_return
+            ):  # it was called after an operation returned that is not in the order yet
                 break
             after, answer = apply(state, operation.request)
             if operation.ret is not None:
                 earliest_return = min(earliest_return, operation.ret)
                 if answer != operation.answer:
                     continue
-            place = (done | 1 << bit, after)
-            if place not in seen:
-                seen.add(place)
-                following.append((*place, (*order, bit)))
+            configuration = (done | 1 << bit, after)
+            if configuration not in seen:
+                seen.add(configuration)
+                following.append((*configuration, (*order, bit)))
         stack.extend(reversed(following))
     return None
 
 
 def linearizable(initial: S, apply: Callable[[S, Any], tuple[S, Any]], history: Iterable[Operation]) -> bool:
-    """Whether the operations can have taken effect one at a time, each between its call and its return."""
+    """Return whether each operation can have taken effect at one point between its call and its return."""
     return witness(initial, apply, history) is not None

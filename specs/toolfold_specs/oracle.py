@@ -1,8 +1,8 @@
-"""The oracle: what the right answer is to every operation on every system.
+"""The oracle: the expected answer to every operation on every system.
 
-It is the reference model with a system around it: names, tools, hooks, sessions. `Oracle.apply` is a pure function from
-a world and an operation to the world after it and the answer, so a history can be judged step by step, and a concurrent
-one in any order that it might have had.
+It extends the reference model with names, tools, hooks and sessions. `Oracle.apply` is a pure function from a world and
+an operation to the next world and the answer, so a history can be judged step by step, and a concurrent one in any
+possible order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .driver import Answer, Group, Operation, Setup, Tool
 from .reference import System
 
 NEXT = "next"
-"""As the cursor of a list: the one that the session's last page gave."""
+"""A symbolic cursor: the one that the session's last page returned."""
 
 RESERVED = ("activate", "deactivate")
 SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -32,7 +32,7 @@ LONGEST_NAME = 128  # characters
 class Holder:
     """The state of one session: active groups, true facts, and the last name on the last page.
 
-    The order of the groups is that of their activation where there is a limit, so that it matters.
+    The groups are in order of activation if there is a limit, because only then the order matters.
     """
 
     order: tuple[int, ...] = ()
@@ -47,17 +47,17 @@ class Holder:
 
 @frozen
 class World:
-    """The state of everything: the sessions by name, and what hooks were told to do."""
+    """The whole state: the sessions by name, and the scripts of hooks."""
 
     sessions: tuple[tuple[str, Holder], ...] = ()
     scripts: tuple[tuple[tuple[str, str], str], ...] = ()
 
     def holder(self, session: str) -> Holder:
-        """Return the state of a session; one that was not used yet is new."""
+        """Return the state of a session, which is new before its first use."""
         return dict(self.sessions).get(session, Holder())
 
     def having(self, session: str, holder: Holder) -> World:
-        """Return the world with another state of a session."""
+        """Return the world with the state of a session replaced."""
         others = {name: other for name, other in self.sessions if name != session}
         used = others if holder == Holder() else {**others, session: holder}
         return evolve(self, sessions=tuple(sorted(used.items())))
@@ -65,14 +65,14 @@ class World:
 
 @frozen
 class Refusal:
-    """Why a setup can't be configured: the error's name and the clause that says so."""
+    """Why a setup is refused: the name of the error, and the clause."""
 
     error: str
     clause: str
 
 
 def refusal(setup: Setup) -> Refusal | None:
-    """Return why a setup breaks a rule of registration, or None if it breaks none (SPEC NAM-1, REG-2 to REG-4)."""
+    """Return why a setup is refused, or None if it is legal (SPEC NAM-1, REG-2 to REG-4)."""
     paths = [group.path for group in setup.groups]
     for group in setup.groups:
         if not all(SEGMENT.fullmatch(part) for part in group.path.split(".")):
@@ -104,7 +104,7 @@ def _above(one: str, other: str) -> bool:
 
 
 def as_setup(system: System, **options: Any) -> Setup:
-    """Return the setup of a system of numbers: groups named g0, g1, …, each with one tool, and one tool at root."""
+    """Return the setup of a numbered system: groups g0, g1, …, each with one tool, and one tool at root."""
     paths = system.paths()
     return Setup(
         groups=tuple(Group(path, **options) for path in paths),
@@ -115,14 +115,14 @@ def as_setup(system: System, **options: Any) -> Setup:
 
 @frozen
 class Oracle:
-    """The right answers for one setup, which must be one that breaks no rule."""
+    """The expected answers for one legal setup."""
 
     setup: Setup
     initial: World = field(init=False, factory=World)
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """The groups in canonical order; a group's place is its number."""
+        """The groups in canonical order; the index of a group is its number."""
         return self.setup.paths
 
     @cached_property
@@ -143,7 +143,7 @@ class Oracle:
         return {group.path: group for group in self.setup.groups}
 
     def apply(self, world: World, operation: Operation) -> tuple[World, Answer]:
-        """Return the world after an operation, and the right answer to it."""
+        """Return the world after an operation, and the expected answer."""
         holder = world.holder(operation.session)
         arguments = dict(operation.arguments)
         match operation.verb:
@@ -153,8 +153,8 @@ class Oracle:
                 force = arguments.get("force", False)
                 return self._step(world, operation.session, (), (arguments["group"],), force)
             case "transition":
-                wanted, unwanted = tuple(arguments["activate"]), tuple(arguments["deactivate"])
-                return self._step(world, operation.session, wanted, unwanted)
+                activate, deactivate = tuple(arguments["activate"]), tuple(arguments["deactivate"])
+                return self._step(world, operation.session, activate, deactivate)
             case "snapshot":
                 return world, self._settled(holder, hooks=None)
             case "list":
@@ -183,17 +183,17 @@ class Oracle:
         return tuple(self.paths[number] for number in sorted(holder.active))
 
     def names(self, holder: Holder) -> tuple[str, ...]:
-        """Return the names of everything that is listed, control tools too, in order (SPEC LST-1, CTL-1, CTL-2)."""
+        """Return all listed names, including control tools, in order (SPEC LST-1, CTL-1, CTL-2)."""
         return tuple(sorted({*self.listed(holder), *self.controls(holder)}))
 
     def listed(self, holder: Holder) -> frozenset[str]:
-        """Return the full names of the user's tools that are listed (SPEC VIS-2, VIS-6)."""
+        """Return the full names of the listed user tools (SPEC VIS-2, VIS-6)."""
         return frozenset(
             tool.full_name for tool in self.setup.tools if not tool.hidden and self.available(holder, tool)
         )
 
     def controls(self, holder: Holder) -> frozenset[str]:
-        """Return the names of the control tools that are listed (SPEC CTL-1, CTL-2, NAM-4)."""
+        """Return the names of the listed control tools (SPEC CTL-1, CTL-2, NAM-4)."""
         found: set[str] = set()
         for path in self.paths:
             state = self.state(holder, path)
@@ -204,7 +204,7 @@ class Oracle:
         return frozenset(found - {tool.full_name for tool in self.setup.tools})
 
     def available(self, holder: Holder, tool: Tool) -> bool:
-        """Return whether the rule of a tool holds (SPEC VIS-2, NAM-4)."""
+        """Return whether a tool is available (SPEC VIS-2, NAM-4)."""
         if tool.when == "group":
             return tool.group is None or tool.name in RESERVED or self.number[tool.group] in holder.active
         return tool.when == "always" or tool.when.removeprefix("fact ") in holder.facts
@@ -216,16 +216,15 @@ class Oracle:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def after(self, holder: Holder, activate: Iterable[str], deactivate: Iterable[str]) -> reference.Answer[Any] | str:
-        """Return what a step comes to in the reference model, or the first unknown path."""
-        wanted, unwanted = tuple(activate), tuple(deactivate)
-        unknown = [path for path in (*unwanted, *wanted) if path not in self.number]
-        if unknown:
+        """Return the answer of the reference model to a step, or the first unknown path."""
+        activate, deactivate = tuple(activate), tuple(deactivate)
+        if unknown := [path for path in (*deactivate, *activate) if path not in self.number]:
             return unknown[0]
         return reference.step_within(
             self.system,
             holder.order,
-            [self.number[path] for path in wanted],
-            [self.number[path] for path in unwanted],
+            [self.number[path] for path in activate],
+            [self.number[path] for path in deactivate],
             limit=self.setup.max_active,
             evict_oldest=self.setup.evict_oldest,
             pinned=frozenset(self.number[path] for path in self.setup.pinned),
@@ -248,8 +247,8 @@ class Oracle:
             return world, self._settled(holder, error=outcome.error, detail=detail)
         if outcome.kind == "unchanged":
             return world, self._settled(holder, changed=False)
-        entering, leaving = frozenset(outcome.state) - holder.active, holder.active - frozenset(outcome.state)
-        ran, failed = self._run(world, entering, leaving, force)
+        state = frozenset(outcome.state)
+        ran, failed = self._run(world, state - holder.active, holder.active - state, force)
         if failed is not None:
             script = dict(world.scripts)[failed[1], failed[0]]
             detail = {"phase": failed[0], "group": failed[1], "outcome": script}
@@ -260,74 +259,75 @@ class Oracle:
         return world.having(session, after), self._settled(after, changed=True, hooks=ran, notified=notified)
 
     def _run(
-        self, world: World, entering: frozenset[int], leaving: frozenset[int], force: bool
+        self, world: World, activated: frozenset[int], deactivated: frozenset[int], force: bool
     ) -> tuple[tuple[tuple[str, str], ...], tuple[str, str] | None]:
         """Return the hooks that begin, in order, and the one that failed (SPEC HOOK-3 to HOOK-5, HOOK-7, HOOK-8)."""
-        order = [("on_deactivate", self.paths[number]) for number in sorted(leaving, reverse=True)]
-        order += [("on_activate", self.paths[number]) for number in sorted(entering)]
+        order = [("on_deactivate", self.paths[number]) for number in sorted(deactivated, reverse=True)]
+        order += [("on_activate", self.paths[number]) for number in sorted(activated)]
         ran: list[tuple[str, str]] = []
         for phase, path in order:
             if phase not in self.groups[path].hooks:
                 continue
             ran.append((phase, path))
-            passed_over = force and phase == "on_deactivate"
-            if self._fails(world, phase, path) and not passed_over:
-                undoing = [hook for done in reversed(ran[:-1]) if (hook := self._opposite(*done)) is not None]
-                return (*ran, *undoing), (phase, path)
+            ignored = force and phase == "on_deactivate"
+            if self._fails(world, phase, path) and not ignored:
+                rollback = [hook for done in reversed(ran[:-1]) if (hook := self._compensation(*done)) is not None]
+                return (*ran, *rollback), (phase, path)
         return tuple(ran), None
 
     def _fails(self, world: World, phase: str, path: str) -> bool:
         return dict(world.scripts).get((path, phase)) in ("fail", "ask")
 
-    def _opposite(self, phase: str, path: str) -> tuple[str, str] | None:
+    def _compensation(self, phase: str, path: str) -> tuple[str, str] | None:
         hooks = self.groups[path].hooks
-        undoing = "on_deactivate" if phase == "on_activate" else "on_activate"
-        chosen = "on_rollback" if "on_rollback" in hooks else undoing
+        opposite = "on_deactivate" if phase == "on_activate" else "on_activate"
+        chosen = "on_rollback" if "on_rollback" in hooks else opposite
         return (chosen, path) if chosen in hooks else None
 
-    def _end(self, world: World, session: str) -> tuple[World, Answer]:
-        holder = world.holder(session)
-        leaving = [self.paths[number] for number in sorted(holder.active, reverse=True)]
-        ran = tuple(("on_deactivate", path) for path in leaving if "on_deactivate" in self.groups[path].hooks)
-        error = "HookFailed" if any(self._fails(world, *hook) for hook in ran) else None
-        return world.having(session, Holder()), Answer(
-            error=error, hooks=ran, active=(), detail={"list": "SessionClosed"}
+    def _teardown(self, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """Return the hooks that begin when these groups, in canonical order, are closed."""
+        return tuple(
+            ("on_deactivate", path) for path in reversed(tuple(paths)) if "on_deactivate" in self.groups[path].hooks
         )
 
+    def _end(self, world: World, session: str) -> tuple[World, Answer]:
+        ran = self._teardown(self.active(world.holder(session)))
+        error = "HookFailed" if any(self._fails(world, *hook) for hook in ran) else None
+        answer = Answer(error=error, hooks=ran, active=(), detail={"list": "SessionClosed"})
+        return world.having(session, Holder()), answer
+
     def following(self, operation: Operation) -> Oracle:
-        """Return the oracle for what comes after an operation: another one where it configures another setup."""
+        """Return the oracle after an operation, which is another one if the operation changes the setup."""
         setup: Setup | None = operation.arguments.get("setup") if operation.verb in ("register", "restore") else None
         return self if setup is None else Oracle(setup)
 
     def _restore(self, world: World, session: str, there: Oracle) -> tuple[World, Answer]:
-        """Return the world with this one session left, in the system of `there` (SPEC PER-1, PER-2)."""
+        """Return the world with only this session, in the system of `there` (SPEC PER-1, PER-2)."""
         holder = world.holder(session)
         numbers = holder.order if self.setup.evict_oldest else sorted(holder.active)
         dumped = [self.paths[number] for number in numbers]
         known = frozenset(there.number[path] for path in dumped if path in there.number)
-        kept = reference.supported(there.system, known)
-        for number in sorted(kept):
-            if number in kept:
-                gone = [there.system.subtree(other) for other in there.system.excluded(number)]
-                kept -= frozenset[int]().union(*gone)
-        order = [there.number[path] for path in dumped if there.number.get(path) in kept]
+        restored = reference.supported(there.system, known)
+        for number in sorted(restored):
+            if number in restored:
+                displaced = [there.system.subtree(other) for other in there.system.excluded(number)]
+                restored -= frozenset[int]().union(*displaced)
+        order = [there.number[path] for path in dumped if there.number.get(path) in restored]
         after = Holder(tuple(order if there.setup.max_active else sorted(order)), holder.facts)
-        dropped = tuple(path for path in dumped if there.number.get(path) not in kept)
+        dropped = tuple(path for path in dumped if there.number.get(path) not in restored)
         return World().having(session, after), Answer(active=there.active(after), detail={"dropped": dropped})
 
     def _register(self, world: World, session: str, there: Oracle) -> tuple[World, Answer]:
-        """Return the world with all sessions in the system of `there`: what is gone was closed (SPEC REG-5, REG-7)."""
+        """Return the world with all sessions in the system of `there`, removed groups closed (SPEC REG-5, REG-7)."""
         after = world
         for name, holder in world.sessions:
-            kept = tuple(
-                there.number[self.paths[number]] for number in holder.order if self.paths[number] in there.number
-            )
-            if not reference.legal(there.system, frozenset(kept)):
+            paths = [self.paths[number] for number in holder.order]
+            order = tuple(there.number[path] for path in paths if path in there.number)
+            if not reference.legal(there.system, frozenset(order)):
                 return world, self._settled(world.holder(session), error="ExclusionConflict", notified=None)
-            order = kept if there.setup.max_active else tuple(sorted(kept))
+            order = order if there.setup.max_active else tuple(sorted(order))
             after = after.having(name, evolve(holder, order=order))
-        leaving = [path for path in reversed(self.active(world.holder(session))) if path not in there.number]
-        ran = tuple(("on_deactivate", path) for path in leaving if "on_deactivate" in self.groups[path].hooks)
+        ran = self._teardown(path for path in self.active(world.holder(session)) if path not in there.number)
         return after, there._settled(after.holder(session), hooks=ran, notified=None)
 
     def _settled(self, holder: Holder, **known: Any) -> Answer:

@@ -1,13 +1,12 @@
-"""What ALWAYS holds of the machine, and what SOMETIMES happens: each property stands here once, named by its clause.
+"""The properties of the machine, each stated once under its clause: ALWAYS holds, and SOMETIMES occurs.
 
-A property is a formula about one step: a request, the groups active before it, and those active after it. What "every"
-and "some" mean is up to the `Forest` that the step is in: loops over a system at hand (`Finite`), or quantifiers over
-forests of any size (`verification.proofs.logic`). So the kit, the exhaustive tests, the reference model and the proofs
-read the same text.
+A property is a formula about one step: a request, the groups active before it, and those active after it. The `Forest`
+of the step interprets the quantifiers: as loops over a given system (`Finite`), or as quantifiers over forests of any
+size (`verification.proofs.logic`). So the kit, the exhaustive tests, the reference model and the proofs share the text.
 
-An ALWAYS alone may hold because nothing happens. So each has a SOMETIMES under the same clause, a situation in which it
-could fail, and the kit counts a clause as held only once it has met one. INV-4 and INV-5 are about more than one step:
-they are shown by exploration.
+An ALWAYS may hold vacuously. So each has a SOMETIMES with the same clause, a situation in which it could fail, and the
+kit counts a clause as held only if such a situation occurred. INV-4 and INV-5 are about several steps and are shown by
+exploration.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from typing import Any, Literal, Protocol, TypeAlias
 from attrs import frozen
 
 Group: TypeAlias = Any  # a number, or a term of a proof
-Formula: TypeAlias = Any  # a bool, or a formula of a proof: both know & and |
+Formula: TypeAlias = Any  # a bool, or a formula of a proof: both have & and |
 Groups: TypeAlias = Callable[[Group], Formula]
-"""A set of groups, as the function that says whether one is in it."""
+"""A set of groups, as its membership function."""
 Request: TypeAlias = Literal["activate", "deactivate", "restore", "transition"]
 
 
 class Forest(Protocol):
-    """Groups with their ancestors and exclusions, and the logic in which they are spoken of."""
+    """Groups with their ancestors and exclusions, and the logic of formulas about them."""
 
     def every(self, among: Groups, body: Groups, /) -> Formula:
-        """Return that the body holds of every group of a set."""
+        """Return that the body holds for every group of a set."""
         ...
 
     def some(self, among: Groups, body: Groups, /) -> Formula:
-        """Return that the body holds of some group of a set."""
+        """Return that the body holds for some group of a set."""
         ...
 
     def no(self, formula: Formula, /) -> Formula:
@@ -65,7 +64,7 @@ def exclusive(forest: Forest, state: Groups) -> Formula:
 
 @frozen
 class Step:
-    """A request in a state, and the state after it; of a step of several requests, `group` is None."""
+    """A request in a state, and the state after it; `group` is None in a step of several requests."""
 
     forest: Forest
     request: Request
@@ -79,7 +78,7 @@ class Step:
         return self.request == "activate"
 
     def within(self, top: Group, x: Group) -> Formula:
-        """Return that a group is another one, or below it."""
+        """Return that a group is `top` or a descendant of it."""
         return (x == top) | self.forest.below(top)(x)
 
     @cached_property
@@ -93,24 +92,24 @@ class Step:
         return self.forest.every(self.before, self.after) & self.forest.every(self.after, self.before)
 
     @cached_property
-    def opened(self) -> Formula:
-        """The group was inactive, and is active."""
+    def activated(self) -> Formula:
+        """The group was inactive and is active."""
         return self.forest.no(self.before(self.group)) & self.after(self.group)
 
     def displaced(self, x: Group) -> Formula:
-        """Return that activating the group displaces another: it is a partner, or below one."""
+        """Return that activating the group displaces another: a partner or a descendant of one."""
         return self.partner(lambda e: self.within(e, x))
 
     def partner(self, body: Groups) -> Formula:
-        """Return that the body holds of some partner of the group."""
+        """Return that the body holds for some partner of the group."""
         return self.forest.some(self.forest.partners(self.group), body)
 
-    def left(self, x: Group) -> Formula:
-        """Return that a group was active, and is not any more."""
+    def deactivated(self, x: Group) -> Formula:
+        """Return that a group was active and no longer is."""
         return self.before(x) & self.forest.no(self.after(x))
 
     def stayed(self, x: Group) -> Formula:
-        """Return that a group was active, and still is."""
+        """Return that a group was active and still is."""
         return self.before(x) & self.after(x)
 
     def misread(self, x: Group) -> Formula:
@@ -133,7 +132,7 @@ SINGLE: tuple[Request, ...] = ("activate", "deactivate")
 
 @frozen
 class Property:
-    """A formula about steps: the clause that it is about, its name in words, and the requests that it speaks of."""
+    """A formula about steps, with its clause, its name in words, and the requests that it applies to."""
 
     clause: str
     name: str
@@ -141,34 +140,34 @@ class Property:
     requests: tuple[Request, ...]
 
     def __call__(self, step: Step) -> Formula:
-        """Return the formula for a step; it is about such requests."""
+        """Return the formula for a step with one of these requests."""
         return self.formula(step)
 
     def __str__(self) -> str:
         return f"{self.clause}: {self.name}"
 
 
-def _so_already(step: Step) -> Formula:
+def _satisfied(step: Step) -> Formula:
     return step.before(step.group) if step.activates else step.forest.no(step.before(step.group))
 
 
 def _nothing_else(step: Step) -> Formula:
-    touched: Groups = step.displaced if step.activates else lambda x: step.within(step.group, x)
-    entered: Groups = (lambda x: (x == step.group) | step.before(x)) if step.activates else step.before
+    removed: Groups = step.displaced if step.activates else lambda x: step.within(step.group, x)
+    possible: Groups = (lambda x: (x == step.group) | step.before(x)) if step.activates else step.before
     forest = step.forest
-    return forest.every(step.before, lambda x: touched(x) | step.after(x)) & forest.every(step.after, entered)
+    return forest.every(step.before, lambda x: removed(x) | step.after(x)) & forest.every(step.after, possible)
 
 
 ALWAYS: Sequence[Property] = (
     Property("INV-1", "active groups have active parents", lambda s: parents_active(s.forest, s.after), ANY),
     Property("INV-2", "no two active groups exclude one another", lambda s: exclusive(s.forest, s.after), ANY),
-    Property("ACT-2", "what is refused changes nothing", lambda s: s.granted | s.unchanged, ("activate",)),
+    Property("ACT-2", "a refused request changes nothing", lambda s: s.granted | s.unchanged, ("activate",)),
     Property(
-        "ACT-3", "what is so already changes nothing", lambda s: s.forest.no(_so_already(s)) | s.unchanged, SINGLE
+        "ACT-3", "a satisfied request changes nothing", lambda s: s.forest.no(_satisfied(s)) | s.unchanged, SINGLE
     ),
     Property(
         "ACT-4",
-        "the group opens, and what it displaces closes",
+        "the group is activated, and displaced groups are deactivated",
         lambda s: (
             s.forest.no(s.granted)
             | s.after(s.group)
@@ -179,13 +178,13 @@ ALWAYS: Sequence[Property] = (
     ),
     Property(
         "ACT-5",
-        "the group closes, and all below it",
+        "the group is deactivated with its descendants",
         lambda s: s.forest.every(s.after, lambda x: s.forest.no(s.within(s.group, x))),
         ("deactivate",),
     ),
     Property(
         "ACT-8",
-        "nothing below the group opens with it",
+        "no descendant is activated with the group",
         lambda s: s.forest.every(s.forest.below(s.group), lambda x: s.before(x) | s.forest.no(s.after(x))),
         ("activate",),
     ),
@@ -197,16 +196,16 @@ ALWAYS: Sequence[Property] = (
     ),
     Property("ACT-6", "nothing else changes", _nothing_else, SINGLE),
 )
-"""In the order in which a wrong state is attributed to them: the last says the least of what is wrong."""
+"""In the order in which a wrong state is attributed to them, the most specific first."""
 
 SOMETIMES: Sequence[Property] = (
     Property(
         "INV-1",
-        "a group closes with one below it",
-        lambda s: s.forest.some(s.before, lambda x: s.left(x) & s.forest.some(s.forest.below(x), s.left)),
+        "a group is deactivated with a descendant",
+        lambda s: s.forest.some(s.before, lambda x: s.deactivated(x) & s.forest.some(s.forest.below(x), s.deactivated)),
         ("activate", "deactivate", "transition"),
     ),
-    Property("INV-2", "a partner is displaced", lambda s: s.partner(s.left), ("activate",)),
+    Property("INV-2", "a partner is displaced", lambda s: s.partner(s.deactivated), ("activate",)),
     Property(
         "ACT-2",
         "a group below two inactive ones is refused",
@@ -216,57 +215,57 @@ SOMETIMES: Sequence[Property] = (
         ),
         ("activate",),
     ),
-    Property("ACT-3", "a request asks for what is so already", _so_already, SINGLE),
+    Property("ACT-3", "a request is already satisfied", _satisfied, SINGLE),
     Property(
         "ACT-4",
-        "a partner leaves with one below it",
-        lambda s: s.partner(lambda e: s.left(e) & s.forest.some(s.forest.below(e), s.left)),
+        "a partner is displaced with a descendant",
+        lambda s: s.partner(lambda e: s.deactivated(e) & s.forest.some(s.forest.below(e), s.deactivated)),
         ("activate",),
     ),
     Property(
         "ACT-4",
-        "several partners leave at once",
-        lambda s: s.partner(lambda e: s.left(e) & s.partner(lambda d: s.forest.no(d == e) & s.left(d))),
+        "several partners are displaced at once",
+        lambda s: s.partner(lambda e: s.deactivated(e) & s.partner(lambda d: s.forest.no(d == e) & s.deactivated(d))),
         ("activate",),
     ),
     Property(
         "ACT-5",
-        "a group closes with a grandchild",
-        lambda s: s.forest.some(s.forest.below(s.group), lambda c: s.forest.some(s.forest.below(c), s.left)),
+        "a group is deactivated with a grandchild",
+        lambda s: s.forest.some(s.forest.below(s.group), lambda c: s.forest.some(s.forest.below(c), s.deactivated)),
         ("deactivate",),
     ),
     Property(
         "ACT-6",
         "another group stays active",
-        lambda s: (s.opened if s.activates else s.left(s.group)) & s.forest.some(s.before, s.after),
+        lambda s: (s.activated if s.activates else s.deactivated(s.group)) & s.forest.some(s.before, s.after),
         SINGLE,
     ),
     Property(
         "ACT-7",
-        "a nested partner is displaced, and its parent stays",
-        lambda s: s.partner(lambda e: s.left(e) & s.forest.some(s.forest.above(e), s.stayed)),
+        "a nested partner is displaced, and its parent stays active",
+        lambda s: s.partner(lambda e: s.deactivated(e) & s.forest.some(s.forest.above(e), s.stayed)),
         ("activate",),
     ),
     Property(
         "ACT-7",
-        "a partner of a partner stays",
-        lambda s: s.opened & s.partner(lambda e: s.forest.some(s.forest.partners(e), s.stayed)),
+        "a partner of a partner stays active",
+        lambda s: s.activated & s.partner(lambda e: s.forest.some(s.forest.partners(e), s.stayed)),
         ("activate",),
     ),
     Property(
         "ACT-7",
-        "a partner of one below the group stays",
-        lambda s: s.opened & s.forest.some(s.forest.below(s.group), lambda c: _partner_of(s, c)),
+        "a partner of a descendant stays active",
+        lambda s: s.activated & s.forest.some(s.forest.below(s.group), lambda c: _partner_of(s, c)),
         ("activate",),
     ),
     Property(
         "ACT-8",
-        "a group with others below it opens",
-        lambda s: s.opened & s.forest.some(s.forest.below(s.group), lambda c: s.forest.no(s.before(c))),
+        "a group with descendants is activated",
+        lambda s: s.activated & s.forest.some(s.forest.below(s.group), lambda c: s.forest.no(s.before(c))),
         ("activate",),
     ),
 )
-"""Situations that are to be met, each under the clause that could fail in it."""
+"""Situations that must occur, each with the clause that could fail in it."""
 
 
 def _inactive_above(step: Step, x: Group) -> Formula:
@@ -278,20 +277,20 @@ def _partner_of(step: Step, x: Group) -> Formula:
 
 
 def broken(step: Step) -> Iterable[Property]:
-    """Return the properties that always hold and do not hold of a step of a system at hand."""
+    """Return the properties in `ALWAYS` that a step in a given system violates."""
     return (known for known in ALWAYS if step.request in known.requests and not known(step))
 
 
 class Members(frozenset[int]):
-    """A set of groups that is also the function that says whether one is in it."""
+    """A set of groups that is also its membership function."""
 
     def __call__(self, group: int) -> bool:
-        """Return whether a group is in it."""
+        """Return whether a group is a member."""
         return group in self
 
 
 class Finite:
-    """A forest at hand: its groups are numbers, and "every" and "some" are loops."""
+    """A given forest: its groups are numbers, and its quantifiers are loops."""
 
     def __init__(self, parents: Sequence[int | None], exclusions: Iterable[frozenset[int]]) -> None:
         above: list[Members] = []
@@ -304,11 +303,11 @@ class Finite:
         self._partners = [Members(x for some in sets if group in some for x in some - {group}) for group in groups]
 
     def every(self, among: Groups, body: Groups, /) -> bool:
-        """Return whether the body holds of every group of a set."""
+        """Return whether the body holds for every group of a set."""
         return all(map(body, _members(among)))
 
     def some(self, among: Groups, body: Groups, /) -> bool:
-        """Return whether the body holds of some group of a set."""
+        """Return whether the body holds for some group of a set."""
         return any(map(body, _members(among)))
 
     def no(self, formula: bool, /) -> bool:

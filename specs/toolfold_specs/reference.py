@@ -1,11 +1,11 @@
-"""The reference model: the activation rules in sets, written for reading, with no thought of speed.
+"""The reference model: the activation rules in sets, written to be read, not to be fast.
 
-A set of groups is consistent if the parent of each of its groups is in it and no exclusion set has two members in it.
-To activate a group is to go to the greatest consistent set of what is active and that group, with that group in it; to
-deactivate a group is to go to the greatest consistent set without it. Everything else here is bookkeeping.
+A set of groups is consistent if it contains the parent of each of its groups and at most one member of each exclusion
+set. Activating a group leads to the greatest consistent subset of the active groups and that group which contains it;
+deactivating a group leads to the greatest consistent subset without it. Everything else is bookkeeping.
 
-Nothing is imported from the library; what always holds stands in `properties.py`. Groups are the numbers 0..n-1 and
-every function is total on them; the identifiers ACT-n and INV-n name the rule a line stands for.
+Nothing is imported from the library; the invariants are in `properties.py`. Groups are the numbers 0..n-1, every
+function is total on them, and the identifiers ACT-n and INV-n name the rules.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class System:
 
     @cached_property
     def forest(self) -> Finite:
-        """The same for formulas about it."""
+        """The forest in which formulas are evaluated."""
         return Finite(self.parents, self.exclusions)
 
     def ancestors(self, group: int) -> tuple[int, ...]:
@@ -87,7 +87,7 @@ class System:
 
 @dataclass(frozen=True)
 class Answer(Generic[S]):
-    """What a request came to; the state after it, which is the state before it unless the kind is "changed"."""
+    """The answer to a request, with the state after it, which is the state before unless the kind is "changed"."""
 
     kind: Kind
     state: S
@@ -114,9 +114,9 @@ def legal(system: System, state: State) -> bool:
 
 
 def supported(system: System, groups: State) -> State:
-    """The greatest subset that holds the parent of each of its groups (INV-1)."""
-    kept = frozenset(group for group in groups if (parent := system.parents[group]) is None or parent in groups)
-    return kept if kept == groups else supported(system, kept)
+    """The greatest subset that contains the parent of each of its groups (INV-1)."""
+    with_parent = frozenset(group for group in groups if (parent := system.parents[group]) is None or parent in groups)
+    return with_parent if with_parent == groups else supported(system, with_parent)
 
 
 def activate(system: System, state: State, group: int) -> Answer[State]:
@@ -140,10 +140,10 @@ _activate_one, _deactivate_one = activate, deactivate
 
 
 def step(system: System, state: State, activate: Sequence[int] = (), deactivate: Sequence[int] = ()) -> Answer[State]:
-    """ACT-9: one atomic step; the first refusal on the way refuses all of it.
+    """ACT-9: one atomic step, refused as a whole with its first refused activation.
 
-    A requested group that was active already is refused too when a later activation displaces it. A step that comes
-    back to where it began is unchanged.
+    It is also refused if an activation displaces a requested group, even one that was active before. A step that ends
+    in the state it began with is unchanged.
     """
     now = state
     for group in deactivate:
@@ -172,8 +172,8 @@ def step_within(
 ) -> Answer[Order]:
     """ACT-10: a step under a limit, on the active groups in the order of their activation, the oldest first.
 
-    The limit is judged once, on the result of the whole step, and only when some group enters. A group that stays, or
-    leaves and comes back within the step, keeps its place; those that enter follow in canonical order.
+    The limit applies once, to the result of the whole step, and only if it activates a group. A group that is active
+    before and after keeps its place; newly activated groups follow in canonical order.
     """
     before = frozenset(order)
     answer = step(system, before, activate, deactivate)
@@ -181,10 +181,10 @@ def step_within(
         return Answer("refused", order, answer.error, answer.detail)
     after = answer.state
     if limit is not None and after - before:
-        kept = set(activate) | (pinned & after)
-        kept |= {ancestor for group in kept for ancestor in system.ancestors(group)}
+        required = set(activate) | (pinned & after)
+        required |= {ancestor for group in required for ancestor in system.ancestors(group)}
         while len(after) > limit:
-            evictable = [group for group in order if group in after and group not in kept]
+            evictable = [group for group in order if group in after and group not in required]
             if not evict_oldest or not evictable:
                 return Answer("refused", order, "QuotaExceeded")
             after -= system.subtree(evictable[0])
@@ -193,9 +193,9 @@ def step_within(
 
 
 def greatest_consistent_after(system: System, state: State, group: int) -> State | None:
-    """The greatest legal subset of the state and the group that has the group in it; None when there is none.
+    """The greatest legal subset of the state and the group that contains the group; None if there is none.
 
-    The definition to the letter, by trying every subset: it shows that `activate` takes no wrong short cut.
+    This is the definition, evaluated by trying every subset, with which tests compare `activate`.
     """
     pool = state | {group}
     subsets = (frozenset(chosen) for size in range(len(pool) + 1) for chosen in combinations(sorted(pool), size))

@@ -1,4 +1,4 @@
-"""A recorded violation, tried again (SPEC CNF-3)."""
+"""The replay of a recorded violation (SPEC CNF-3)."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ SEQUENTIAL = frozenset(
     {"activate", "call", "deactivate", "end", "list", "list_groups", "register", "restore", "script", "set_fact"}
     | {"snapshot", "transition"}
 )
-"""The verbs that a history can be told with, one after the other; any other needs the check that knows how."""
+"""The verbs of histories that can be performed directly; any other needs its check."""
 ALL_IN_HISTORY = frozenset({"exhaustive", "stateful"})
-"""The layers that find nothing but what a history shows; others also look at what is beside the answers."""
+"""The layers whose violations are always visible in the history; others also judge what is not in the answers."""
 
 
 class ReplayError(ValueError):
-    """A recorded violation can't be read, or can't be tried on this target."""
+    """A recorded violation can't be read, or can't be replayed on this target."""
 
 
 @frozen
 class Recorded:
-    """A violation from a `failure.json`, and the header of the run that found it."""
+    """The violation in a `failure.json`, and the header of its run."""
 
     violation: Violation
     header: Mapping[str, str]
 
     @property
     def seed(self) -> int:
-        """The seed of that run."""
+        """The seed of the run."""
         return int(self.header.get("seed", "0"))
 
     @property
     def deep(self) -> bool:
-        """Whether that run looked further than usual."""
+        """Whether the run searched further than usual."""
         return self.header.get("deep") == "yes"
 
 
 def read_failure(path: Path) -> Recorded:
-    """Return what a `failure.json` has recorded.
+    """Return the content of a `failure.json`.
 
     Raises:
-        ReplayError: It can't be read, or is no such file.
+        ReplayError: It can't be read, or is not such a file.
     """
     from jsonschema_rs import ValidationError
 
@@ -72,21 +72,21 @@ def read_failure(path: Path) -> Recorded:
 def replay(
     violation: Violation, driver: Driver, checks: Iterable[Check] | None = None, *, seed: int = 0, deep: bool = False
 ) -> Violation | None:
-    """Return the violation as it shows now, or None if it does not show any more.
+    """Return the violation as it is reproduced now, or None if it is not.
 
-    The history is performed on a fresh system, and every answer is compared with the oracle's. Where that shows
-    nothing, or operations overlap in it, or there is none, the check that found it runs again, unless it is of a layer
-    that sees nothing but histories.
+    The history is performed on a fresh system, and every answer is compared with the oracle's. If that does not
+    reproduce the violation, or there is no history, or its operations overlap, the check that found it runs again,
+    unless its layer judges nothing but histories.
 
     Args:
-        violation: What was recorded.
-        driver: What it is tried on; it is not closed.
-        checks: The checks that there are; None for those of the kit.
-        seed: Of whatever is random, if the check runs again.
-        deep: Whether it looks further than usual then.
+        violation: The recorded violation.
+        driver: The driver to replay it on; it is not closed.
+        checks: The available checks; None for those of the kit.
+        seed: The seed, if the check runs again.
+        deep: Whether the check then searches further than usual.
 
     Raises:
-        ReplayError: The driver has another system than the history is about, or the check can't run again.
+        ReplayError: The driver has another system than the history, or the check can't run again.
         TargetFailed: The target fails.
     """
     test_run = TestRun(driver, violation.check, seed=seed, deep=deep)
@@ -104,12 +104,12 @@ def replay(
 
 def _played(violation: Violation, setup: Setup, test_run: TestRun) -> Violation | None:
     if "setups" not in test_run.driver.capabilities and test_run.driver.given != setup:
-        raise ReplayError("It was recorded with another system than the one that this target has.")
+        raise ReplayError("It was recorded with a system other than this target's.")
     test_run.play(setup, violation.history)
     found = {shown.clause: shown for shown in test_run.violations}
     shown = found.get(violation.clause) or next(iter(found.values()), None)
     if shown is not None and shown.history[-1:] == violation.history[-1:]:
-        return evolve(shown, clause=violation.clause)  # the check that found it knew better what it speaks against
+        return evolve(shown, clause=violation.clause)  # as attributed by the check that found it
     return shown
 
 
@@ -119,9 +119,9 @@ def _check_of(violation: Violation, driver: Driver, checks: Iterable[Check] | No
     if check is None:
         if not needed:
             return None
-        raise ReplayError(f"There is no check {violation.check!r} in this kit, which would have to find it again.")
+        raise ReplayError(f"This kit has no check {violation.check!r}, which is needed to replay it.")
     if missing := sorted(check.needs - driver.capabilities):
-        raise ReplayError(f"The check {check.name!r} needs what this target does not have: {', '.join(missing)}.")
+        raise ReplayError(f"The check {check.name!r} needs capabilities that this target lacks: {', '.join(missing)}.")
     return check
 
 

@@ -1,4 +1,4 @@
-"""A server over HTTP in a process of its own, which is started when its address is asked for."""
+"""An HTTP server in a separate process, started when its URL is first needed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from .driver import TargetFailed
 
 READY = re.compile(r"serving (https?://\S+)")
 PATIENCE = 60.0
-"""Seconds for it to say its address; gateways start other servers first."""
+"""Seconds until the server must have printed its URL; gateways start other servers first."""
 END = 5.0
+"""Seconds until a terminated process must have ended."""
 
 
 class Served:
-    """The process behind a URL; one that has ended is started again when it is asked for next.
+    """The process that serves a URL; if it has ended, the next use restarts it.
 
     Args:
-        command: Starts the server, which says ``serving URL`` on its stderr once it is ready.
-        patience: Seconds for that.
+        command: Starts the server, which prints ``serving URL`` on stderr once it is ready.
+        patience: Seconds to wait for that.
     """
 
     def __init__(self, command: tuple[str, ...], patience: float = PATIENCE) -> None:
@@ -37,10 +38,10 @@ class Served:
         self._lock = threading.Lock()
 
     def url(self) -> str:
-        """Return the address of the running server.
+        """Return the URL of the running server.
 
         Raises:
-            TargetFailed: It ended, or did not say its address in time.
+            TargetFailed: It ended, or did not print its URL in time.
         """
         with self._lock:
             if self._process is None or self._process.poll() is not None:
@@ -49,13 +50,13 @@ class Served:
             return self._url
 
     def close(self) -> None:
-        """End the process, and everything in its group."""
+        """End the process and its process group."""
         process, self._process = self._process, None
         if process is None:
             return
         for how in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, how)  # its id is the group's, as it began a session of its own
+                os.killpg(process.pid, how)  # it leads its process group
             with suppress(subprocess.TimeoutExpired):
                 process.wait(END)
         children.gone(process.pid)
@@ -73,19 +74,19 @@ class Served:
         self._process = process
         children.started(process.pid)
         assert process.stderr is not None
-        said: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=_read, args=(process.stderr, said), daemon=True, name="served").start()
-        words: list[str] = []
+        output: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=_read, args=(process.stderr, output), daemon=True, name="served").start()
+        lines: list[str] = []
         try:
-            while (line := said.get(timeout=self._patience)) is not None:
+            while (line := output.get(timeout=self._patience)) is not None:
                 if ready := READY.search(line):
                     return ready[1]
-                words.append(line.strip())
+                lines.append(line.strip())
         except queue.Empty:
             self.close()
-            raise TargetFailed(f"It did not say its address within {self._patience:g} seconds.") from None
+            raise TargetFailed(f"It did not print its URL within {self._patience:g} seconds.") from None
         self.close()
-        raise TargetFailed(f"It ended before it served: {' '.join(filter(None, words[-3:])) or 'it said nothing'}")
+        raise TargetFailed(f"It ended before it served: {' '.join(filter(None, lines[-3:])) or 'it printed nothing'}")
 
     def __enter__(self) -> Self:
         return self
@@ -96,9 +97,9 @@ class Served:
         self.close()
 
 
-def _read(stderr: IO[str], said: queue.Queue[str | None]) -> None:
-    """Pass on what the process says, to its end, so that it never waits for a reader."""
+def _read(stderr: IO[str], output: queue.Queue[str | None]) -> None:
+    """Read everything that the process prints, so that it never blocks on a full pipe."""
     with stderr:
         for line in stderr:
-            said.put(line)
-    said.put(None)
+            output.put(line)
+    output.put(None)

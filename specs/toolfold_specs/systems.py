@@ -1,4 +1,4 @@
-"""Every small system: all forests, all exclusions on them, all states that can be reached."""
+"""All small systems: every forest, its exclusion sets, and the reachable states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def numbered_forests(n: int) -> Iterator[Parents]:
 
 
 def shape(parents: Parents, root: int | None = None) -> Shape:
-    """The form of the forest below a group, the same for isomorphic forests."""
+    """The shape of the forest below a group, equal for isomorphic forests."""
     return tuple(sorted(shape(parents, child) for child, parent in enumerate(parents) if parent == root))
 
 
@@ -53,14 +53,14 @@ def systems(n: int) -> Iterator[System]:
 
 
 def symmetries(parents: Parents) -> tuple[tuple[int, ...], ...]:
-    """The renumberings of the groups that leave the forest as it is."""
+    """The renumberings of the groups that preserve the forest."""
     groups = range(len(parents))
 
-    def keeps(image: tuple[int, ...]) -> bool:
+    def preserves(image: tuple[int, ...]) -> bool:
         moved = [None if parent is None else image[parent] for parent in parents]
         return all(parents[image[group]] == moved[group] for group in groups)
 
-    return tuple(image for image in permutations(groups) if keeps(image))
+    return tuple(image for image in permutations(groups) if preserves(image))
 
 
 def distinct_systems(n: int) -> Iterator[System]:
@@ -77,7 +77,7 @@ def distinct_systems(n: int) -> Iterator[System]:
 
 
 def wide_systems(n: int) -> Iterator[System]:
-    """Every forest of n groups with every family of legal sets that has one of three members or more."""
+    """Every forest of n groups with every family of legal sets, at least one of which has three members."""
     for parents in forests(n):
         for family in _subsets(legal_sets(parents, range(2, n + 1))):
             if any(len(members) > 2 for members in family):

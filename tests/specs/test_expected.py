@@ -42,16 +42,16 @@ def test_an_empty_file_expects_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[[expected", "is not a TOML file"),
-        ("clause = 'ACT-4'", "something else than [[expected]] tables"),
-        ("expected = 'ACT-4'", "something else than [[expected]] tables"),
+        ("clause = 'ACT-4'", "something other than [[expected]] tables"),
+        ("expected = 'ACT-4'", "something other than [[expected]] tables"),
         ("expected = ['ACT-4']", "number 1: is not a table"),
         ("[[expected]]\nclause = 'ACT-4'", "number 1: 'reason' is missing"),
         ("[[expected]]\nreason = 'x'", "number 1: 'clause' is missing"),
-        ("[[expected]]\nclause = 'ACT-4'\nreason = ' '", "'reason' must be a text that is not empty"),
-        ("[[expected]]\nclause = 4\nreason = 'x'", "'clause' must be a text that is not empty, not 4"),
+        ("[[expected]]\nclause = 'ACT-4'\nreason = ' '", "'reason' must be a non-empty text"),
+        ("[[expected]]\nclause = 4\nreason = 'x'", "'clause' must be a non-empty text, not 4"),
         (
             "[[expected]]\nclause = 'ACT-4'\nreason = 'x'\nbecause = 'y'",
             "'because' is unknown; there are clause, reason",
@@ -59,19 +59,19 @@ def test_an_empty_file_expects_nothing(tmp_path: Path) -> None:
         ("[[expected]]\nclause = 'ACT-44'\nreason = 'x'", "there is no clause 'ACT-44'. Did you mean 'ACT-4'"),
         (
             "[[expected]]\nclause = 'ACT-4'\nreason = 'x'\ncheck = 'two groups'",
-            "no check 'two groups'. About ACT-4 there are: two groups that",
+            "no check 'two groups'. Those about ACT-4: two groups that",
         ),
         ("[[expected]]\nclause = 'ACT-4'\nreason = 'x'\ncheck = 'root is no group'", "is not about ACT-4"),
-        ("[[expected]]\nclause = 'ACT-4'\nreason = 'x'\n" * 2, "number 2: ACT-4 is there twice"),
+        ("[[expected]]\nclause = 'ACT-4'\nreason = 'x'\n" * 2, "number 2: ACT-4 is listed twice"),
     ],
 )
-def test_a_file_that_says_what_cannot_be_is_refused_with_the_place(tmp_path: Path, text: str, said: str) -> None:
+def test_an_inconsistent_file_is_refused_with_the_location(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ExpectationError) as refused:
         expected(tmp_path, text)
     assert "expected.toml" in str(refused.value)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExpectationError, match="can't be read: No such file"):
         load_expected(tmp_path / "nowhere.toml")

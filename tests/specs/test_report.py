@@ -87,8 +87,8 @@ def test_an_expected_violation_does_not_fail_the_run_and_says_why() -> None:
 def test_an_expectation_of_one_check_or_setting_leaves_the_others(narrow: dict[str, str]) -> None:
     made = failing(expected=[Expectation("ACT-4", "issue 12", **narrow)])
     assert verdicts(made)["ACT-4"] is Verdict.VIOLATED
-    assert made.foresaw(WRONG)
-    assert not made.foresaw(LONGER)
+    assert made.expects(WRONG)
+    assert not made.expects(LONGER)
     both = [Expectation("ACT-4", "issue 12", **narrow), Expectation("ACT-4", "issue 13", "pairs at random")]
     assert failing(expected=both).rows[1].reason == "issue 12; issue 13"
     assert failing(expected=both).exit_status == 0

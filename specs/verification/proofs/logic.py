@@ -1,10 +1,10 @@
-"""First-order logic of groups: a thin, typed layer on z3, which has no types of its own.
+"""First-order logic of groups: a thin, typed layer on z3, which is untyped.
 
 There is one sort, `Group`, with two relations, `above` and `excludes`, and a set, the groups that are active `before`.
-Nothing interprets them, so what is proved of them holds for forests of any size. A state is a function from a group
-to the formula that says whether it is active. An update makes such a function of another; it is substituted where it
-is used, not described by axioms. So every question stays in the decidable fragment ∃*∀* over one sort, without
-functions, where z3 finds an answer and a model is finite.
+They are uninterpreted, so what is proved about them holds for forests of any size. A state is a function from a group
+to the formula that says whether it is active. An update maps one such function to another; it is substituted where it
+is used, not axiomatised. So every query is in the decidable fragment ∃*∀* over one sort, without functions, where z3
+finds an answer and models are finite.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from attrs import frozen
 
-z3: Any = import_module("z3")  # it has no types
+z3: Any = import_module("z3")  # it is untyped
 
 Term: TypeAlias = Any  # a group
 Formula: TypeAlias = Any
@@ -27,7 +27,7 @@ State: TypeAlias = Callable[[Term], Formula]
 Body: TypeAlias = (
     Callable[[Term], Formula] | Callable[[Term, Term], Formula] | Callable[[Term, Term, Term], Formula]
 )  # of a quantifier
-Facts: TypeAlias = Mapping[str, Formula]  # by the names under which unsat cores report them
+Facts: TypeAlias = Mapping[str, Formula]  # by their names in unsat cores
 
 And: Callable[..., Formula] = z3.And
 Or: Callable[..., Formula] = z3.Or
@@ -46,40 +46,41 @@ before: State = z3.Function("before", GROUP, z3.BoolSort())
 other: State = z3.Function("other", GROUP, z3.BoolSort())
 """A second arbitrary state, to compare with."""
 
-EFFORT = 500_000  # of z3 for one question, in its own units: unlike a time, the same on every machine
-LARGEST = 6  # groups in a world that is looked for
+EFFORT = 2_000_000
+"""The resource limit of z3 for one query, which, unlike a time limit, is deterministic."""
+LARGEST = 6  # groups in a world to search for
 
 
 def group(name: str) -> Term:
-    """Return the group of that name: an arbitrary one, the same for the same name."""
+    """Return the constant of that name: an arbitrary group."""
     return z3.Const(name, GROUP)
 
 
 def every(body: Body) -> Formula:
-    """Return that `body` holds of all groups; it takes one argument for each."""
+    """Return that `body` holds for all groups; it takes one argument for each quantified group."""
     return _bound(z3.ForAll, body)
 
 
 def some(body: Body) -> Formula:
-    """Return that `body` holds of some groups; it takes one argument for each."""
+    """Return that `body` holds for some groups; it takes one argument for each quantified group."""
     return _bound(z3.Exists, body)
 
 
 def _bound(quantifier: Callable[..., Formula], body: Body) -> Formula:
-    # Fresh names, because z3 binds by name: a nested quantifier must not catch the variable of an outer one.
+    # Fresh names, because z3 binds by name: a nested quantifier must not capture an outer variable.
     variables = [z3.FreshConst(GROUP, name) for name in signature(body).parameters]
     return quantifier(variables, cast(Callable[..., Formula], body)(*variables))
 
 
 class AnyForest:
-    """Forests of any size, as the properties of `toolfold_specs` speak of a forest: with quantifiers."""
+    """Forests of any size: the `toolfold_specs.properties.Forest` with the quantifiers of the logic."""
 
     def every(self, among: State, body: State, /) -> Formula:
-        """Return that the body holds of every group of a set."""
+        """Return that the body holds for every group of a set."""
         return every(lambda x: Implies(among(x), body(x)))
 
     def some(self, among: State, body: State, /) -> Formula:
-        """Return that the body holds of some group of a set."""
+        """Return that the body holds for some group of a set."""
         return some(lambda x: And(among(x), body(x)))
 
     def no(self, formula: Formula, /) -> Formula:
@@ -104,7 +105,7 @@ FOREST = AnyForest()
 
 @frozen
 class Scene:
-    """What a world is shown by: its groups with roles, and its states in the order of events, each by a name."""
+    """What to show of a world: the roles of groups, and named states in the order of events."""
 
     roles: Sequence[str]
     states: Mapping[str, State]
@@ -112,7 +113,7 @@ class Scene:
 
 @frozen
 class World:
-    """A small world that z3 has found: who is below whom, who excludes whom, and what happens."""
+    """A small model found by z3: groups, their relations, roles and states."""
 
     groups: tuple[str, ...]
     above: tuple[tuple[str, str], ...]
@@ -121,7 +122,7 @@ class World:
     states: Mapping[str, tuple[str, ...]]
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return a description."""
         exclusions = [
             f"{one} and {two} exclude one another" if (two, one) in self.excludes else f"{one} excludes {two} one-way"
             for one, two in self.excludes
@@ -139,17 +140,17 @@ class World:
 
 @frozen
 class Finding:
-    """Whether some facts can hold together."""
+    """Whether facts are satisfiable."""
 
     answer: Literal["possible", "impossible", "unknown"]
     core: tuple[str, ...] = ()
-    """Where they can't: the names of facts that can't already."""
+    """The names of facts that are unsatisfiable, if they are impossible."""
     reason: str = ""
-    """Where z3 does not know: why."""
+    """Why the answer is unknown, if it is."""
 
 
 def ask(facts: Facts) -> Finding:
-    """Return whether the facts can hold together in some world, of whatever size."""
+    """Return whether the facts are satisfiable in a world of any size."""
     solver = _solver()
     for name, fact in facts.items():
         solver.assert_and_track(fact, name)
@@ -163,9 +164,9 @@ def ask(facts: Facts) -> Finding:
 
 
 def smallest_world(facts: Iterable[Formula], scene: Scene, least: int = 1) -> World | None:
-    """Return a world of the fewest groups in which the facts hold, or `None` if there is none up to `LARGEST`.
+    """Return a smallest world in which the facts hold, or `None` if there is none of up to `LARGEST` groups.
 
-    `least` is a number of groups that the facts need anyhow.
+    `least` is a lower bound of its size.
     """
     solver = _solver()
     solver.add(*facts)
@@ -204,7 +205,7 @@ def _read(model: Any, members: Sequence[Term], scene: Scene) -> World:
 
 
 def _among(members: Sequence[Term], formula: Formula) -> Formula:
-    """Return what the formula says if there are no groups but `members`, because models don't evaluate quantifiers."""
+    """Return the formula with its quantifiers expanded over `members`, because models don't evaluate quantifiers."""
     if z3.is_quantifier(formula):
         choices = product(members, repeat=formula.num_vars())
         instances = [_among(members, z3.substitute_vars(formula.body(), *choice)) for choice in choices]
@@ -214,7 +215,7 @@ def _among(members: Sequence[Term], formula: Formula) -> Formula:
 
 
 def _names(members: Sequence[Term], roles: Mapping[str, Term]) -> dict[Term, str]:
-    """Return a name for each group: that of its first role, or a letter."""
+    """Return the name of each group: its first role, or a letter."""
     names: dict[Term, str] = {}
     for role, member in roles.items():
         names.setdefault(member, role)
@@ -225,5 +226,5 @@ def _names(members: Sequence[Term], roles: Mapping[str, Term]) -> dict[Term, str
 def _solver() -> Any:
     solver = z3.SolverFor("UF")
     solver.set("rlimit", EFFORT)
-    solver.set("core.minimize", True)  # so that a core has nothing that it does not need
+    solver.set("core.minimize", True)  # a core has only what it needs
     return solver

@@ -83,10 +83,10 @@ def _missing(axiom: str, theorem: str) -> Mutant:
 PARENTS_AFTER_ACTIVATION = "activation: active groups have active parents"
 EXCLUSION_AFTER_ACTIVATION = "activation: no two active groups exclude one another"
 PARENTS_AFTER_DEACTIVATION = "deactivation: active groups have active parents"
-REPEATED = "activation: what is so already changes nothing"
+SATISFIED = "activation: a satisfied request changes nothing"
 REACH = "activation: exclusion is neither transitive nor inherited"
 PATH = "activation of a path: no two active groups exclude one another"
-COMES_BACK = "a group that is activated again comes back without its children"
+REACTIVATED = "a reactivated group has no active children"
 TABLE_ACTIVATES = "the table gives the sets of an activation"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -99,15 +99,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "activation: nothing else changes",
         _displacing(lambda g, x: Not(within(x, g))),
     ),
-    Mutant("activation clears what is below it", REPEATED, _displacing(lambda g, x: Or(displaced(g, x), above(g, x)))),
+    Mutant("activation clears what is below it", SATISFIED, _displacing(lambda g, x: Or(displaced(g, x), above(g, x)))),
     Mutant("activation displaces partners of partners", REACH, _displacing(_displaced_transitively)),
     Mutant("activation displaces for its descendants", REACH, _displacing(_displaced_for_children)),
     Mutant("activation displaces parents of partners", REACH, _displacing(_displaced_with_parents)),
-    Mutant("activation activates what is below too", COMES_BACK, Rules(activate=_activating_below)),
-    Mutant("activation toggles", REPEATED, Rules(activate=_toggling)),
+    Mutant("activation activates what is below too", REACTIVATED, Rules(activate=_activating_below)),
+    Mutant("activation toggles", SATISFIED, Rules(activate=_toggling)),
     Mutant(
         "activation is always denied",
-        "activation: the group opens, and what it displaces closes",
+        "activation: the group is activated, and displaced groups are deactivated",
         Rules(activate=_denying),
     ),
     # Deactivation
@@ -123,7 +123,9 @@ MUTANTS: tuple[Mutant, ...] = (
         Rules(deactivate=lambda state, g: lambda x: And(deactivate(state, g)(x), Not(above(x, g)))),
     ),
     Mutant(
-        "deactivation is always denied", "deactivation: the group closes, and all below it", Rules(deactivate=_denying)
+        "deactivation is always denied",
+        "deactivation: the group is deactivated with its descendants",
+        Rules(deactivate=_denying),
     ),
     # Paths
     Mutant(
@@ -166,7 +168,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _missing("no group excludes an ancestor", PARENTS_AFTER_ACTIVATION),
     _missing("exclusion is symmetric", EXCLUSION_AFTER_ACTIVATION),
     _missing("no group excludes itself", EXCLUSION_AFTER_ACTIVATION),
-    _missing("above is irreflexive", COMES_BACK),
+    _missing("above is irreflexive", REACTIVATED),
     _missing("above is transitive", PARENTS_AFTER_DEACTIVATION),
     _missing("ancestors form a chain", PATH),
 )

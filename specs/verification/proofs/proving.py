@@ -1,4 +1,4 @@
-"""Proving: a theorem holds if the axioms, its premises and the opposite of its goal can't hold together."""
+"""Proving: a theorem holds if the axioms, its premises and the negation of its goal are unsatisfiable."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .theorems import THEOREMS, Claim, Theorem
 
 Verdict = Literal["proved", "refuted", "unknown"]
 
-OPPOSITE = "the opposite of the goal"
+NEGATION = "the negation of the goal"
 RICH = And(
     some(lambda x, y, z: And(x != y, y != z, x != z)),
     some(lambda x, y: excludes(x, y)),
     some(lambda x, y: above(x, y)),
 )
-"""A world worth speaking of: three groups at least, with an exclusion and with nesting."""
+"""A nontrivial world: at least three groups, with an exclusion and nesting."""
 
 
 @frozen
 class Proof:
-    """What came of a theorem under some rules and axioms."""
+    """The result for a theorem under some rules and axioms."""
 
     theorem: Theorem
     verdict: Verdict
@@ -40,15 +40,15 @@ class Proof:
 
 
 def prove(theorem: Theorem, rules: Rules = SPECIFIED, without: tuple[str, ...] = ()) -> Proof:
-    """Return whether a theorem holds of `rules`, for forests of any size, with all axioms but those in `without`."""
+    """Return whether a theorem holds for `rules` in forests of any size, with all axioms except those in `without`."""
     start = perf_counter()
     claim = theorem.claim(rules)
-    facts = {**_supposed(claim, without), OPPOSITE: Not(claim.goal)}
+    facts = {**_assumptions(claim, without), NEGATION: Not(claim.goal)}
     finding = ask(facts)
     spent = (perf_counter() - start) * 1000
     match finding.answer:
         case "impossible":
-            used = tuple(name for name in finding.core if name != OPPOSITE)
+            used = tuple(name for name in finding.core if name != NEGATION)
             return Proof(theorem, "proved", used, milliseconds=spent)
         case "possible":
             counterexample = smallest_world(facts.values(), claim.scene)
@@ -58,26 +58,26 @@ def prove(theorem: Theorem, rules: Rules = SPECIFIED, without: tuple[str, ...] =
 
 
 def witness(theorem: Theorem) -> World | None:
-    """Return a small, but not a trivial world in which the premises of a theorem hold; `None` if there is none."""
+    """Return a small, nontrivial world in which the premises of a theorem hold; `None` if there is none."""
     claim = theorem.claim(SPECIFIED)
-    return smallest_world([*_supposed(claim).values(), RICH], claim.scene, least=3)
+    return smallest_world([*_assumptions(claim).values(), RICH], claim.scene, least=3)
 
 
 def occurrence(theorem: Theorem) -> World | None:
-    """Return a small world in which premises and goal of a theorem hold; `None` if none is found.
+    """Return a small world in which the premises and the goal of a theorem hold; `None` if none is found.
 
     The goal should be about single groups: a goal about all groups after an update is outside the decidable fragment
-    as soon as it is asked to hold, and z3 may give up.
+    unless it is negated, and z3 may give up.
     """
     claim = theorem.claim(SPECIFIED)
-    return smallest_world([*_supposed(claim).values(), RICH, claim.goal], claim.scene, least=3)
+    return smallest_world([*_assumptions(claim).values(), RICH, claim.goal], claim.scene, least=3)
 
 
 def refute(mutant: Mutant) -> Proof:
-    """Return what comes of the theorem that should be refuted by a mutant."""
+    """Return the result for the theorem that a mutant should refute."""
     theorem = next(theorem for theorem in THEOREMS if theorem.name == mutant.theorem)
     return prove(theorem, mutant.rules, mutant.without)
 
 
-def _supposed(claim: Claim, without: tuple[str, ...] = ()) -> Mapping[str, Formula]:
-    return {**{name: axiom for name, axiom in AXIOMS.items() if name not in without}, **claim.premises}
+def _assumptions(claim: Claim, without: tuple[str, ...] = ()) -> Mapping[str, Formula]:
+    return {name: axiom for name, axiom in AXIOMS.items() if name not in without} | dict(claim.premises)

@@ -1,7 +1,7 @@
-"""What is proved about: the axioms of a catalog, and the rules of SPEC 4 as updates of a state.
+"""The subject of the proofs: the axioms of a catalog, and the rules of SPEC 4 as updates of a state.
 
-The rules have two forms that are proved equal: sets, as SPEC ACT-4 and ACT-5 put them, and the transition table that
-the core really runs, `toolfold.machine.TABLE`, applied region by region.
+The rules have two forms that are proved equal: sets, as in SPEC ACT-4 and ACT-5, and the transition table that the core
+runs, `toolfold.machine.TABLE`, applied region by region.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ AXIOMS: Facts = MappingProxyType(
         ),
     }
 )
-"""What registration sees to: a forest (SPEC REG-2), and sets of distinct groups none above another (SPEC REG-3).
+"""What registration guarantees: a forest (SPEC REG-2), and exclusion sets without a group and its ancestor (REG-3).
 
-An exclusion set stands for its pairs, and parents for ancestors: in a finite forest INV-1 and INV-2 mean the same.
+Exclusion sets are represented by their pairs, and parents by ancestors, which is equivalent in a finite forest.
 """
 
 
 def within(top: Term, x: Term) -> Formula:
-    """Return that `x` is in `sub*(top)`: it is `top`, or below it."""
+    """Return that `x` is in `sub*(top)`: it is `top` or below it."""
     return Or(x == top, above(top, x))
 
 
 def displaced(g: Term, x: Term) -> Formula:
-    """Return that activating `g` displaces `x`: x is in `sub*(e)` for some e in `excl(g)`."""
+    """Return that activating `g` displaces `x`: it is in `sub*(e)` for some e in `excl(g)`."""
     return some(lambda e: And(excludes(g, e), within(e, x)))
 
 
 def granted(state: State, g: Term) -> Formula:
-    """Return that an activation of `g` is not refused: all ancestors are active (SPEC ACT-2)."""
+    """Return that an activation of `g` is granted: all ancestors are active (SPEC ACT-2)."""
     return every(lambda a: Implies(above(a, g), state(a)))
 
 
 def restore(state: State, g: Term) -> State:
-    """Return the state after `g` is entered from a stored state: its ancestors first, the first of partners stays."""
+    """Return the state after `g` is restored, if its ancestors are active and no partner was restored before it."""
     allowed = And(granted(state, g), Not(some(lambda e: And(excludes(g, e), state(e)))))
     return lambda x: Or(state(x), And(x == g, allowed))
 
@@ -79,7 +79,7 @@ def activate_path(state: State, g: Term) -> State:
 
 @frozen
 class Rules:
-    """The rules that a theorem is about: the right ones, unless a mutant is to be refuted."""
+    """The rules that a theorem is about: the specified ones, or those of a mutant."""
 
     activate: Update = activate
     deactivate: Update = deactivate
@@ -98,7 +98,7 @@ Reached: TypeAlias = Callable[[Term], Formula]
 
 
 def regions(state: State) -> Regions:
-    """Return, for each group, in which state its region is while `state` is the set of active groups."""
+    """Return the state of each group's region, given the set of active groups."""
 
     def of(x: Term) -> Mapping[Region, Formula]:
         unlocked = granted(state, x)
@@ -113,9 +113,9 @@ def regions(state: State) -> Regions:
 
 
 def delivered(rules: Rules, now: Regions, event: Event, reached: Reached, after: State) -> Regions:
-    """Return the regions once `event` has come to the groups that it reaches, by the rows of the table.
+    """Return the regions after `event` was delivered to the groups that it reaches, by the rows of the table.
 
-    Guards are judged on the groups as they are in `after`, when the event has happened.
+    Guards are evaluated in `after`, the state once the event was handled.
     """
 
     def of(x: Term) -> Mapping[Region, Formula]:
@@ -136,7 +136,7 @@ def delivered(rules: Rules, now: Regions, event: Event, reached: Reached, after:
 
 
 def run(rules: Rules, now: Regions, event: Event, reached: Reached, after: State) -> Regions:
-    """Return the regions once `event` and all that follows from it have happened, as the rows emit it."""
+    """Return the regions after `event` and all events that the rows emit were handled."""
     moved = delivered(rules, now, event, reached, after)
     emissions = dict.fromkeys(emission for _, row in _rows(rules, event) for emission in row.emits)
     for emission in emissions:
@@ -150,7 +150,7 @@ def run(rules: Rules, now: Regions, event: Event, reached: Reached, after: State
 
 
 def holds(guard: Guard, state: State, x: Term) -> Formula:
-    """Return that a guard holds at `x` while `state` is the set of active groups."""
+    """Return that a guard holds at `x` in a state."""
     partner_active = some(lambda e: And(excludes(x, e), state(e)))
     return {
         Guard.NONE: Not(FALSE),
@@ -162,14 +162,14 @@ def holds(guard: Guard, state: State, x: Term) -> Formula:
 
 
 def effect(rules: Rules, state: State, event: Event, wanted: Effect, g: Term) -> Formula:
-    """Return that the table has the effect that is `wanted` where `event` reaches `g` in `state`."""
+    """Return that the table has the `wanted` effect when `event` reaches `g` in `state`."""
     here = regions(state)(g)
     rows = _rows(rules, event)
     return Or(FALSE, *(And(here[source], holds(row.guard, state, g)) for source, row in rows if row.effect is wanted))
 
 
 def requested(rules: Rules, state: State, event: Event, g: Term, after: State) -> Regions:
-    """Return the regions after a request: its event at `g`, and all that follows."""
+    """Return the regions after a request: its event at `g`, and the events that follow."""
     return run(rules, regions(state), event, lambda x: x == g, after)
 
 

@@ -1,7 +1,7 @@
-"""The theorems, as data: `THEOREMS` hold always; `OCCURRENCES` shows that what they speak of does happen.
+"""The theorems as data: `THEOREMS` always hold; `OCCURRENCES` can occur, so the theorems are not vacuous.
 
-The properties of single steps are those of `toolfold_specs.properties`, for every request that they speak of. What is
-said here is about results, about several steps, and about the table.
+The properties of single steps are those of `toolfold_specs.properties`, for every request that they apply to. The other
+theorems are about results, several steps, and the table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GRANTED: Premises = {"all above g are active": granted(before, G)}
 
 @frozen
 class Claim:
-    """What a theorem comes to under some rules: if the axioms and the premises hold, so does the goal."""
+    """The statement of a theorem under some rules: the axioms and the premises imply the goal."""
 
     goal: Formula
     scene: Scene
@@ -40,7 +40,7 @@ class Claim:
 
 @frozen
 class Theorem:
-    """A claim with a name, and the clauses that it is about."""
+    """A claim with a name and its clauses."""
 
     name: str
     clauses: tuple[str, ...]
@@ -48,20 +48,20 @@ class Theorem:
 
 
 def _claim(goal: Formula, roles: str, premises: Premises, **states: State) -> Claim:
-    """Return the claim that the goal holds if the state before is legal and the premises hold."""
+    """Return the claim that a legal state before and the premises imply the goal."""
     named = {name.replace("_", " "): state for name, state in states.items()}
     return Claim(goal, Scene(tuple(roles), {"active before": before, **named}), {**LEGAL, **premises})
 
 
 @frozen
 class _Update:
-    """A request as the rules answer it, and what the state after it is called."""
+    """The update of a request, and the name of the state after it."""
 
     noun: str
     rule: Callable[[Rules], Update]
     after: str
     clauses: tuple[str, ...] = ()
-    """What a theorem about it is about anyhow."""
+    """The clauses of every theorem about it."""
 
     def claim(self, goal: Callable[[State], Formula], roles: str, premises: Premises) -> Callable[[Rules], Claim]:
         def claim(rules: Rules) -> Claim:
@@ -71,7 +71,7 @@ class _Update:
         return claim
 
     def theorem(self, known: Property, request: Request) -> Theorem:
-        """Return a property of steps as a theorem about such requests."""
+        """Return a property of steps as a theorem about this request."""
         claim = self.claim(lambda after: known(Step(FOREST, request, G, before, after)), "g", NOTHING_MORE)
         return Theorem(f"{self.noun}: {known.name}", tuple(dict.fromkeys((known.clause, *self.clauses))), claim)
 
@@ -104,14 +104,14 @@ def _consistent(state: State, pool: Goal) -> Formula:
     return And(parents_active(FOREST, state), exclusive(FOREST, state), every(lambda x: Implies(state(x), pool(x))))
 
 
-# Claims of results, of more than one request, and of the table
+# Claims about results, several requests, and the table
 
 
 def _greatest_with(rules: Rules) -> Claim:
     after = rules.activate(before, G)
     premises = {
         **GRANTED,
-        "the other state is consistent, has g, and has no more": And(
+        "the other state is consistent, has g, and is a subset of the groups before with g": And(
             other(G), _consistent(other, lambda x: Or(before(x), x == G))
         ),
     }
@@ -122,13 +122,13 @@ def _greatest_with(rules: Rules) -> Claim:
 def _greatest_without(rules: Rules) -> Claim:
     after = rules.deactivate(before, G)
     premises = {
-        "the other state is consistent, has no g, and no more": And(Not(other(G)), _consistent(other, before)),
+        "the other state is a consistent subset without g": And(Not(other(G)), _consistent(other, before)),
     }
     goal = And(Not(after(G)), _consistent(after, before), _subset(other, after))
     return _claim(goal, "g", premises, the_other_state=other, after_deactivating_g=after)
 
 
-def _back(rules: Rules) -> Claim:
+def _reactivated(rules: Rules) -> Claim:
     away = rules.deactivate(before, G)
     back = rules.activate(away, G)
     premises = {"g is active": before(G), "c is below g": above(G, C)}
@@ -136,7 +136,7 @@ def _back(rules: Rules) -> Claim:
     return _claim(goal, "gc", premises, after_deactivating_g=away, after_activating_g_again=back)
 
 
-def _back_from_displacement(rules: Rules) -> Claim:
+def _reactivated_after_displacement(rules: Rules) -> Claim:
     away = rules.activate(before, E)
     back = rules.activate(away, G)
     premises = {
@@ -148,7 +148,7 @@ def _back_from_displacement(rules: Rules) -> Claim:
     return _claim(goal, "gec", premises, after_activating_e=away, after_activating_g=back)
 
 
-def _path_goes_down(rules: Rules) -> Claim:
+def _path_by_its_parent(rules: Rules) -> Claim:
     above_p, above_g = rules.activate_path(before, P), rules.activate_path(before, G)
     by_step = rules.activate(above_p, G)
     premises = {"p is the parent of g": every(lambda a: above(a, G) == within(a, P))}
@@ -181,7 +181,7 @@ def _activations_commute(rules: Rules) -> Claim:
     return _claim(_equal(gh, hg), "gh", premises, after_activating_g_then_h=gh, after_activating_h_then_g=hg)
 
 
-def _step_has_all(rules: Rules) -> Claim:
+def _step_activates_all(rules: Rules) -> Claim:
     one = rules.activate(before, G)
     two = rules.activate(one, H)
     premises = {
@@ -195,7 +195,7 @@ def _step_has_all(rules: Rules) -> Claim:
 def _progress(rules: Rules) -> Claim:
     after = rules.activate(before, T)
     premises = {
-        "t is the topmost inactive group on the way to g": And(within(T, G), Not(before(T)), granted(before, T))
+        "t is the topmost inactive group on the path to g": And(within(T, G), Not(before(T)), granted(before, T))
     }
     goal = And(after(T), every(lambda a: Implies(And(within(a, G), before(a)), after(a))))
     return _claim(goal, "gt", premises, after_activating_t=after)
@@ -218,7 +218,7 @@ def _table_restores(rules: Rules) -> Claim:
 
 
 def _agree(table: Regions, after: State) -> Claim:
-    """Return the claim that the table leaves every region in the state that it has in `after`."""
+    """Return the claim that by the table every region has its state in `after`."""
     by_table, by_sets = table(X), regions(after)(X)
     goal = And(*(by_table[region] == by_sets[region] for region in Region))
     return _claim(goal, "gx", {}, after_by_the_table=lambda x: table(x)[Region.ACTIVE], after_by_the_sets=after)
@@ -245,21 +245,27 @@ THEOREMS: tuple[Theorem, ...] = (
     # Results
     Theorem("activation gives the greatest consistent set with the group", ("ACT-4", "ACT-6"), _greatest_with),
     Theorem("deactivation gives the greatest consistent set without the group", ("ACT-5", "ACT-6"), _greatest_without),
-    Theorem("a group that is activated again comes back without its children", ("ACT-8",), _back),
-    Theorem("a displaced group comes back without its children", ("ACT-8",), _back_from_displacement),
+    Theorem("a reactivated group has no active children", ("ACT-8",), _reactivated),
+    Theorem(
+        "a displaced group that is reactivated has no active children", ("ACT-8",), _reactivated_after_displacement
+    ),
     # Steps of many requests
     Theorem(
-        "activation of a path opens the group from any state",
+        "activation of a path activates the group from any state",
         ("ACT-9", "INV-4"),
         _about("transition", lambda after: every(lambda a: Implies(within(a, G), after(a)))),
     ),
     Theorem("a path to a root group is its activation", ("ACT-9",), _path_to_a_root),
-    Theorem("a path is the path to the parent, then the activation of the group", ("ACT-9",), _path_goes_down),
+    Theorem("a path is the path to the parent, then the activation of the group", ("ACT-9",), _path_by_its_parent),
     Theorem("deactivations commute", ("ACT-9",), _deactivations_commute),
     Theorem("activations commute where neither displaces the other", ("ACT-9",), _activations_commute),
-    Theorem("a step has all it asks for where the later displaces not the earlier", ("ACT-9",), _step_has_all),
     Theorem(
-        "eviction spares the target, the pinned and all above them",
+        "a step activates all requested groups if the later does not displace the earlier",
+        ("ACT-9",),
+        _step_activates_all,
+    ),
+    Theorem(
+        "eviction spares the target, pinned groups and their ancestors",
         ("ACT-10",),
         _about(
             "deactivate",
@@ -268,8 +274,8 @@ THEOREMS: tuple[Theorem, ...] = (
             premises={"k is active": before(K), "g is neither k nor above k": Not(within(G, K))},
         ),
     ),
-    # No dead end
-    Theorem("activation of the topmost inactive group on a way makes progress", ("INV-4",), _progress),
+    # Reachability
+    Theorem("activation of the topmost inactive group on a path makes progress", ("INV-4",), _progress),
     # The table that the core runs
     Theorem("the table answers requests as the rules do", ("ACT-2", "ACT-3"), _table_answers),
     Theorem("the table gives the sets of an activation", ("ACT-4", "ACT-6"), _table_activates),
@@ -290,4 +296,4 @@ OCCURRENCES: tuple[Theorem, ...] = (
         ),
     ),
 )
-"""What the theorems speak of happens in some world: each of these claims can hold."""
+"""Situations of the theorems, each of which occurs in some world."""

@@ -66,7 +66,7 @@ def test_a_server_that_ends_before_it_serves_failed_with_what_it_said() -> None:
 def test_a_server_that_never_says_its_address_failed_and_is_ended() -> None:
     with (
         Served(script("import signal; signal.pause()"), patience=0.05) as served,
-        pytest.raises(TargetFailed, match=r"did not say its address within 0\.05 seconds"),
+        pytest.raises(TargetFailed, match=r"did not print its URL within 0\.05 seconds"),
     ):
         served.url()
 
