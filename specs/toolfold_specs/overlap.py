@@ -1,8 +1,8 @@
-"""Operations that overlap on one system: begun, blocked in hooks, let go on, and judged as one history (SPEC SES-2)."""
+"""Overlapping operations on one system: started, blocked in hooks, released and judged as one history (SPEC SES-2)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -17,30 +17,31 @@ Hook = tuple[str, str]
 """Phase and group."""
 
 MOST_RELEASES = 1000
-"""How many hooks are let go on at most until the operations must have come to an end."""
+"""The number of released hooks after which all operations must have ended."""
 
 
 @frozen
 class Asked:
-    """An operation in a concurrent history, and what was answered.
+    """An operation in a concurrent history, with its answer.
 
-    The number of an operation also marks the reading that its answer brings: `active` is read at any time after it.
+    `active` in an answer is a read of its own, at any time after the operation; both have the same number.
     """
 
     number: int
     operation: Operation
     got: Answer
     undone: bool = False
-    """Whether it was made to fail, so that it changes nothing."""
+    """Whether it was forced to fail, so that it changes nothing."""
     reading: bool = False
+    """Whether it is the read of `active`."""
 
 
 class Overlap:
-    """Operations under way at the same time on the system of a case, and what was seen of them.
+    """Concurrent operations on the system of a case, with their answers.
 
-    `history` has everything that was asked, as operations: to begin one is "start", to let a blocked hook go on
-    "release", to wait for an answer "finish". `expected` has for each ticket the answer that is right in the order of
-    arrival, `answers` the one that came, and `hooks` the hooks that began, as far as they were observed.
+    `history` has all requests as operations: "start" begins one, "release" releases a blocked hook, "finish" waits for
+    an answer. For each ticket, `expected` has the expected answer in the order of arrival and `answers` the actual one;
+    `hooks` has the hooks that began, as far as they were observed.
     """
 
     def __init__(self, case: Case) -> None:
@@ -49,7 +50,7 @@ class Overlap:
         self.oracle = case.oracle
         self.initial = case.world
         self.serial = case.world
-        """The world once everything has ended, in the order of arrival."""
+        """The expected world after all operations, in the order of arrival."""
         self.history = list(case.history)
         self.expected: dict[int, Answer] = {}
         self.answers: dict[int, Answer] = {}
@@ -62,14 +63,14 @@ class Overlap:
         self._waiting: list[Hook] = []
         self._judged: dict[tuple[World, int], tuple[World, bool]] = {}
 
-    # -- what can be done ---------------------------------------------------------------------------------------------
+    # -- operations ---------------------------------------------------------------------------------------------------
 
     def perform(self, operation: Operation) -> Answer:
-        """Return the answer to an operation that is asked for and answered while nothing else moves."""
+        """Return the answer to an operation that is performed while nothing else proceeds."""
         begun = next(self._clock)
-        self._note(operation)
+        self._record(operation)
         got = self._driver.perform(operation)
-        self._take(begun, Asked(next(self._tickets), operation, got))
+        self._answered(begun, Asked(next(self._tickets), operation, got))
         if operation.verb == "script":
             self.serial, _ = self.oracle.apply(self.serial, operation)
         return got
@@ -78,101 +79,113 @@ class Overlap:
         """Begin an operation and return a ticket for it.
 
         Args:
-            operation: What to do.
-            undone: The hook that will be made to fail, if one will.
+            operation: The operation.
+            undone: The hook that will be forced to fail, if any.
         """
         ticket = next(self._tickets)
-        self._note(Operation("start", {"ticket": ticket, "operation": operation.to_json()}))
+        self._record(Operation("start", {"ticket": ticket, "operation": operation.to_json()}))
         self.serial, self.expected[ticket] = self._apply(self.serial, operation, undone)
         asked = Asked(ticket, operation, Answer(), undone=undone is not None)
         self._begun[ticket] = (next(self._clock), self._driver.start(operation), asked)
         return ticket
 
     def waiting(self) -> tuple[Hook, ...]:
-        """Return the hooks that are blocked, the one that has waited longest first."""
+        """Return the blocked hooks, the longest blocked first."""
         found = list(self._driver.blocked())
-        kept: list[Hook] = []
+        still: list[Hook] = []
         for hook in self._waiting:
             if hook in found:
                 found.remove(hook)
-                kept.append(hook)
-        self._waiting = [*kept, *found]
+                still.append(hook)
+        self._waiting = [*still, *found]
         return tuple(self._waiting)
 
     def release(self, hook: Hook, fail: bool = False) -> None:
-        """Let a blocked hook end."""
+        """Release a blocked hook."""
         phase, group = hook
-        self._note(Operation("release", {"group": group, "phase": phase, "fail": fail}))
+        self._record(Operation("release", {"group": group, "phase": phase, "fail": fail}))
         self._driver.release(group, phase, fail)
 
     def cancel(self, ticket: int) -> None:
         """Cancel an operation under way."""
-        self._note(Operation("cancel", {"ticket": ticket}))
+        self._record(Operation("cancel", {"ticket": ticket}))
         self._driver.cancel(self._begun[ticket][1])
 
     def finish(self, ticket: int, clause: str = "SES-2") -> Answer:
-        """Return the answer to an operation that was begun.
+        """Return the answer to a started operation.
 
         Args:
-            ticket: Which one.
+            ticket: The ticket of the operation.
             clause: The clause to report if it never ends.
         """
         begun, theirs, asked = self._begun.pop(ticket)
-        self._note(Operation("finish", {"ticket": ticket}))
+        self._record(Operation("finish", {"ticket": ticket}))
         try:
             got = self._driver.finish(theirs)
         except TargetFailed as error:
-            self.report(clause, f"no answer comes to {asked.operation}: {error}")
+            self.report(clause, f"{asked.operation} is never answered: {error}")
             raise
         self.answers[ticket] = got
-        self._take(begun, evolve(asked, got=got))
+        self._answered(begun, evolve(asked, got=got))
         return got
 
     @property
     def under_way(self) -> tuple[int, ...]:
-        """The tickets of what was begun and not finished."""
+        """The tickets of operations that were started and not finished."""
         return tuple(self._begun)
 
     def drain(self, chosen: Callable[[Sequence[Hook]], Hook]) -> None:
-        """Let blocked hooks go on, one by one as chosen, until none is blocked."""
+        """Release blocked hooks, one by one as chosen, until none is blocked."""
         for _ in range(MOST_RELEASES):
             waiting = self.waiting() if self.test_run.can("blocked hooks") else ()
             if not waiting:
                 return
             self.release(chosen(waiting))
-        raise TargetFailed(f"{MOST_RELEASES} hooks were let go on, and still one waits")
+        raise TargetFailed(f"{MOST_RELEASES} hooks were released, and one is still blocked")
 
     def report(self, clause: str, message: str, expected: Any = None, got: Any = None) -> None:
-        """Report a violation, with everything that was asked."""
+        """Report a violation with the whole history."""
         known = {"setup": self.setup, "history": tuple(self.history)}
         self.test_run.violated(clause, message, expected=expected or {}, got=got or {}, **known)
 
-    # -- what it came to ----------------------------------------------------------------------------------------------
+    # -- judging ------------------------------------------------------------------------------------------------------
+
+    def expected_active(self, session: str = MAIN) -> tuple[str, ...]:
+        """Return the active groups after all operations, in the order of arrival."""
+        return self.oracle.active(self.serial.holder(session))
+
+    def ran_as_expected(self, tickets: Iterable[int]) -> bool:
+        """Return whether the hooks that began are those of the order of arrival, as far as they were observed."""
+        return self.hooks is None or self.hooks == self.expected_hooks(tickets)
+
+    def expected_hooks(self, tickets: Iterable[int]) -> list[Hook]:
+        """Return the hooks of operations, in the order of arrival."""
+        return [hook for ticket in tickets for hook in self.expected[ticket].hooks or ()]
 
     def linearizable(self) -> bool:
-        """Return whether the operations can have taken effect one at a time, each between its call and its answer."""
+        """Return whether a sequential order of the operations explains their answers."""
         return linearize.linearizable((self.initial, frozenset[int]()), self._judge, self._events)
 
     def pause(self, order: tuple[int, ...]) -> None:
-        """Take these groups for what is active in the main session now that nothing is under way; judge from here."""
+        """Assume that these groups are active in the main session, with nothing under way, and judge from here."""
         holder = evolve(self.serial.holder(MAIN), order=order)
         self.initial = self.serial = self.serial.having(MAIN, holder)
         self._events.clear()
         self._judged.clear()
 
-    def told(self) -> dict[str, Any]:
-        """Return what was answered, as data for a violation."""
+    def got_data(self) -> dict[str, Any]:
+        """Return the answers as data for a violation."""
         return {"answers": [self.answers[ticket].to_json() for ticket in sorted(self.answers)]}
 
-    def foretold(self) -> dict[str, Any]:
-        """Return what is answered in the order of arrival, as data for a violation."""
+    def expected_data(self) -> dict[str, Any]:
+        """Return the expected answers in the order of arrival, as data for a violation."""
         return {"answers": [self.expected[ticket].to_json() for ticket in sorted(self.answers)]}
 
-    def _note(self, operation: Operation) -> None:
+    def _record(self, operation: Operation) -> None:
         self.test_run.count()
         self.history.append(operation)
 
-    def _take(self, begun: int, asked: Asked) -> None:
+    def _answered(self, begun: int, asked: Asked) -> None:
         ended = next(self._clock)
         got = asked.got
         self._events.append(linearize.Operation(asked.number, begun, ended, asked, True))
@@ -205,10 +218,10 @@ class Overlap:
 
 
 def agrees(expected: Answer, got: Answer) -> bool:
-    """Return whether an answer says what is expected, as far as it was observed, leaving aside what else can change."""
-    said = [(got.changed, expected.changed), (got.tools, expected.tools)]
-    said += [(got.detail.get(name), value) for name, value in expected.detail.items()]
+    """Return whether an answer is as expected in the observed members that other operations don't affect."""
+    pairs = [(got.changed, expected.changed), (got.tools, expected.tools)]
+    pairs += [(got.detail.get(name), value) for name, value in expected.detail.items()]
     if expected.text is None and expected.error is None and expected.changed is None:
-        said.append((got.active, expected.active))
-    same = all(None in pair or pair[0] == pair[1] for pair in said)
+        pairs.append((got.active, expected.active))
+    same = all(None in pair or pair[0] == pair[1] for pair in pairs)
     return same and (got.error is None) == (expected.error is None) and got.error in (None, "error", expected.error)

@@ -1,4 +1,4 @@
-"""The random and the concurrent layers: the core passes them, and mutants are caught by their clauses."""
+"""The random and the concurrent layers: the core passes them, and each mutant is caught by its clause."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def named(name: str) -> tuple[Check, ...]:
     return tuple(check for check in schedules.CHECKS if check.name == name)
 
 
-# What is right
+# Correct implementations
 
 
 @pytest.mark.spec("CNF-7")
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.__name__.rpartition(".")[2])
 @pytest.mark.parametrize(("driver", "seed"), [(CoreDriver, 3), (partial(EngineDriver, capabilities=LIVE), 1)])
-def test_the_core_and_the_naive_engine_pass_and_every_clause_of_a_layer_is_put_to_the_test(
+def test_the_core_and_the_naive_engine_pass_with_every_clause_of_a_layer_tested(
     layer: Any, driver: Callable[[], Driver], seed: int
 ) -> None:
     results = run_checks(layer.CHECKS, driver, Options(seed=seed))
@@ -59,7 +59,7 @@ def test_the_core_and_the_naive_engine_pass_and_every_clause_of_a_layer_is_put_t
 
 @pytest.mark.spec("CNF-7")
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.__name__.rpartition(".")[2])
-def test_a_driver_that_can_do_the_least_is_asked_for_no_more(layer: Any) -> None:
+def test_a_driver_with_the_fewest_capabilities_gets_no_other_requests(layer: Any) -> None:
     class Least(CoreDriver):
         capabilities = frozenset({"setups", "errors"})
 
@@ -81,7 +81,7 @@ def test_a_driver_that_can_do_the_least_is_asked_for_no_more(layer: Any) -> None
 
 @pytest.mark.spec("CNF-7")
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.__name__.rpartition(".")[2])
-def test_a_driver_of_one_given_system_is_asked_for_that_system_only(layer: Any) -> None:
+def test_a_driver_of_one_given_system_gets_only_that_system(layer: Any) -> None:
     hooks = ("on_activate", "on_deactivate")
     system = Setup(
         groups=(Group("a", hooks=hooks), Group("b", hooks=hooks)), exclusions=(("a", "b"),), tools=(Tool("root"),)
@@ -102,7 +102,7 @@ def test_a_driver_of_one_given_system_is_asked_for_that_system_only(layer: Any) 
 
 @pytest.mark.spec("CNF-3")
 @pytest.mark.parametrize("layer", [stateful, histories])
-def test_the_same_seed_gives_the_same_run_and_another_seed_another(layer: Any) -> None:
+def test_a_run_is_determined_by_its_seed(layer: Any) -> None:
     def run(seed: int) -> list[Operation]:
         done: list[Operation] = []
 
@@ -126,7 +126,7 @@ def test_most_random_histories_overlap() -> None:
 
 
 @pytest.mark.spec("SES-2")
-def test_histories_in_which_nothing_overlaps_are_evidence_for_nothing() -> None:
+def test_histories_without_overlap_are_no_evidence() -> None:
     class WithoutBlocking(CoreDriver):
         capabilities = CoreDriver.capabilities - {"blocked hooks"}
 
@@ -137,14 +137,14 @@ def test_histories_in_which_nothing_overlaps_are_evidence_for_nothing() -> None:
 
 @pytest.mark.spec("SES-2")
 @pytest.mark.parametrize(("setup", "queue"), blocking.QUEUES)
-def test_what_queues_shows_any_other_order_than_that_of_arrival(setup: Setup, queue: tuple[Operation, ...]) -> None:
+def test_any_order_other_than_that_of_arrival_is_visible(setup: Setup, queue: tuple[Operation, ...]) -> None:
     def outcome(order: Iterable[int]) -> Any:
         oracle = Oracle(setup)
         world, _ = oracle.apply(oracle.initial, queue[0])
-        told: dict[int, Answer] = {}
+        answers: dict[int, Answer] = {}
         for place in order:
-            world, told[place] = oracle.apply(world, queue[place])
-        return {place: (answer.error, answer.changed) for place, answer in told.items()}, world
+            world, answers[place] = oracle.apply(world, queue[place])
+        return {place: (answer.error, answer.changed) for place, answer in answers.items()}, world
 
     places = range(1, len(queue))
     arrived = outcome(places)
@@ -186,7 +186,7 @@ COMMITS_FIRST = "commits before the hooks run, and reverts if one fails"
         ("a step fails while another waits", "compensates hooks in the order in which they ran", "HOOK-5"),
     ],
 )
-def test_a_schedule_catches_a_mutant_by_the_clause_that_it_breaks(check: str, name: str, clause: str) -> None:
+def test_a_schedule_catches_a_mutant_by_its_clause(check: str, name: str, clause: str) -> None:
     assert set(judged(named(check), MUTANTS[name].engine)) == {clause}
 
 
@@ -211,7 +211,7 @@ def test_a_schedule_catches_reads_that_queue() -> None:
 
 
 @pytest.mark.spec("CNF-3")
-def test_a_violated_schedule_tells_everything_that_was_asked() -> None:
+def test_a_violation_of_a_schedule_has_the_whole_history() -> None:
     violation = judged(named("two steps at once"), MUTANTS[SIDE_BY_SIDE].engine)["SES-2"]
     assert violation.setup is not None
     verbs = [operation.verb for operation in violation.history]
@@ -220,7 +220,7 @@ def test_a_violated_schedule_tells_everything_that_was_asked() -> None:
     assert violation.expected != violation.got
 
 
-# Mutants: random lives
+# Mutants: random sequential histories
 
 
 @pytest.mark.spec("CNF-5")
@@ -239,14 +239,14 @@ def test_a_violated_schedule_tells_everything_that_was_asked() -> None:
         "compensates no hooks",
     ],
 )
-def test_random_lives_of_a_few_seeds_catch_a_mutant_by_the_clause_that_it_breaks(name: str) -> None:
+def test_random_histories_of_a_few_seeds_catch_a_mutant_by_its_clause(name: str) -> None:
     clause, engine = MUTANTS[name].clause, MUTANTS[name].engine
     runs = (judged(stateful.CHECKS, engine, seed=seed, budget=1000) for seed in range(10))
     violation = next(violations[clause] for violations in runs if clause in violations)
     assert len(violation.history) <= 8
 
 
-# Mutants: random histories
+# Mutants: random concurrent histories
 
 
 @pytest.mark.spec("CNF-5")
@@ -258,7 +258,7 @@ def test_random_histories_catch_transitions_side_by_side(name: str, seed: int) -
 
 
 @pytest.mark.spec("SES-2")
-def test_an_overlap_is_judged_by_every_answer() -> None:
+def test_every_answer_of_an_overlap_is_judged() -> None:
     class Liar(EngineDriver):
         def finish(self, ticket: int) -> Answer:
             return evolve(super().finish(ticket), changed=False)

@@ -1,8 +1,8 @@
 """The layers of the kit, each a module with `CHECKS`, in the order in which they run (SPEC CNF-7).
 
-exhaustive.py   every step of every small system        schedules.py   operations that overlap, hooks blocked
-vectors.py      cases as data                           histories.py   random concurrent histories, searched
-stateful.py     random histories, by Hypothesis         wire.py        what only a protocol shows
+exhaustive.py   every step of every small system        schedules.py   overlapping operations with blocked hooks
+vectors.py      cases as data                           histories.py   random concurrent histories
+stateful.py     random histories by Hypothesis          wire.py        what is only visible over a protocol
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ..checks import LAYERS, Check
 
 
 def all_checks(layers: Iterable[str] | None = None) -> tuple[Check, ...]:
-    """Return the checks of some layers, or of all, in the order in which they run.
+    """Return the checks of some layers, or all, in the order in which they run.
 
     Raises:
         ValueError: There is no such layer.
-        MissingExtra: A package is missing that a layer needs.
+        MissingExtra: A package that a layer needs is missing.
     """
     chosen = LAYERS if layers is None else tuple(layers)
     if unknown := [name for name in chosen if name not in LAYERS]:

@@ -1,4 +1,4 @@
-"""What schedules are made of: systems with hooks, ways to their states, and operations that block (SPEC CNF-7)."""
+"""The building blocks of schedules: systems with hooks, routes to their states, blocking operations (SPEC CNF-7)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .exhaustive import steps
 
 HOOKS = ("on_activate", "on_deactivate")
 MOST_STATES = 64
-"""From how many states of a system that was not made for the kit pairs of operations are tried."""
+"""The number of states of a given system in which pairs of operations are tried."""
 
 
 def oldest(waiting: Sequence[Hook]) -> Hook:
-    """Return the hook that has waited longest."""
+    """Return the hook that has been blocked longest."""
     return waiting[0]
 
 
 def newest(waiting: Sequence[Hook]) -> Hook:
-    """Return the hook that began to wait last."""
+    """Return the hook that was blocked last."""
     return waiting[-1]
 
 
@@ -35,8 +35,8 @@ def changes(oracle: Oracle) -> list[Operation]:
     return [operation for operation in steps(oracle) if operation.arguments["group"] in oracle.number]
 
 
-def ways(oracle: Oracle) -> Iterator[tuple[World, tuple[Operation, ...]]]:
-    """Yield each state, and a shortest way to it."""
+def routes(oracle: Oracle) -> Iterator[tuple[World, tuple[Operation, ...]]]:
+    """Yield each reachable state with a shortest route to it."""
     found: dict[World, tuple[Operation, ...]] = {oracle.initial: ()}
     frontier = [oracle.initial]
     for world in frontier:
@@ -53,31 +53,31 @@ def hooks_of(oracle: Oracle, world: World, operation: Operation) -> tuple[Hook, 
     return oracle.apply(world, operation)[1].hooks or ()
 
 
-def begun(test_run: TestRun, setup: Setup, way: Iterable[Operation], block: Iterable[Hook]) -> Overlap | None:
-    """Return a system in the state that a way leads to, with hooks that will block; None if that went wrong already."""
+def begun(test_run: TestRun, setup: Setup, route: Iterable[Operation], block: Iterable[Hook]) -> Overlap | None:
+    """Return a system in the state at the end of a route, with hooks that will block; None if an answer was wrong."""
     case = test_run.begin(setup)
-    if case is None or not all(case.do(operation) for operation in (*way, *scripts(block, "block"))):
+    if case is None or not all(case.do(operation) for operation in (*route, *scripts(block, "block"))):
         return None
     return Overlap(case)
 
 
 def scripts(hooks: Iterable[Hook], outcome: str) -> list[Operation]:
-    """Return the operations that tell hooks what to do."""
-    places = sorted(set(hooks))
-    return [Operation("script", {"group": group, "phase": phase, "outcome": outcome}) for phase, group in places]
+    """Return the operations that script hooks."""
+    arguments = [{"group": group, "phase": phase, "outcome": outcome} for phase, group in sorted(set(hooks))]
+    return [Operation("script", one) for one in arguments]
 
 
 def blocked(run: Overlap, operation: Operation, undone: Hook | None = None) -> int | None:
-    """Begin an operation that is to be blocked; return its ticket, or None after reporting that it is not."""
+    """Start an operation that must block; return its ticket, or None after reporting that it does not."""
     ticket = run.start(operation, undone)
     if run.waiting():
         return ticket
-    run.report("HOOK-1", f"{operation} does not wait for a hook that was told to wait")
+    run.report("HOOK-1", f"{operation} does not wait for a blocked hook")
     return None
 
 
 def steps_of(*named: str) -> tuple[Operation, ...]:
-    """Return operations by sign and group: +a activates a, -a deactivates it."""
+    """Return operations in short notation: +a activates a, -a deactivates it."""
     verbs = {"+": "activate", "-": "deactivate"}
     return tuple(Operation(verbs[name[0]], {"group": name[1:]}) for name in named)
 
@@ -87,14 +87,4 @@ QUEUES: tuple[tuple[Setup, tuple[Operation, ...]], ...] = (
     (hooked("a", "b", exclusions=[("a", "b")]), steps_of("+a", "+b", "+a", "-a")),
     (hooked("a", "b", "b.c", exclusions=[("a", "b")]), steps_of("+a", "+b", "+b.c", "+a")),
 )
-"""A step to be blocked and three that queue behind it: in any other order answers or the last state are others."""
-
-
-def ran_otherwise(run: Overlap, tickets: Iterable[int]) -> bool:
-    """Return whether hooks began that are not those of the order of arrival, as far as they were observed."""
-    return run.hooks is not None and run.hooks != foreseen(run, tickets)
-
-
-def foreseen(run: Overlap, tickets: Iterable[int]) -> list[Hook]:
-    """Return the hooks of operations, in the order of arrival."""
-    return [hook for ticket in tickets for hook in run.expected[ticket].hooks or ()]
+"""A step that blocks and three that queue behind it; any other order changes the answers or the final state."""

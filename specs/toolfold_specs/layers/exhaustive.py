@@ -1,7 +1,7 @@
-"""Exhaustive small systems: every operation in every state of every system up to a size (SPEC CNF-7).
+"""Exhaustive exploration: every operation in every state of every system up to a size (SPEC CNF-7).
 
-In each system a tour goes along every edge of the graph of states once, by the nearest one not taken yet, so the system
-is configured once and every refusal is met too.
+In each system a tour takes every edge of the state graph, always the nearest one not taken yet, so the system is
+configured only once and every refusal occurs too.
 """
 
 from __future__ import annotations
@@ -17,30 +17,26 @@ from ..runs import Case, TestRun
 from ..systems import distinct_systems
 
 USUAL_SIZE, DEEP_SIZE = 4, 5
-"""How many groups the systems have at most, usually and with `deep`."""
+"""The greatest number of groups, usually and with `deep`."""
 
 UNKNOWN = "nowhere"
 
 STEP_CLAUSES = ("ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-1", "INV-2", "INV-5")
-"""What steps of one group put to the test."""
+"""The clauses that steps of one group test."""
 
 LARGEST_TOUR, TOURS = 4096, 16
-"""How many edges of a system that was not made for the kit are taken at most, and how often a tour begins again."""
+"""The greatest number of edges in a given system, and how often its tour restarts."""
 
 
 def steps(oracle: Oracle) -> list[Operation]:
-    """Return every activation and deactivation of one group, and those of one that does not exist.
-
-    A group without a deactivator can't be asked to close.
-    """
-    paths = (*oracle.paths, UNKNOWN)
+    """Return the activations and deactivations of every group and an unknown one, as far as there is a deactivator."""
     fixed = {group.path for group in oracle.setup.groups if not group.deactivator}
-    asked = [(verb, path) for path in paths for verb in ("activate", "deactivate")]
-    return [Operation(verb, {"group": path}) for verb, path in asked if verb == "activate" or path not in fixed]
+    requests = [(verb, path) for path in (*oracle.paths, UNKNOWN) for verb in ("activate", "deactivate")]
+    return [Operation(verb, {"group": path}) for verb, path in requests if verb == "activate" or path not in fixed]
 
 
 Left: TypeAlias = dict[World, list[Operation]]
-"""The edges that are still to be taken, for each state that was met."""
+"""The edges not taken yet, for each visited state."""
 
 
 def tour(
@@ -50,56 +46,56 @@ def tour(
     limit: int | None = None,
     left: Left | None = None,
 ) -> bool:
-    """Take every edge of a system once; return whether it came to its end.
+    """Take every edge of a system; return whether the tour was completed.
 
     Args:
-        test_run: Where to.
+        test_run: The test run.
         setup: The system.
-        after: What is performed whenever a state is met for the first time.
+        after: Operations to perform at the first visit of a state.
         limit: The greatest number of edges.
-        left: The edges that an earlier tour left over, for this one to go on with.
+        left: The edges that an earlier tour has not taken, for this one to continue.
     """
     case = test_run.begin(setup)
     if case is None:
         return False
-    looks = tuple(after)
+    reads = tuple(after)
     left = {} if left is None else left
     taken = 0
     while not case.over and (limit is None or taken < limit):
         if case.world not in left:
             left[case.world] = steps(case.oracle)
-            if not all(case.do(look) for look in looks):
+            if not all(case.do(read) for read in reads):
                 return False
-        way = _nearest(case, left)
-        if way is None:
+        route = _nearest(case, left)
+        if route is None:
             test_run.showed(case.last_step, {"INV-4": "active"} if not any(left.values()) else {})
             return True
-        for operation in way:
+        for operation in route:
             left.setdefault(case.world, steps(case.oracle))
             if operation in left[case.world]:
                 left[case.world].remove(operation)
             if not case.do(operation):
                 return False
-        taken += len(way)
+        taken += len(route)
     return not case.over
 
 
 def _nearest(case: Case, left: Left) -> list[Operation] | None:
-    """Return the shortest way, by the oracle, that ends with an edge not taken yet."""
+    """Return the shortest route, by the oracle, that ends with an edge not taken yet."""
     if left[case.world]:
         return [left[case.world][0]]
     seen = {case.world}
     queue: deque[tuple[World, list[Operation]]] = deque([(case.world, [])])
     while queue:
-        world, way = queue.popleft()
+        world, route = queue.popleft()
         for operation in steps(case.oracle):
             following, _ = case.oracle.apply(world, operation)
             if following in seen:
                 continue
             seen.add(following)
             if left.get(following):
-                return [*way, operation, left[following][0]]
-            queue.append((following, [*way, operation]))
+                return [*route, operation, left[following][0]]
+            queue.append((following, [*route, operation]))
     return None
 
 
@@ -113,19 +109,19 @@ def _tours(test_run: TestRun) -> None:
     if test_run.driver.given is not None:
         _tour_of_given(test_run, test_run.driver.given)
         return
-    looks = [Operation("list")] if test_run.can("listing") else []
+    reads = [Operation("list")] if test_run.can("listing") else []
     for number, setup in enumerate(_setups(test_run), 1):
         test_run.progress(f"system {number}, {len(setup.groups)} groups")
-        tour(test_run, setup, looks)
+        tour(test_run, setup, reads)
 
 
 def _tour_of_given(test_run: TestRun, setup: Setup) -> None:
-    """Take the edges of the only system there is, beginning again after each that was answered wrongly."""
-    looks = [Operation("list")] if test_run.can("listing") else []
+    """Take the edges of a given system, restarting after each wrong answer."""
+    reads = [Operation("list")] if test_run.can("listing") else []
     left: Left = {}
     for number in range(1, TOURS + 1):
         test_run.progress(f"tour {number} of {len(setup.groups)} groups")
-        if tour(test_run, setup, looks, LARGEST_TOUR, left) and not any(left.values()):
+        if tour(test_run, setup, reads, LARGEST_TOUR, left) and not any(left.values()):
             return
 
 

@@ -192,7 +192,7 @@ def _report(test_run: TestRun, setup: Setup, run: _Run) -> None:
         shortest = found[-1]
         known = {"setup": setup, "history": tuple(shortest.history)}
         message = "no order of the operations explains what was answered"
-        test_run.violated("SES-2", message, expected=shortest.foretold(), got=shortest.told(), **known)
+        test_run.violated("SES-2", message, expected=shortest.expected_data(), got=shortest.got_data(), **known)
 
 
 def _again(test_run: TestRun, setup: Setup, moves: Iterable[Operation]) -> _Run | None:

@@ -1,4 +1,4 @@
-"""Random systems of up to ten groups, of which a driver can do everything: what Hypothesis draws."""
+"""Strategies of Hypothesis: random systems of up to ten groups that a driver supports."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ with extras_named():
     from hypothesis import strategies as st
 
 NAMES = ("b", "a", "a-b", "a1", "B", "c", "c_d", "d", "e", "f0")
-"""What groups are called: in canonical order "a" with all below it comes before "a-b", in that of full names not."""
+"""The names of groups: "a" and its descendants precede "a-b" in canonical order, but not in that of full names."""
 
 FACT = "key"
 
 
 @st.composite
 def _forests(draw: st.DrawFn) -> tuple[Parents, tuple[str, ...]]:
-    """Draw parents, of many chains, of many roots or of anything, and the path of each group."""
+    """Draw parents, with many chains, many roots or neither, and the path of each group."""
     size = draw(st.integers(3, len(NAMES)))
     shape = draw(st.sampled_from((("last",) * 5 + ("root",), ("last", "root", "any"), ("root", "root", "any"))))
     names = draw(st.permutations(NAMES))
@@ -37,7 +37,7 @@ def _forests(draw: st.DrawFn) -> tuple[Parents, tuple[str, ...]]:
 
 @st.composite
 def _exclusions(draw: st.DrawFn, parents: Parents) -> tuple[tuple[int, ...], ...]:
-    """Draw exclusion sets of two to four members: of what is drawn as many as may be together."""
+    """Draw exclusion sets of two to four members, and drop members that make a set illegal."""
     groups = st.integers(0, len(parents) - 1)
     found: list[tuple[int, ...]] = []
     most = draw(st.sampled_from((1, 2, 4, 0)))

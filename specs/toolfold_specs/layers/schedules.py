@@ -1,13 +1,14 @@
-"""Schedules forced through blocked hooks: the hooks decide who goes on when, so nothing depends on time (SPEC CNF-7).
+"""Schedules enforced by blocked hooks, so that nothing depends on time (SPEC CNF-7).
 
-An operation is blocked in a hook of its own, others come meanwhile, and hooks are let go on in a chosen order.
+An operation blocks in one of its hooks, others arrive, and the hooks are released in a chosen order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
-from typing import Any
+
+from attrs import evolve
 
 from ..checks import Check
 from ..driver import Answer, Operation, Setup
@@ -22,23 +23,21 @@ from .blocking import (
     begun,
     blocked,
     changes,
-    foreseen,
     hooked,
     hooks_of,
     newest,
     oldest,
-    ran_otherwise,
+    routes,
     scripts,
     steps_of,
-    ways,
 )
-from .cancelling import cancelled_twice, cancelled_while_waiting
+from .cancelling import cancelled_in_queue, cancelled_twice
 
-PARKING = ("hooks", "blocked hooks", "concurrency")
+BLOCKING = ("hooks", "blocked hooks", "concurrency")
 
 SIZE = 3
-"""How many groups the systems have at most. Of the largest, `deep` tries all pairs of operations in both orders;
-usually those that do not commute are tried, in one order by turns."""
+"""The greatest number of groups. In the largest systems, `deep` tries all pairs of operations in both orders of
+release; otherwise those that do not commute are tried, with alternating orders."""
 
 OTHER = "other"
 """The second session."""
@@ -57,14 +56,14 @@ def _systems(test_run: TestRun) -> Iterator[Setup]:
 
 
 def _commute(oracle: Oracle, world: World, one: Operation, other: Operation) -> bool:
-    """Return whether two operations come to the same in both orders."""
+    """Return whether two operations have the same result in both orders."""
     (first, a), (second, b) = oracle.apply(world, one), oracle.apply(world, other)
     (after, c), (same, d) = oracle.apply(first, other), oracle.apply(second, one)
     return after == same and agrees(a, d) and agrees(b, c)
 
 
 def _pairs(oracle: Oracle, world: World, whole: bool) -> Iterator[tuple[Operation, Operation]]:
-    """Yield the pairs of operations of which the first runs a hook: all, or those that do not commute."""
+    """Yield the pairs of operations whose first runs a hook: all, or those that do not commute."""
     for first in changes(oracle):
         if hooks_of(oracle, world, first):
             for second in changes(oracle):
@@ -80,27 +79,27 @@ def _two_at_once(test_run: TestRun) -> None:
         test_run.progress(f"system {number}, {len(setup.groups)} groups")
         oracle = Oracle(setup)
         whole = test_run.deep or len(oracle.paths) < SIZE
-        turns = cycle(((oldest, newest),) if whole else ((oldest,), (newest,)))
-        for world, way in ways(oracle):
+        orders = cycle(((oldest, newest),) if whole else ((oldest,), (newest,)))
+        for world, route in routes(oracle):
             for pair in _pairs(oracle, world, whole):
-                for order in next(turns):
-                    if not _schedule(test_run, setup, way, pair, order):
+                for order in next(orders):
+                    if not _schedule(test_run, setup, route, pair, order):
                         return
 
 
 def _schedule(
     test_run: TestRun,
     setup: Setup,
-    way: tuple[Operation, ...],
+    route: tuple[Operation, ...],
     pair: tuple[Operation, Operation],
     order: Callable[[Sequence[Hook]], Hook],
 ) -> bool:
-    """Have two steps overlap; return whether all went well."""
+    """Run two overlapping steps; return whether nothing was reported."""
     oracle = Oracle(setup)
     world = oracle.initial
-    for operation in way:
+    for operation in route:
         world, _ = oracle.apply(world, operation)
-    run = begun(test_run, setup, way, (hook for operation in pair for hook in hooks_of(oracle, world, operation)))
+    run = begun(test_run, setup, route, (hook for operation in pair for hook in hooks_of(oracle, world, operation)))
     if run is None or (first := blocked(run, pair[0])) is None:
         return False
     second = run.start(pair[1])
@@ -111,19 +110,19 @@ def _schedule(
     run.finish(second)
     final = run.perform(Operation("snapshot"))
     if not run.linearizable():
-        _report_order(run, f"{pair[0]} and {pair[1]} at once come to what neither order of them comes to", final)
+        _report_order(run, f"no order of {pair[0]} and {pair[1]} explains the result of both at once", final)
         return False
     test_run.showed(final, {"SES-2": "active", "HOOK-2": "active"})
     return True
 
 
 def _report_order(run: Overlap, message: str, final: Answer) -> None:
-    active = run.oracle.active(run.serial.holder("main"))
-    run.report("SES-2", message, {**run.foretold(), "active": active}, {**run.told(), "active": final.active})
+    expected = {**run.expected_data(), "active": run.expected_active()}
+    run.report("SES-2", message, expected, {**run.got_data(), "active": final.active})
 
 
 def _unchanged(run: Overlap, world: World) -> bool:
-    """Return whether what can be read is as before, while a step is blocked (SPEC HOOK-2, NTF-2)."""
+    """Return whether reads during a blocked step show the state before it (SPEC HOOK-2, NTF-2)."""
     small = len(run.oracle.paths) < SIZE
     reads = [Operation("snapshot"), *([Operation("list")] if small and run.test_run.can("listing") else [])]
     for read in reads:
@@ -134,7 +133,7 @@ def _unchanged(run: Overlap, world: World) -> bool:
             run.report("HOOK-2", message, expected.to_json(), got.to_json())
             return False
         if got.notified:
-            run.report("NTF-2", "a notice of a changed list comes before the step is committed", got=got.to_json())
+            run.report("NTF-2", "a list_changed notification is sent before the commit", got=got.to_json())
             return False
     return True
 
@@ -143,29 +142,29 @@ def _unchanged(run: Overlap, world: World) -> bool:
 
 
 def _reads(test_run: TestRun) -> None:
-    """A read during a step is answered with the state before it.
+    """Judge that a read during a step returns the state before it.
 
-    Whether an answer that shows the state after has waited, or the state has changed too soon, is told by a step that
-    fails: nothing changes then, so that only the second is still seen.
+    If it returns the state after, either the read has waited or the state changed too soon. A step that fails tells
+    the two apart: it changes nothing, so only the second case still shows another state.
     """
     setup = test_run.driver.given or hooked("a", "b", "b.c", exclusions=[("a", "b")])
     oracle = Oracle(setup)
-    for world, way in ways(oracle):
+    for world, route in routes(oracle):
         for step in changes(oracle):
             for hook in hooks_of(oracle, world, step):
-                seen = _read_during(test_run, setup, way, step, hook, fail=False)
+                seen = _read_during(test_run, setup, route, step, hook, fail=False)
                 if seen is None:
                     return
                 before = oracle.active(world.holder("main"))
                 if seen.active not in (None, before):
-                    told = _read_during(test_run, setup, way, step, hook, fail=True)
-                    waited = told is not None and told.active == before
+                    failed = _read_during(test_run, setup, route, step, hook, fail=True)
+                    waited = failed is not None and failed.active == before
                     message = "a read waits for a step" if waited else "the state changes before the hooks have run"
                     test_run.violated(
                         "SES-2" if waited else "HOOK-2",
                         message,
                         setup=setup,
-                        history=(*way, *scripts([hook], "block"), _started(step), Operation("snapshot")),
+                        history=(*route, *scripts([hook], "block"), _started(step), Operation("snapshot")),
                         expected={"active": before},
                         got=seen.to_json(),
                     )
@@ -178,9 +177,9 @@ def _started(operation: Operation) -> Operation:
 
 
 def _read_during(
-    test_run: TestRun, setup: Setup, way: Iterable[Operation], step: Operation, hook: Hook, *, fail: bool
+    test_run: TestRun, setup: Setup, route: Iterable[Operation], step: Operation, hook: Hook, *, fail: bool
 ) -> Answer | None:
-    run = begun(test_run, setup, way, [hook])
+    run = begun(test_run, setup, route, [hook])
     ticket = None if run is None else blocked(run, step, hook if fail else None)
     if run is None or ticket is None:
         return None
@@ -191,18 +190,19 @@ def _read_during(
     return run.finish(read)
 
 
-def _notices(test_run: TestRun) -> None:
+def _notifications(test_run: TestRun) -> None:
     setup = test_run.driver.given or as_setup(next(distinct_systems(1)), hooks=HOOKS)
     oracle = Oracle(setup)
-    for world, way in ways(oracle):
+    for world, route in routes(oracle):
         for step in changes(oracle):
             hooks = hooks_of(oracle, world, step)
-            run = begun(test_run, setup, way, hooks[:1]) if hooks else None
+            run = begun(test_run, setup, route, hooks[:1]) if hooks else None
             ticket = None if run is None else blocked(run, step)
             if run is None or ticket is None:
                 continue
             if (seen := run.perform(Operation("snapshot"))).notified:
-                run.report("NTF-2", "a notice comes before the step is committed", {"notified": 0}, seen.to_json())
+                message = "a list_changed notification is sent before the commit"
+                run.report("NTF-2", message, {"notified": 0}, seen.to_json())
                 return
             run.drain(oldest)
             if seen.notified is not None and run.finish(ticket).notified == run.expected[ticket].notified:
@@ -221,31 +221,31 @@ def _order(test_run: TestRun) -> None:
         run.drain(oldest)
         right = [agrees(run.expected[ticket], run.finish(ticket)) for ticket in tickets]
         final = run.perform(Operation("snapshot"))
-        active = run.oracle.active(run.serial.holder("main"))
-        if not all(right) or final.active not in (None, active) or ran_otherwise(run, tickets):
-            _report_order(run, "steps are not taken in the order in which they were asked for", final)
+        as_expected = final.active in (None, run.expected_active()) and run.ran_as_expected(tickets)
+        if not (all(right) and as_expected):
+            _report_order(run, "steps are not taken in the order of arrival", final)
             return
         test_run.showed(final, {"SES-2": "active"})
 
 
-# -- a step that is undone while others wait -------------------------------------------------------------------------
+# -- a step that is rolled back while others are queued ---------------------------------------------------------------
 
 
-def _undone(test_run: TestRun, clause: str, undo: Callable[[Overlap, int, Hook], None]) -> None:
-    """Park a step in each of its hooks in turn, have another come, and make the first fail."""
+def _rolled_back(test_run: TestRun, clause: str, undo: Callable[[Overlap, int, Hook], None]) -> None:
+    """Block a step in each of its hooks, start another, and make the first fail."""
     for rollback in ((), ("on_rollback",)):
         setup = hooked("a", "a.b", "c", exclusions=[("a", "c")], hooks=(*HOOKS, *rollback))
         oracle = Oracle(setup)
-        for world, way in ways(oracle):
+        for world, route in routes(oracle):
             for first in changes(oracle):
                 for hook in hooks_of(oracle, world, first):
                     for second in changes(oracle):
-                        run = begun(test_run, setup, way, [hook])
-                        if run is None or not _undone_once(run, clause, undo, (first, second), hook):
+                        run = begun(test_run, setup, route, [hook])
+                        if run is None or not _rolled_back_once(run, clause, undo, (first, second), hook):
                             return
 
 
-def _undone_once(
+def _rolled_back_once(
     run: Overlap,
     clause: str,
     undo: Callable[[Overlap, int, Hook], None],
@@ -261,47 +261,43 @@ def _undone_once(
     answer = run.finish(first, clause)
     run.finish(second, clause)
     final = run.perform(Operation("snapshot"))
-    active = run.oracle.active(run.serial.holder("main"))
-    known: tuple[Any, Any] = ({**run.foretold(), "active": active}, {**run.told(), "active": final.active})
-    if (
-        answer.error is None
-        or final.active not in (None, active)
-        or not agrees(run.expected[second], run.answers[second])
-    ):
-        run.report(clause, f"{pair[0]} does not come to nothing while {pair[1]} waits", *known)
+    active, queued = run.expected_active(), agrees(run.expected[second], run.answers[second])
+    if answer.error is None or final.active not in (None, active) or not queued:
+        expected, got = {**run.expected_data(), "active": active}, {**run.got_data(), "active": final.active}
+        run.report(clause, f"{pair[0]} is not rolled back while {pair[1]} is queued", expected, got)
         return False
-    if ran_otherwise(run, (first, second)):
-        ran = {"hooks": foreseen(run, (first, second))}, {"hooks": run.hooks}
-        run.report("HOOK-5" if clause == "HOOK-4" else clause, "the hooks that had succeeded are not undone", *ran)
+    compensated = "HOOK-5" if clause == "HOOK-4" else clause
+    if not run.ran_as_expected((first, second)):
+        expected, got = {"hooks": run.expected_hooks((first, second))}, {"hooks": run.hooks}
+        run.report(compensated, "the hooks that had succeeded are not compensated", expected, got)
         return False
     run.test_run.showed(final, {clause: "active"})
-    run.test_run.showed(
-        Answer(hooks=None if run.hooks is None else ()), {"HOOK-5": "hooks"} if clause == "HOOK-4" else {}
-    )
+    if compensated != clause:
+        run.test_run.showed(Answer(hooks=None if run.hooks is None else ()), {compensated: "hooks"})
     return True
 
 
 def _failing(test_run: TestRun) -> None:
-    _undone(test_run, "HOOK-4", lambda run, _, hook: run.release(hook, fail=True))
+    _rolled_back(test_run, "HOOK-4", lambda run, _, hook: run.release(hook, fail=True))
 
 
 def _cancelled(test_run: TestRun) -> None:
-    _undone(test_run, "HOOK-6", lambda run, ticket, _: run.cancel(ticket))
+    _rolled_back(test_run, "HOOK-6", lambda run, ticket, _: run.cancel(ticket))
     if not test_run.knows("HOOK-6"):
-        cancelled_while_waiting(test_run)
+        cancelled_in_queue(test_run)
     if not test_run.knows("HOOK-6"):
         cancelled_twice(test_run)
 
 
-# -- hooks that ask their own session --------------------------------------------------------------------------------
+# -- hooks that request a transition of their own session -------------------------------------------------------------
 
 
 def _asking(test_run: TestRun) -> None:
     setup = hooked("a", "b", exclusions=[("a", "b")])
     cases = ((), steps_of("+b")[0], ("on_activate", "b")), (steps_of("+a"), steps_of("+b")[0], ("on_deactivate", "a"))
-    for way, step, hook in cases:
+    for route, step, hook in cases:
         case = test_run.begin(setup)
-        if case is None or not all(case.do(operation) for operation in (*way, *scripts([hook], "ask"))):
+        if case is None or not all(case.do(operation) for operation in (*route, *scripts([hook], "ask"))):
             return
         run = Overlap(case)
         ticket = run.start(step)
@@ -309,16 +305,16 @@ def _asking(test_run: TestRun) -> None:
         expected = run.expected[ticket]
         final = run.perform(Operation("snapshot"))
         if not agrees(expected, got) or final.active not in (None, case.oracle.active(case.holder)):
-            message = "a hook that asks its own session is not refused"
+            message = "a hook that requests a transition of its own session is not refused"
             run.report("HOOK-7", message, expected.to_json(), {**got.to_json(), "active": final.active})
             return
-        if not _goes_on(run, hook, step):
+        if not _continues(run, hook, step):
             return
         test_run.showed(got, {"HOOK-7": CAUSE})
 
 
-def _goes_on(run: Overlap, hook: Hook, step: Operation) -> bool:
-    """Return whether the session takes the same step once its hook asks no more."""
+def _continues(run: Overlap, hook: Hook, step: Operation) -> bool:
+    """Return whether the session takes the same step once its hook requests nothing."""
     run.perform(scripts([hook], "succeed")[0])
     ticket = run.start(step)
     got = run.finish(ticket, "HOOK-7")
@@ -331,54 +327,40 @@ def _goes_on(run: Overlap, hook: Hook, step: Operation) -> bool:
 # -- several sessions ------------------------------------------------------------------------------------------------
 
 
-def _apart(test_run: TestRun) -> None:
+def _isolated(test_run: TestRun) -> None:
     setup = hooked("a", "b", "c", exclusions=[("a", "c")])
-    for way in ((), steps_of("+b"), steps_of("+c")):
+    for route in ((), steps_of("+b"), steps_of("+c")):
         for step in ("+b", "-b", "+c"):
-            run = begun(test_run, setup, way, [("on_activate", "a")])
+            run = begun(test_run, setup, route, [("on_activate", "a")])
             if run is None or (first := blocked(run, steps_of("+a")[0])) is None:
                 return
-            theirs = Operation(steps_of(step)[0].verb, steps_of(step)[0].arguments, OTHER)
-            second = run.start(theirs)
-            look = run.perform(Operation("snapshot", session=OTHER))
-            active = run.oracle.active(run.serial.holder(OTHER))
-            if look.active not in (None, active):
-                message = "a step of one session waits for a step of another, or shows in it"
-                run.report("SES-1", message, {"active": active}, look.to_json())
+            second = run.start(evolve(steps_of(step)[0], session=OTHER))
+            seen = run.perform(Operation("snapshot", session=OTHER))
+            active = run.expected_active(OTHER)
+            if seen.active not in (None, active):
+                message = "a step of one session waits for a step of another, or is visible in it"
+                run.report("SES-1", message, {"active": active}, seen.to_json())
                 return
             run.drain(oldest)
             right = [agrees(run.expected[ticket], run.finish(ticket, "SES-1")) for ticket in (first, second)]
             if not all(right) or not run.linearizable():
-                run.report("SES-1", "steps of two sessions disturb each other", run.foretold(), run.told())
+                message = "steps of two sessions interfere with each other"
+                run.report("SES-1", message, run.expected_data(), run.got_data())
                 return
-            test_run.showed(look, {"SES-1": "active"})
+            test_run.showed(seen, {"SES-1": "active"})
+
+
+def _check(name: str, clauses: tuple[str, ...], run: Callable[[TestRun], None], *needs: str) -> Check:
+    return Check(name, "schedules", clauses, run, needs)
 
 
 CHECKS = (
-    Check("reads during a step", "schedules", ("HOOK-2", "SES-2"), _reads, PARKING),
-    Check("no notice before the commit", "schedules", ("NTF-2",), _notices, (*PARKING, "notifications")),
-    Check("two steps at once", "schedules", ("SES-2", "HOOK-2"), _two_at_once, PARKING),
-    Check("order of arrival", "schedules", ("SES-2",), _order, (*PARKING, "setups")),
-    Check(
-        "a step fails while another waits",
-        "schedules",
-        ("HOOK-4", "HOOK-5"),
-        _failing,
-        (*PARKING, "setups", "failing hooks"),
-    ),
-    Check(
-        "a step is cancelled while another waits",
-        "schedules",
-        ("HOOK-6",),
-        _cancelled,
-        (*PARKING, "setups", "cancellation"),
-    ),
-    Check(
-        "hooks that ask their own session",
-        "schedules",
-        ("HOOK-7",),
-        _asking,
-        ("hooks", "asking hooks", "concurrency", "setups"),
-    ),
-    Check("two sessions at once", "schedules", ("SES-1",), _apart, (*PARKING, "setups", "sessions")),
+    _check("reads during a step", ("HOOK-2", "SES-2"), _reads, *BLOCKING),
+    _check("no notice before the commit", ("NTF-2",), _notifications, *BLOCKING, "notifications"),
+    _check("two steps at once", ("SES-2", "HOOK-2"), _two_at_once, *BLOCKING),
+    _check("order of arrival", ("SES-2",), _order, *BLOCKING, "setups"),
+    _check("a step fails while another waits", ("HOOK-4", "HOOK-5"), _failing, *BLOCKING, "setups", "failing hooks"),
+    _check("a step is cancelled while another waits", ("HOOK-6",), _cancelled, *BLOCKING, "setups", "cancellation"),
+    _check("hooks that ask their own session", ("HOOK-7",), _asking, "hooks", "asking hooks", "concurrency", "setups"),
+    _check("two sessions at once", ("SES-1",), _isolated, *BLOCKING, "setups", "sessions"),
 )

@@ -1,8 +1,8 @@
-"""Random long histories of larger systems, by a state machine of Hypothesis (SPEC CNF-7).
+"""Long random histories of larger systems, by a state machine of Hypothesis (SPEC CNF-7).
 
-Up to ten groups, exclusion sets of two to four, hooks that fail, limits, facts, several sessions, and groups that come
-and go while these are open. Hypothesis makes up what happens and nothing more: a history that shows a fault is
-shrunk by `Case`, and the system with it, under a budget, since Hypothesis would take minutes over a wire.
+The systems have up to ten groups, exclusion sets of two to four, failing hooks, limits, facts, several sessions, and
+groups that are registered and removed while these are open. Hypothesis only generates: `Case` shrinks a failing
+history, and its system, within a budget, because Hypothesis would take minutes over a wire.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ with extras_named():
     from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 OPERATIONS, DEEP_OPERATIONS = 3000, 30000
-"""How many operations are performed, usually and with `deep`."""
+"""The number of operations, usually and with `deep`."""
 
 BLACK_BOX = 30
-"""By how much fewer they are on a server that was not made for the kit, where each new history may be a new process."""
+"""The divisor of that number for a given server, where each new history may start a process."""
 
 STEPS = 30
-"""How many rules a history has at most."""
+"""The greatest number of rules in a history."""
 
 OTHER = "other"
 """The second session."""
@@ -45,18 +45,18 @@ OTHERS = (
     *("VIS-2", "VIS-5", "VIS-6", "VIS-7", "LST-1", "LST-2", "LST-4", "CTL-1", "CTL-2"),
     *("NTF-1", "NTF-3", "SES-1", "SES-3", "SES-5", "REG-3", "REG-5", "REG-7"),
 )
-"""The clauses beside those of ACT that are put to the test."""
+"""The clauses that are tested besides those of ACT."""
 
 UNKNOWN = "nowhere"
 MOST_SCRIPTED = 3
-"""How many hooks are told to fail at the same time at most, lest nothing succeeds any more."""
+"""The greatest number of hooks that are scripted to fail at the same time, so that some steps still succeed."""
 
 
 # -- histories -------------------------------------------------------------------------------------------------------
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ends what Hypothesis is at, which takes it for the user's interrupt and neither repeats nor shrinks."""
+    """Ends a run of Hypothesis, which treats it as the user's interrupt and neither repeats nor shrinks."""
 
     def __init__(self, cause: Exception | None = None) -> None:
         super().__init__()
@@ -64,9 +64,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 picks = st.integers(0, 59)
-"""A choice among as many as there are: the remainder counts."""
+"""A choice among any number of items, by the remainder."""
 CHANGES = ("group", "removal", "exclusion", "conflict")
-"""How a system changes; a conflict is an exclusion of groups that are active together, which is to be refused."""
+"""How a system changes; a conflict is an exclusion of groups that are active together, which must be refused."""
 drawn_members = st.lists(picks, min_size=1, max_size=3)
 sessions = st.sampled_from((MAIN, MAIN, MAIN, OTHER))
 
@@ -76,11 +76,11 @@ def _able(*capabilities: str) -> Callable[[Any], bool]:
 
 
 class SystemMachine(RuleBasedStateMachine):
-    """One system and all that happens to it; `_machine` says in which test run."""
+    """The history of one system in a test run, which `_machine` sets."""
 
     test_run: ClassVar[TestRun]
     most: ClassVar[int]
-    """The number of cases at which it is enough."""
+    """The number of cases after which to stop."""
 
     case: Case
 
@@ -93,16 +93,16 @@ class SystemMachine(RuleBasedStateMachine):
         self.case = begun or Case(self.test_run, setup)
         self.case.over = begun is None
 
-    # -- steps: half of them on the frontier, where something happens --------------------------------------------------
+    # -- steps: half of them change something --------------------------------------------------------------------------
 
     @rule(pick=picks, session=sessions)
     def open_next(self, pick: int, session: str) -> None:
-        """Activate what can be: a group whose parent is active."""
+        """Activate an inactive group whose parent is active."""
         self._open(self._in_state("inactive", session), pick, session)
 
     @rule(pick=picks, session=sessions)
     def open_deepest(self, pick: int, session: str) -> None:
-        """Activate one of the two deepest groups that can be."""
+        """Activate one of the two deepest groups that can be activated."""
         frontier = sorted(self._in_state("inactive", session), key=lambda path: path.count("."))
         self._open(frontier[-2:], pick, session)
 
@@ -113,7 +113,7 @@ class SystemMachine(RuleBasedStateMachine):
 
     @rule(session=sessions, displace=st.booleans())
     def topple(self, session: str, displace: bool) -> None:
-        """Deactivate the group with the most active ones below it, or displace it."""
+        """Deactivate the group with the most active descendants, or displace it."""
         active = self._in_state("active", session)
         tops = sorted(active, key=lambda path: sum(other.startswith(f"{path}.") for other in active))[-1:]
         members = [members for members in self._setup.exclusions if set(tops) & set(members)]
@@ -139,18 +139,17 @@ class SystemMachine(RuleBasedStateMachine):
         self._close((*self._paths, UNKNOWN), pick, session)
 
     @precondition(_able("transition"))
-    @rule(entering=st.lists(picks, max_size=3), leaving=st.lists(picks, max_size=2), session=sessions)
-    def step(self, entering: list[int], leaving: list[int], session: str) -> None:
+    @rule(activate=st.lists(picks, max_size=3), deactivate=st.lists(picks, max_size=2), session=sessions)
+    def step(self, activate: list[int], deactivate: list[int], session: str) -> None:
         """Activate and deactivate some groups at once."""
-        opened, closed = (
-            tuple(dict.fromkeys(_picked(self._paths, pick) for pick in drawn)) for drawn in (entering, leaving)
-        )
-        self._do("transition", session, activate=opened, deactivate=closed)
+        drawn = {"activate": activate, "deactivate": deactivate}
+        paths = {verb: dict.fromkeys(_picked(self._paths, pick) for pick in chosen) for verb, chosen in drawn.items()}
+        self._do("transition", session, **{verb: tuple(chosen) for verb, chosen in paths.items()})
 
     @precondition(_able("transition"))
     @rule(pick=picks, session=sessions)
     def open_with_ancestors(self, pick: int, session: str) -> None:
-        """Activate a group and everything above it at once."""
+        """Activate a group and all its ancestors at once."""
         parts = _picked(self._paths, pick).split(".")
         lineage = tuple(".".join(parts[:depth]) for depth in range(1, len(parts) + 1))
         self._do("transition", session, activate=lineage, deactivate=())
@@ -177,18 +176,18 @@ class SystemMachine(RuleBasedStateMachine):
         names = [tool.full_name for tool in self._setup.tools]
         self._do("call", session, tool=_picked(names, pick), arguments={})
 
-    # -- what they depend on -------------------------------------------------------------------------------------------
+    # -- facts, hooks, sessions and the system -------------------------------------------------------------------------
 
     @precondition(_able("facts"))
     @rule(value=st.booleans(), session=sessions)
     def set_fact(self, value: bool, session: str) -> None:
-        """Set the fact that rules ask for."""
+        """Set the fact that visibility rules depend on."""
         self._do("set_fact", session, fact=FACT, value=value)
 
     @precondition(_able("hooks", "failing hooks"))
-    @rule(pick=picks, which=picks, session=sessions, force=st.booleans(), lasting=st.booleans())
-    def fail(self, pick: int, which: int, session: str, force: bool, lasting: bool) -> None:
-        """Take a step of which one hook was told to fail, this once or from now on."""
+    @rule(pick=picks, which=picks, session=sessions, force=st.booleans(), keep=st.booleans())
+    def fail(self, pick: int, which: int, session: str, force: bool, keep: bool) -> None:
+        """Take a step with a hook that is scripted to fail, once or from now on."""
         active = self._in_state("active", session)
         group = _picked((*self._contested(session), *active, *self._in_state("inactive", session)), pick)
         step = Operation("deactivate" if group in active else "activate", {"group": group}, self._named(session))
@@ -196,7 +195,9 @@ class SystemMachine(RuleBasedStateMachine):
         if answer.hooks:
             if len(self.scripted) == MOST_SCRIPTED:
                 self._script(self.scripted.pop(0), "succeed")
-            phase, path = answer.hooks[::-1][which % len(answer.hooks)]  # rather the last: there is more to undo then
+            phase, path = answer.hooks[::-1][
+                which % len(answer.hooks)
+            ]  # the later a hook fails, the more is compensated
             hook = (path, phase)
             self.scripted = [other for other in self.scripted if other != hook] + [hook]
             self._script(hook, "fail")
@@ -204,38 +205,38 @@ class SystemMachine(RuleBasedStateMachine):
             self._close((group,), 0, session, force)
         else:
             self._open((group,), 0, session)
-        if answer.hooks and not lasting:
+        if answer.hooks and not keep:
             self._script(self.scripted.pop(), "succeed")
 
     @precondition(_able("hooks", "failing hooks"))
     @rule()
-    def let_all_work(self) -> None:
-        """Tell all hooks to work again."""
+    def repair_hooks(self) -> None:
+        """Script all hooks to succeed again."""
         while self.scripted:
             self._script(self.scripted.pop(), "succeed")
 
     @precondition(_able("ending"))
     @rule(session=sessions, pick=picks)
     def end(self, session: str, pick: int) -> None:
-        """End a session, now and then."""
+        """End a session, occasionally."""
         if pick % 3 == 0:
             self._do("end", session)
 
     @precondition(_able("live registration"))
     @rule(change=st.sampled_from((*CHANGES, *("nothing",) * 4)), members=drawn_members)
     def change_system(self, change: str, members: list[int]) -> None:
-        """Register a group or an exclusion, or remove a group with all below it, now and then."""
+        """Register a group or an exclusion, or remove a group with its descendants, occasionally."""
         among = self._in_state("active", MAIN) if change == "conflict" else self._paths
         paths = tuple(dict.fromkeys(_picked(among, member) for member in members if among))
         changed = dict(zip(CHANGES, (self._with_group, self._without, *(self._with_exclusion,) * 2), strict=True))
         setup = changed[change](paths) if change in changed and paths else self._setup
         if len(setup.groups) < len(self._setup.groups):
-            self.let_all_work()  # or hooks fail in one session, and have run in another
+            self.repair_hooks()  # so that no hook fails in one session after it ran in another
         if setup != self._setup:
             self._do("register", MAIN, setup=setup)
 
     def _with_group(self, paths: Sequence[str]) -> Setup:
-        """Return the system with a group below the first of these, or at root if it is the only one."""
+        """Return the system with a new group below the first of these, or at root if it is the only one."""
         setup = self._setup
         name = next(name for name in map("n{}".format, count()) if not any(name in path for path in self._paths))
         path = name if len(paths) == 1 else f"{paths[0]}.{name}"
@@ -251,7 +252,7 @@ class SystemMachine(RuleBasedStateMachine):
         gone = {path for path in self._paths if f"{path}.".startswith(f"{paths[0]}.")}
         return self._setup.without(gone) if len(gone) < len(self._paths) else self._setup
 
-    # -- within --------------------------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------------
 
     @property
     def _setup(self) -> Setup:
@@ -266,7 +267,7 @@ class SystemMachine(RuleBasedStateMachine):
         return [path for path in self._paths if self.case.oracle.state(holder, path) == state]
 
     def _contested(self, session: str) -> list[str]:
-        """Return the groups whose activation displaces another."""
+        """Return the groups whose activation displaces others."""
         active = set(self._in_state("active", session))
         contested = {path for members in self._setup.exclusions if active & set(members) for path in members}
         return [path for path in self._in_state("inactive", session) if path in contested]
@@ -275,11 +276,11 @@ class SystemMachine(RuleBasedStateMachine):
         return session if self.test_run.can("sessions") else MAIN
 
     def _open(self, among: Sequence[str], pick: int, session: str) -> None:
-        """Activate one of these, or else any on the frontier."""
+        """Activate one of these groups, or else any that can be activated."""
         self._do("activate", session, group=_picked(among or self._in_state("inactive", session), pick))
 
     def _close(self, among: Sequence[str], pick: int, session: str, force: bool = False) -> None:
-        """Deactivate one of these; with none, activate what can be."""
+        """Deactivate one of these groups; if there is none, activate one."""
         fixed = {group.path for group in self._setup.groups if not group.deactivator}
         among = [path for path in among if path not in fixed]
         if not among:
@@ -293,7 +294,7 @@ class SystemMachine(RuleBasedStateMachine):
         self._do("script", MAIN, group=group, phase=phase, outcome=outcome)
 
     def _do(self, verb: str, session: str, **arguments: Any) -> None:
-        """Perform an operation; then nothing may have changed in the other sessions (SPEC SES-1)."""
+        """Perform an operation, then check that it has not changed other sessions (SPEC SES-1)."""
         session, before = self._named(session), self.case.world
         self.used.add(session)
         with _interrupting():
@@ -310,7 +311,7 @@ def _picked(among: Sequence[str], pick: int) -> str:
 
 @contextmanager
 def _interrupting() -> Generator[None]:
-    """Let an exception out past Hypothesis."""
+    """Pass an exception through Hypothesis."""
     try:
         yield
     except Exception as error:
@@ -318,7 +319,7 @@ def _interrupting() -> Generator[None]:
 
 
 def _machine(test_run: TestRun, most: int) -> type[SystemMachine]:
-    """Return the machine of a test run."""
+    """Return the state machine for a test run."""
     given = test_run.driver.given
     setups = random_systems(test_run) if given is None else st.just(given)
     members = {"test_run": test_run, "most": most, "begin": initialize(setup=setups)(SystemMachine.begin)}
@@ -333,7 +334,7 @@ def _histories(test_run: TestRun) -> None:
         run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
             seed(test_run.seed)(_machine(test_run, test_run.cases + operations)),
             settings=settings(
-                max_examples=operations,  # never so many: the operations end it
+                max_examples=operations,  # a limit on operations ends it earlier
                 stateful_step_count=STEPS,
                 derandomize=False,
                 database=None,

@@ -1,15 +1,15 @@
-"""Vectors as data: short histories with the answers that they must have (SPEC CNF-7).
+"""Test vectors as data: short histories with their expected answers (SPEC CNF-7).
 
 The files in `toolfold_specs/vectors` can be read by a kit in any language. Each is a list of vectors:
 
-name      what is so, in a sentence
-clauses   what it is evidence for
-needs     capabilities, beside "setups" (absent: none)
-setup     the system, as `Setup.to_json` writes it; members that are absent have their defaults
+name      the expected behaviour, in a sentence
+clauses   the clauses that it is evidence for
+needs     the required capabilities besides "setups" (absent: none)
+setup     the system in the format of `Setup.to_json`; absent members have their defaults
 refused   the error with which the setup must be refused; such a vector has no steps
-steps     operations: `do` is the verb, `with` its arguments, `session` the session if it is not the main one,
-          `expect` what the answer must have among other things, `clause` the clause that a wrong answer breaks where
-          that does not follow from the answer itself
+steps     operations: `do` is the verb, `with` its arguments, `session` the session unless it is the main one,
+          `expect` members that the answer must have, `clause` the clause that a wrong answer violates if that does
+          not follow from the answer
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ..runs import Case, TestRun
 Vector = Mapping[str, Any]
 
 OPTIONAL = ("detail", "next_cursor")
-"""What a step may expect, and an answer may leave out: there is none, or it is said in words."""
+"""Expected members that an answer may lack, because there is none or it is in a text."""
 
 
 def load_vectors() -> tuple[Vector, ...]:
-    """Return all vectors, file by file in the order of their names."""
+    """Return all vectors, in the order of the files' names."""
     folder = files("toolfold_specs") / "vectors"
     found = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
     return tuple(vector for file in found for vector in json.loads(file.read_text(encoding="utf-8")))
@@ -56,7 +56,7 @@ def check_of(vector: Vector) -> Check:
 
 
 def _used(setup: Setup) -> Iterator[str]:
-    """Yield the capabilities that a system makes use of, whatever is done with it."""
+    """Yield the capabilities that a system requires, whatever operations are performed."""
     if any(tool.when.startswith("fact ") for tool in setup.tools):
         yield "facts"
     if any(tool.hidden for tool in setup.tools):
@@ -90,11 +90,11 @@ def _follow(case: Case, vector: Vector) -> None:
 
 
 def _same_but_for_the_name(case: Case, denials: Mapping[str, str]) -> None:
-    """Unknown and unavailable tools must be denied in the same words (SPEC CALL-1)."""
+    """Judge that unknown and unavailable tools are refused with the same text (SPEC CALL-1)."""
     texts = {text.replace(name, "NAME") for name, text in denials.items()}
     if len(texts) > 1:
         case.over = True
-        message = f"unknown and unavailable tools are denied in different words: {'; '.join(sorted(texts))}"
+        message = f"unknown and unavailable tools are refused with different texts: {'; '.join(sorted(texts))}"
         case.test_run.violated("CALL-1", message, setup=case.setup, history=tuple(case.history))
 
 
