@@ -225,6 +225,21 @@ def test_a_server_of_which_only_one_can_run_is_not_started_ahead(tmp_path: Path)
             connection.close()
 
 
+def test_where_a_server_ends_the_one_before_it_none_is_started_ahead(tmp_path: Path) -> None:
+    newest = """import os, pathlib, signal
+begun = pathlib.Path(file)
+if begun.exists():
+    os.kill(int(begun.read_text().split()[-1]), signal.SIGKILL)
+begun.open("a").write(f"{os.getpid()}\\n")"""
+    with Link(prepared(tmp_path, newest)) as link:
+        connection = link.connect()
+        for _ in range(MANY):
+            connection = link.connect()
+            assert [tool["name"] for tool in connection.list_all_tools()] == ["pid"]
+        assert (tmp_path / "file").read_text().split()[-1] == str(connection.pid)
+    assert len((tmp_path / "file").read_text().split()) == MANY + 2  # one was tried
+
+
 def test_what_comes_after_a_failure_fails_at_once() -> None:
     with connected(raw("crash")) as connection:
         with pytest.raises(TargetFailed, match="ended with status 1"):
