@@ -1,4 +1,4 @@
-"""Makes `specs/findings.md`: what the conformance kit finds in servers that others wrote, confirmed by hand.
+"""Writes `specs/findings.md`: what the conformance kit finds in servers that others wrote, confirmed by hand.
 
     python -m tests.external.findings                 run every server, and write the file
     python -m tests.external.findings --check         run every server; the status is 1 if the file says something else
@@ -7,8 +7,8 @@
 It needs the packages of `npm ci --prefix tests/external --ignore-scripts`, Go 1.25, cargo, a JDK with Maven, and in
 TOOLFOLD_FASTMCP the Python of an environment with fastmcp.
 
-A server is a folder in `foreign`, with a `server.toml` and a `confirm.py`. What the kit finds and no check confirms is
-not written down: it is disputed in `confirm.py`, with what is so, or a fault to look into, for which the status is 1.
+A server is a folder in `foreign`, with a `server.toml` and a `confirm.py`. A finding of the kit that no check confirms
+is not written down: either `confirm.py` disputes it, with the facts, or it is to be looked into and the status is 1.
 """
 
 from __future__ import annotations
@@ -31,22 +31,25 @@ from attrs import frozen
 from tests.external.foreign.confirming import Dispute, Finding, shows
 from tests.external.foreign.servers import SERVERS, Server, load
 from tests.external.support import ROOT, TOOLFOLD
+from toolfold_specs.clauses import load_clauses
 
 FILE = ROOT / "specs" / "findings.md"
+STYLE = frozenset(clause.id for clause in load_clauses() if clause.profile == "style")
 PATIENCE = 600  # seconds
 WIDTH = 120
 LONG = 240
-"""How many characters of what was expected and what came are shown, and not left out."""
+"""How many characters of an expected and an actual answer are shown; longer ones are left out."""
 
 HEAD = """\
 # Findings
 
 What the conformance kit found in servers that were written without it. None of them claims to follow this
 specification: a clause that is violated here says where clients will meet another behaviour, not that a promise was
-broken. What the kit can't see of a black box it does not judge. Each finding was confirmed by a client of a few lines
-that shares no code with the kit: `confirm.py`, beside each server in `tests/external/foreign`.
+broken. Clauses of *style* are advice: they are about our own wording, annotations and order. What the kit can't see of
+a black box it does not judge. Each finding was confirmed by a client of a few lines that shares no code with the kit:
+`confirm.py`, beside each server in `tests/external/foreign`.
 
-`python -m tests.external.findings` makes this file: it builds the servers and runs the kit's layers `exhaustive` and
+`python -m tests.external.findings` writes this file: it builds the servers and runs the kit's layers `exhaustive` and
 `wire` against each over stdio. `tests/external/test_conform.py` checks it. `CLAUSES.md` has the clauses.
 
 """
@@ -54,7 +57,7 @@ that shares no code with the kit: `confirm.py`, beside each server in `tests/ext
 
 @frozen
 class Judged:
-    """What the kit says of a server in an era, and what of it was confirmed."""
+    """The kit's verdicts on a server in an era, and which of its findings were confirmed."""
 
     server: Server
     era: str
@@ -64,7 +67,7 @@ class Judged:
     confirmed: frozenset[str]
     disputed: Mapping[str, Dispute]
     missed: frozenset[str]
-    """The clauses that are held, says the kit, and by hand they are seen to be violated."""
+    """The clauses that the kit reports as held, and that are violated by hand."""
     seconds: float
 
     @property
@@ -78,7 +81,7 @@ class Judged:
 
 
 def judge(server: Server, era: str) -> Judged:
-    """Return what the kit finds in a server, and what of it a client by hand confirms."""
+    """Return what the kit finds in a server, and which of its findings a hand-written client confirms."""
     start = time.monotonic()
     verdicts, found = _conform(server, era)
     seconds = time.monotonic() - start
@@ -131,9 +134,10 @@ def _shows(server: Server, era: str, finding: Finding | None) -> bool:
 
 def table(runs: Sequence[Judged]) -> str:
     """Return the table of what was found where."""
-    rows = ["| server | version | era | held | violated | undecided |", "|-|-|-|-|-|-|"]
+    rows = ["| server | version | era | held | violated | of style | undecided |", "|-|-|-|-|-|-|-|"]
     for run in runs:
-        counts = [len(run.having("held")), len(run.confirmed), len(run.having("undecided"))]
+        style = len(run.confirmed & STYLE)
+        counts = [len(run.having("held")), len(run.confirmed) - style, style, len(run.having("undecided"))]
         rows.append(f"| {run.server.name} | {run.server.version} | {run.era} | {' | '.join(map(str, counts))} |")
     return "".join(f"{row}\n" for row in rows)
 
@@ -154,11 +158,12 @@ def _era(run: Judged) -> Iterator[str]:
         yield "\n"
     for clause, violation in run.found.items():
         if clause in run.confirmed:
-            yield _wrapped(f"- **{clause}** {run.findings[clause].words} Seen: {evidence(violation)}.", "  ")
+            mark = " *(style)*" if clause in STYLE else ""
+            yield _wrapped(f"- **{clause}**{mark} {run.findings[clause].words} Seen: {evidence(violation)}.", "  ")
 
 
 def evidence(violation: Mapping[str, Any]) -> str:
-    """Return the shortest history that showed it, and what was expected and came, unless that is long."""
+    """Return the shortest history that showed it, and the expected and the actual answer, unless they are long."""
     steps = ", ".join(f"`{_step(step)}`" for step in violation["history"])
     said = f"after {steps}, {violation['message']}" if steps else str(violation["message"])
     expected, got = violation["expected"], violation["got"]
@@ -196,11 +201,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--check", action="store_true", help="write nothing; say whether the file is as it would be")
     parser.add_argument(
-        "server", nargs="*", choices=[*SERVERS, []], help="the folders of some servers, to check these alone"
+        "server", nargs="*", choices=[*SERVERS, []], help="the folders of the servers to check, if not all"
     )
     given = parser.parse_args(arguments)
     if given.server and not given.check:
-        parser.error("some servers alone can be checked, not written: add --check")
+        parser.error("the file is written for all servers: add --check to check some of them")
     servers = {name: load(name) for name in given.server or SERVERS}
     if lacking := [f"{name}: {server.lacking}" for name, server in servers.items() if server.lacking]:
         parser.error("; ".join(lacking))
@@ -214,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = FILE.read_text("utf-8")
     stale = [name for name, part in sections.items() if part not in text]
     if stale:
-        print(f"specs/findings.md says something else of {', '.join(stale)}: run this without --check", file=sys.stderr)
+        print(f"specs/findings.md is stale for {', '.join(stale)}: run this without --check", file=sys.stderr)
     return 0 if fine and not stale else 1
 
 

@@ -39,7 +39,7 @@ class BlackBoxDriver(McpDriver):
     Args:
         link: Where the server is, and which era is spoken. It is closed with the driver.
         description: What describes its groups, or the file that does; None to find them.
-        grace: Seconds that a notice of a changed list is waited for if it did not come with the answer.
+        grace: Seconds that a notice that is due is awaited if it did not arrive with the answer.
 
     Raises:
         TargetNotStarted: The server can't be started.
@@ -133,7 +133,7 @@ class BlackBoxDriver(McpDriver):
                 self._step("deactivate", path, session)
             if still := self._active(session):
                 raise TargetFailed(f"The group {still[0]} is open in a new session, and could not be closed.")
-            session.heard = session.connection.changes
+            session.notices = session.connection.changes
         return session
 
     # -- steps --------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ class FixtureDriver(McpDriver):
 
     Args:
         link: Where the server is, and which era is spoken. It is closed with the driver.
-        grace: Seconds that a notice of a changed list is waited for if it did not come with the answer.
+        grace: Seconds that a notice that is due is awaited if it did not arrive with the answer.
 
     Raises:
         TargetNotStarted: The server can't be started.
@@ -89,7 +89,7 @@ class FixtureDriver(McpDriver):
         for name, session in tuple(self._sessions.items()):
             main = session.connection is self.main
             if main or self._apart:
-                self._sessions[name] = Session(session.connection, heard=session.connection.changes, current=main)
+                self._sessions[name] = Session(session.connection, notices=session.connection.changes, current=main)
             else:  # a notice of its end might come late, and be taken for one of the new session
                 session.connection.close()
                 del self._sessions[name]
@@ -195,7 +195,7 @@ class FixtureDriver(McpDriver):
         if reply is not None:
             return self._answer(found.operation, session, reply)
         session.under_way -= 1
-        hooks, notified = self._hooks(session), self._notified(session, False)
+        hooks, notified = self._hooks(session), self._notified(session)
         return Answer("Cancelled", active=self._active(session), hooks=hooks, notified=notified)
 
     def _settle(self) -> None:

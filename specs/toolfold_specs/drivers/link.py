@@ -1,4 +1,4 @@
-"""A line to any MCP server, for code that is not async: over stdio or streamable HTTP, in either era.
+"""Connections to any MCP server, for synchronous code: over stdio or streamable HTTP, in either era.
 
 `Link` has the address; each `Connection` of it is one client. Every request is bounded in time. A server that can't be
 started is `TargetNotStarted`; one that crashes, hangs, writes anything but messages, or answers what is not of the
@@ -46,7 +46,7 @@ TIMEOUT = 10.0  # seconds for a request
 START_TIMEOUT = 30.0
 CLOSE_TIMEOUT = 5.0
 FEW = 3
-"""After how many connections to servers of their own others are started ahead: whoever makes so many makes more."""
+"""After how many connections over stdio servers are started ahead: whoever makes so many makes more."""
 SPARES = min(2, os.cpu_count() or 1)
 SHORT = 200  # characters of what a server wrote that are quoted
 
@@ -63,7 +63,7 @@ class _Other(types.Request[_Params, str]):
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 
-for noisy in ("mcp", "client", "httpx2"):  # what they log is told by the errors here
+for noisy in ("mcp", "client", "httpx2"):  # the errors here say what they log
     logging.getLogger(noisy).addHandler(logging.NullHandler())
 
 
@@ -125,11 +125,11 @@ class Link:
         return connection
 
     def keep(self, connection: Connection) -> None:
-        """Have the next that asks for a connection be given one that was only listened to."""
+        """Return this connection, which was not used for a call, when the next one is asked for."""
         self._kept = connection
 
     def _connection(self, portal: BlockingPortal, extension: str | None) -> Connection:
-        """Return a new connection, to a server that was started ahead if this goes on all the time."""
+        """Return a new connection, to a server that was started ahead if there is one."""
         spares = self._spares
         spare = None if spares is None else spares.take()
         if spares is None or spare is None:
@@ -137,13 +137,35 @@ class Link:
         else:
             try:
                 connection = Connection(self, portal, extension, spare)
-            except TargetNotStarted:  # it may be that only one can run at a time
+            except TargetNotStarted:  # perhaps only one can run at a time
                 portal.call(spares.close)
                 connection = Connection(self, portal, extension)
         self._made += 1
-        if spares is not None and self._made > FEW:
-            portal.call(spares.fill)
+        if spares is None or self._made <= FEW:
+            return connection
+        if self._made == FEW + 1 and (newest := self._newest(portal, connection)) is not connection:
+            return newest if extension is None else Connection(self, portal, extension)
+        portal.call(spares.fill)
         return connection
+
+    def _newest(self, portal: BlockingPortal, connection: Connection) -> Connection:
+        """Return the connection that goes on once another server has started beside the one that it is to.
+
+        Where the newest process takes over what an older one was using, such as a lock file, none is started ahead.
+        """
+        assert self._spares is not None
+        try:
+            beside = Connection(self, portal)
+        except TargetNotStarted:
+            portal.call(self._spares.close)
+            return connection
+        if connection.is_served():
+            self._open[beside] = None
+            self.keep(beside)
+            return connection
+        connection.close()
+        portal.call(self._spares.close)
+        return beside
 
     def forget(self, connection: Connection) -> None:
         """Take note that a connection is closed."""
@@ -177,7 +199,7 @@ class Connection:
         self._portal = portal
         self._child = started or (Child(link.target) if isinstance(link.target, Command) else None)
         self.changes = 0
-        """How many notices of a changed list of tools have come."""
+        """How many notices of a changed list of tools have arrived."""
         self.calls = 0
         """How many calls were sent: a server that had none is as it was at the start."""
         self._changed: anyio.Event | None = None
@@ -211,7 +233,7 @@ class Connection:
 
     @property
     def instructions(self) -> str | None:
-        """What it tells its clients about itself."""
+        """The instructions that it gives to its clients."""
         return self._client.instructions
 
     # -- requests -----------------------------------------------------------------------------------------------------
@@ -220,12 +242,25 @@ class Connection:
         """Return a page of the list as it came; raises as `call_tool` does."""
         return self._ask("tools/list", self._list, cursor, meta)
 
+    def is_served(self) -> bool:
+        """Return whether the server still answers, if only by a refusal."""
+        try:
+            self.list_tools()
+        except WireError:
+            return True
+        except TargetFailed:
+            return False
+        return True
+
     def list_all_tools(self, meta: Mapping[str, Any] | None = None) -> list[Json]:
-        """Return the tools on all pages; raises as `call_tool` does."""
+        """Return the tools on all pages; raises `TargetFailed`, if a page is refused too."""
         tools: list[Json] = []
         seen: list[str | None] = [None]
         while True:
-            page = self.list_tools(seen[-1], meta)
+            try:
+                page = self.list_tools(seen[-1], meta)
+            except WireError as error:
+                raise TargetFailed(f"It does not list tools: {error}") from error
             tools += page["tools"]
             cursor = page.get("nextCursor")
             if cursor is None:
@@ -267,7 +302,7 @@ class Connection:
         return Pending(self._portal.start_task_soon(self._call, name, arguments, meta), self._judged("tools/call"))
 
     def wait_for_change(self, seen: int, seconds: float) -> None:
-        """Return once more than `seen` notices of a changed list have come, or after that time."""
+        """Return once more than `seen` notices of a changed list have arrived, or after that time."""
         self._portal.call(self._wait_for_change, seen, seconds)
 
     def close(self) -> None:
@@ -275,7 +310,7 @@ class Connection:
         self._link.forget(self)
         try:
             self._stack.close()
-        except Exception as error:  # whatever goes wrong at the end is of no interest any more
+        except Exception as error:  # at the end nothing depends on it any more
             logging.getLogger("toolfold.specs").debug("closing: %s", error)
 
     # -- within the loop ----------------------------------------------------------------------------------------------
@@ -288,7 +323,7 @@ class Connection:
         transport: Any = self._child.run() if self._child else target
         if isinstance(target, str):
             transport = streamable_http_client(target)
-        client = Client(transport, mode=mode, cache=None, message_handler=self._hear, extensions=self._extensions)
+        client = Client(transport, mode=mode, cache=None, message_handler=self._received, extensions=self._extensions)
         ready = False
         with anyio.CancelScope(deadline=anyio.current_time() + self._link.start_timeout) as scope:
             async with client:
@@ -302,7 +337,7 @@ class Connection:
         if not ready:
             raise TimeoutError
 
-    async def _hear(self, message: object) -> None:
+    async def _received(self, message: object) -> None:
         if getattr(message, "method", None) == CHANGED:
             self.changes += 1
             if self._changed is not None:
@@ -320,7 +355,7 @@ class Connection:
     async def _send(self, request: types.ListToolsRequest | types.CallToolRequest | _Other) -> Json:
         with anyio.fail_after(self._link.timeout):
             answer: Json = await self._client.session.send_request(request, _ANYTHING)
-        await anyio.lowlevel.checkpoint()  # lets what came before the answer be heard
+        await anyio.lowlevel.checkpoint()  # so that notices from before the answer are counted
         return answer
 
     async def _wait_for_change(self, seen: int, seconds: float) -> None:

@@ -1,7 +1,8 @@
-"""What drivers of MCP servers have in common: sessions, steps, lists and notices, in either era."""
+"""What drivers of MCP servers have in common: sessions, transitions, lists and notices, in either era."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
@@ -16,31 +17,38 @@ from .replies import Reply, WireError
 T = TypeVar("T")
 
 RESERVED: Final = ("activate", "deactivate")
-"""Tools of these names stand in the place of control tools, and are listed whatever is active (SPEC NAM-4)."""
+"""Tools of these names replace control tools, and are listed whatever is active (SPEC NAM-4)."""
 
 GRACE: Final = 0.5
-"""Seconds that a notice may come after the answer that it belongs to, where they do not share a stream."""
+"""Seconds that a notice may arrive after the answer that it belongs to."""
 
 MISSES: Final = 3
-"""After how many notices that never came no other is waited for, until one comes: that they are not sent is known."""
+"""After how many missing notices in a row no other is awaited, until one arrives."""
+
+SURPLUS_WAITS: Final = 30
+"""How often a notice that is not due is awaited, of a server whose notices arrive after its answers."""
+
+SURPLUS_PATIENCE: Final = 5
+"""How many times longer than the slowest notice that was due."""
 
 
 @define
 class Session:
-    """A session of the kit: its connection, or its handle, and what was heard of it since its last answer."""
+    """A session of the kit: its connection, or its handle, and what was seen of it since its last answer."""
 
     connection: Connection
     handle: str | None = None
-    heard: int = 0
+    notices: int = 0
+    """How many notices of its connection belong to earlier answers."""
     active: tuple[str, ...] | None = ()
-    """What was active when it was last asked: nothing in a new session."""
+    """What was active when it was last read: nothing in a new session."""
     due: int = 0
-    """How many notices its connection will have had once each change that was answered has been told of."""
+    """How many notices its connection will have received once there is one for each change."""
     under_way: int = 0
-    """How many requests have no answer yet."""
+    """How many requests have not been answered yet."""
     hooks: list[tuple[str, str]] = field(factory=list[tuple[str, str]])
     current: bool = False
-    """Whether the process behind the connection has the present setup, where each has its own."""
+    """Whether the process behind the connection has the present setup, where each connection has its own process."""
 
 
 UNSEEN_ENDS: Final = {"SES-3": "a session that has ended can't be asked for its list over MCP"}
@@ -52,7 +60,7 @@ class McpDriver(Driver):
 
     Args:
         link: Where the server is, and which era is spoken. It is closed with the driver.
-        grace: Seconds that a notice of a changed list is waited for if it did not come with the answer.
+        grace: Seconds that a notice that is due is awaited if it did not arrive with the answer.
     """
 
     def __init__(self, link: Link, grace: float = GRACE) -> None:
@@ -60,10 +68,13 @@ class McpDriver(Driver):
         self.never_shown = UNSEEN_ENDS
         self.link = link
         self.call_tool: str | None = None
-        """The name of the tool that calls others, if there is one."""
+        """The name of the call-tool proxy, if there is one."""
         self._by_arguments = False
         self._grace = grace
         self._missed = 0
+        self._delay = 0.0
+        """The longest that a notice was awaited, in seconds, until it arrived."""
+        self._surplus_waits = 0
         self._modern = link.era == "modern"
         self._apart = link.own_processes and not self._modern
         self._setup = Setup()
@@ -71,7 +82,7 @@ class McpDriver(Driver):
         self.main = link.connect()
 
     def _or_close(self, work: Callable[[], T]) -> T:
-        """Return what comes of some work; let go of everything if it fails."""
+        """Return the result of some work; close everything if it fails."""
         try:
             return work()
         except BaseException:
@@ -81,7 +92,7 @@ class McpDriver(Driver):
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
     def _prepare(self, session: Session) -> None:
-        """Have the process behind a session's connection be like the main one."""
+        """Give the process behind a session's connection the present setup."""
 
     def _request(self, operation: Operation) -> tuple[str, Mapping[str, Any]]:
         """Return the call that an operation is."""
@@ -100,29 +111,29 @@ class McpDriver(Driver):
         return name.rpartition(".")[2] in RESERVED and name not in own
 
     def _is_shown(self, name: str) -> bool:
-        """Return whether a name on a list is of the system, and not of what the server has besides."""
+        """Return whether a name on a list belongs to the system, and not to what the server has besides."""
         return name != self.call_tool
 
     def _active(self, session: Session) -> tuple[str, ...] | None:
-        """Return the groups that have a tool in the list; None if there are groups that this can't tell of."""
-        telling: dict[str, str] = {}
+        """Return the groups that have a tool on the list; None if some group has none by which it is recognised."""
+        marks: dict[str, str] = {}
         for tool in self._setup.tools:
             if tool.group is not None and tool.when == "group" and not (tool.hidden or tool.name in RESERVED):
-                telling.setdefault(tool.group, tool.full_name)
-        if "listing" not in self.capabilities or telling.keys() != set(self._setup.paths):
+                marks.setdefault(tool.group, tool.full_name)
+        if "listing" not in self.capabilities or marks.keys() != set(self._setup.paths):
             return None
         listed = {self._label(tool["name"]) for tool in session.connection.list_all_tools(self._meta(session))}
-        return tuple(path for path in self._setup.paths if telling[path] in listed)
+        return tuple(path for path in self._setup.paths if marks[path] in listed)
 
     def _label(self, name: str) -> str:
         """Return what a tool is called in the setup."""
         return name
 
     def _forget(self, session: Session) -> None:
-        """Forget what was heard of the session before this one."""
+        """Discard what the session before this one has left to report."""
 
     def _hooks(self, session: Session) -> tuple[tuple[str, str], ...] | None:
-        """Return the hooks that began since the last answer, as far as that is known."""
+        """Return the hooks that began since the last answer; None if that is not known."""
         return None
 
     # -- for checks of the wire ---------------------------------------------------------------------------------------
@@ -136,7 +147,7 @@ class McpDriver(Driver):
         return tool
 
     def another(self, extension: str | None = None) -> Connection:
-        """Return one more connection with the present setup, which may declare an extension; whoever asks closes it."""
+        """Return another connection with the present setup, for the caller to close; it may declare an extension."""
         connection = self.link.connect(extension)
         if self.link.own_processes:
             self._prepare(Session(connection))
@@ -150,11 +161,11 @@ class McpDriver(Driver):
         if session is None:
             shared = name == MAIN or self._modern
             connection = self.main if shared else self.link.connect()
-            session = Session(connection, heard=connection.changes, current=shared or not self._apart)
+            session = Session(connection, notices=connection.changes, current=shared or not self._apart)
             self._sessions[name] = session
         if not session.current:
             self._prepare(session)
-            session.heard = session.connection.changes
+            session.notices = session.connection.changes
             session.current = True
         return session
 
@@ -194,9 +205,9 @@ class McpDriver(Driver):
         return self._perform(Operation("call", {"tool": tool, "arguments": arguments}, session))
 
     def snapshot(self, session: str = MAIN) -> Answer:
-        """Return the groups that have a tool in the list."""
+        """Return the groups that have a tool on the list."""
         found = self._session(session)
-        return Answer(active=self._active(found), notified=self._notified(found, False))
+        return Answer(active=self._active(found), notified=self._notified(found))
 
     def _perform(self, operation: Operation) -> Answer:
         session = self._session(operation.session)
@@ -205,7 +216,7 @@ class McpDriver(Driver):
         return self._answer(operation, session, self._ask(session, name, arguments))
 
     def _expect(self, session: Session) -> None:
-        """Take note that a request is sent: notices count from the first of those that overlap."""
+        """Note that a request is sent: of requests that overlap, notices are due from the first on."""
         if not session.under_way:
             session.due = session.connection.changes
         session.under_way += 1
@@ -220,32 +231,33 @@ class McpDriver(Driver):
         error, detail = self._refusal(operation, reply)
         if error is not None and self._setup.relevant_controls and self._is_so(operation, session):
             error = None  # there is no tool for what is so already
-        changed = reply.change.get("changed") if error is None else None
-        told = reply.change.get("active") if error is None else None
-        active = self._active(session) if told is None else canonical(told, self._setup.paths)
+        change = reply.change if error is None else {}
+        active = (
+            self._active(session) if change.get("active") is None else canonical(change["active"], self._setup.paths)
+        )
         hooks = self._hooks(session)
-        changed = changed if isinstance(changed, bool) else None
-        moved = changed if changed is not None else active != session.active  # not every server tells
-        notified = self._notified(session, moved and self._list_follows(session.active, active))
+        changed = change.get("changed") if isinstance(change.get("changed"), bool) else None
+        moved = changed if changed is not None else active != session.active  # not every server says
+        self._await_notices(session, moved and self._list_follows(session.active, active))
         session.active = active
-        return Answer(error, changed, detail, active=active, hooks=hooks, notified=notified)
+        return Answer(error, changed, detail, active=active, hooks=hooks, notified=self._notified(session))
 
     def _refusal(self, operation: Operation, reply: Reply) -> tuple[str | None, Mapping[str, Any]]:
-        """Return the name of the error that an answer tells of, and what it names."""
+        """Return the name of the error that an answer reports, and what it names."""
         if reply.refused is not None:
             if operation.arguments.get("group") not in self._setup.paths:
                 return _protocol_error(reply.refused, "GroupNotFound"), {}
             return "error", {}  # whatever the code: that it should have been a result is for CTL-5
         if not reply.is_error:
             return None, {}
-        told = reply.meta.get(ERROR_META)
-        if not isinstance(told, Mapping) or "errors" not in self.capabilities:
+        error = reply.meta.get(ERROR_META)
+        if not isinstance(error, Mapping) or "errors" not in self.capabilities:
             return "error", {}
-        detail = dict(cast("Mapping[str, Any]", told))
+        detail = dict(cast("Mapping[str, Any]", error))
         return str(detail.pop("error", "error")), detail
 
     def _is_so(self, operation: Operation, session: Session) -> bool:
-        """Return whether a group is already as an operation wants it."""
+        """Return whether a group already has the state that an operation asks for."""
         active, path = self._active(session), operation.arguments.get("group")
         return active is not None and path in self._setup.paths and (path in active) == (operation.verb == "activate")
 
@@ -268,28 +280,44 @@ class McpDriver(Driver):
         return Answer(tools=tools, controls=tuple(control), names=tuple(names), next_cursor=page.get("nextCursor"))
 
     def _list_follows(self, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> bool:
-        """Return whether the list may differ before and after a change, so that a notice of it is due."""
+        """Return whether the list may differ before and after a change, so that a notice is due."""
         if before is None or after is None or self._setup.relevant_controls:
             return True
         switched = set(before).symmetric_difference(after)
         return any(tool.group in switched and tool.when == "group" and not tool.hidden for tool in self._setup.tools)
 
-    def _notified(self, session: Session, expected: bool) -> int | None:
-        """Return how many notices came since the last answer; one that is due is waited for a little.
+    def _await_notices(self, session: Session, due: bool) -> None:
+        """Wait for a notice that is due; or, where notices arrive late, for one that is not, which would too.
 
-        Of operations that overlap, the first answer may take the notices of all: the others wait for none again.
+        Of operations that overlap, the first answer may take the notices of all: the others await none again.
         """
         if "notifications" not in self.capabilities:
-            return None
-        if expected:
+            return
+        if due:
             session.due += 1
             if self._missed < MISSES:
-                session.connection.wait_for_change(session.due - 1, self._grace)
+                self._await_notice(session, session.due - 1, self._grace)
                 self._missed += session.connection.changes < session.due
-        came = session.connection.changes - session.heard
-        self._missed = 0 if came else self._missed
-        session.heard += came
-        return came
+        elif self._delay and self._surplus_waits < SURPLUS_WAITS:
+            self._surplus_waits += 1
+            self._await_notice(session, session.notices, min(SURPLUS_PATIENCE * self._delay, self._grace))
+
+    def _await_notice(self, session: Session, seen: int, seconds: float) -> None:
+        if session.connection.changes > seen:
+            return
+        start = time.monotonic()
+        session.connection.wait_for_change(seen, seconds)
+        if session.connection.changes > seen:
+            self._delay = max(self._delay, time.monotonic() - start)
+
+    def _notified(self, session: Session) -> int | None:
+        """Return how many notices arrived since the last answer."""
+        if "notifications" not in self.capabilities:
+            return None
+        arrived = session.connection.changes - session.notices
+        self._missed = 0 if arrived else self._missed
+        session.notices += arrived
+        return arrived
 
     def _ask(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Reply:
         """Call a tool in a session."""
@@ -310,14 +338,14 @@ class McpDriver(Driver):
 
 
 def _protocol_error(error: WireError, name: str) -> str:
-    """Return what an error of the protocol means: `name` if it is about what was asked for."""
+    """Return `name` if an error of the protocol is about what was asked for, else that it has no name."""
     return name if error.code == INVALID_PARAMS else "error"
 
 
-def canonical(told: Any, paths: Sequence[str] = ()) -> tuple[str, ...]:
+def canonical(active: Any, paths: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the groups that an answer names as active, in canonical order, by the paths that the setup has."""
-    if not isinstance(told, list):
-        raise TargetFailed(f"It named as active groups what is no list: {told!r}")
+    if not isinstance(active, list):
+        raise TargetFailed(f"It did not name the active groups in a list: {active!r}")
     known = {path.replace(".", separator): path for path in paths for separator in ("__", ".")}
-    named = [str(name) for name in cast("list[object]", told)]
+    named = [str(name) for name in cast("list[object]", active)]
     return tuple(sorted((known.get(name, name) for name in named), key=lambda path: path.split(".")))

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -156,6 +157,18 @@ def test_a_server_that_is_never_ready_is_one_that_was_not_started(fault: str, sa
 
 
 @pytest.mark.spec("CNF-8")
+def test_a_slow_starter_is_waited_for_longer_than_for_any_other_answer(tmp_path: Path) -> None:
+    gate = tmp_path / "file"
+    os.mkfifo(gate)
+    with Link(prepared(tmp_path, "open(file).read()"), timeout=0) as link, ThreadPoolExecutor(1) as pool:
+        started = pool.submit(link.connect)
+        with gate.open("w"):  # is open once the server runs
+            assert not started.done()
+        connection = started.result()
+        with pytest.raises(TargetFailed, match="did not answer tools/list within 0 seconds"):
+            connection.list_tools()
+
+
 def test_a_program_that_does_not_exist_is_named() -> None:
     with Link(Command(["no-such-program"])) as link, pytest.raises(TargetNotStarted, match="no-such-program"):
         link.connect()
@@ -223,6 +236,21 @@ def test_a_server_of_which_only_one_can_run_is_not_started_ahead(tmp_path: Path)
             connection = link.connect()
             assert [tool["name"] for tool in connection.list_all_tools()] == ["pid"]
             connection.close()
+
+
+def test_where_a_server_ends_the_one_before_it_none_is_started_ahead(tmp_path: Path) -> None:
+    newest = """import os, pathlib, signal
+begun = pathlib.Path(file)
+if begun.exists():
+    os.kill(int(begun.read_text().split()[-1]), signal.SIGKILL)
+begun.open("a").write(f"{os.getpid()}\\n")"""
+    with Link(prepared(tmp_path, newest)) as link:
+        connection = link.connect()
+        for _ in range(MANY):
+            connection = link.connect()
+            assert [tool["name"] for tool in connection.list_all_tools()] == ["pid"]
+        assert (tmp_path / "file").read_text().split()[-1] == str(connection.pid)
+    assert len((tmp_path / "file").read_text().split()) == MANY + 2  # one was tried
 
 
 def test_what_comes_after_a_failure_fails_at_once() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -92,6 +93,20 @@ def test_a_driver_that_ends_or_hangs_has_failed_in_its_own_words(fault: str, mes
     with pytest.raises(TargetFailed) as caught:
         driver.perform(ACTIVATE)
     assert str(caught.value) == message
+    driver.close()
+
+
+def test_a_slow_starter_is_waited_for_longer_than_for_any_other_answer(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    greets = f'import sys; input(); open({str(gate)!r}).read(); print(\'{{"protocol": 1, "capabilities": []}}\')'
+    with ThreadPoolExecutor(1) as pool:
+        started = pool.submit(PipedDriver, script(f"{greets}; sys.stdout.flush(); input()"), timeout=0)
+        with gate.open("w"):  # is open once the driver has read the first request
+            assert not started.done()
+        driver = started.result()
+    with pytest.raises(TargetFailed, match="did not answer snapshot within 0 seconds"):
+        driver.perform(Operation("snapshot"))
     driver.close()
 
 
