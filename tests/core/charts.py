@@ -242,7 +242,7 @@ RUNNERS: Mapping[str, Runner] = {"description": by_hand, "transitions": by_trans
 
 
 def difference(run: Runner, source: Source, trace: Trace) -> tuple[int, str, Active, Active] | None:
-    """The first event after which an export and the core differ: its number, its name, and the groups active in each."""
+    """The first event after which an export and the core differ: its number, name, and the groups active in each."""
     ran = run(source, [event for event, _ in trace])
     for number, ((event, expected), got) in enumerate(zip(trace, ran, strict=True)):
         if got != expected:
