@@ -1,4 +1,4 @@
-"""What every test shares, and the rule that tests stay in the process unless the process is the point."""
+"""What every test shares, and the rule that tests stay in the process, except in the folders for processes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
-MAY_LEAVE = tuple(TESTS / folder for folder in ("process", "external"))
+ALLOWED = tuple(TESTS / folder for folder in ("process", "external"))
 """Folders whose tests may start processes and open sockets."""
 LEAVING = frozenset({"os.fork", "os.posix_spawn", "os.system", "socket.bind", "socket.connect", "subprocess.Popen"})
-"""Audit events of what leaves the process."""
+"""Audit events of code that leaves the process."""
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # else the processes under test would never be told
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else the processes under test would ignore it
 
 # A busy machine must fail no test, so there are no deadlines. The gate looks for longer.
 settings.register_profile("quick", deadline=None, max_examples=50)
@@ -39,9 +39,9 @@ sys.addaudithook(_refuse)  # it can't be removed again, hence the flag
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Keep each test in the process, fixtures included, outside of the folders that are for those that leave it."""
+    """Keep each test in the process, fixtures included, outside of the folders for those that may leave it."""
     global _guarded
-    _guarded = not any(item.path.is_relative_to(folder) for folder in MAY_LEAVE)
+    _guarded = not any(item.path.is_relative_to(folder) for folder in ALLOWED)
     try:
         return (yield)
     finally:

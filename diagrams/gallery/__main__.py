@@ -1,7 +1,7 @@
-"""Draws the pictures in this folder, or tells with `--check` which are stale: `python -m diagrams.gallery`.
+"""Draws the pictures in this folder, or reports with `--check` which are stale: `python -m diagrams.gallery`.
 
 The texts (`.dot`, `.mmd`, `.html`) are compared word by word. An SVG differs from one version of Graphviz to the next,
-so each says which DOT it was drawn from, and that is compared.
+so each names the DOT that it was drawn from, and that is compared.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from toolfold_diagrams import (
 from toolfold_diagrams.drawing import record
 
 FOLDER = Path(__file__).parent
-KEPT = frozenset({"README.md", "__main__.py", "gitlab.json"})
-STORY = ("database", "database.write")
+SOURCES = frozenset({"README.md", "__main__.py", "gitlab.json"})
+OPENED = ("database", "database.write")
 STAMP = "<!-- drawn from DOT {} -->\n"
 
 
 @frozen
 class Picture:
-    """A picture under a name; `mermaid` tells whether its Mermaid form is kept too."""
+    """A picture under a name; `mermaid` is whether its Mermaid form is stored too."""
 
     name: str
     diagram: Diagram
@@ -73,7 +73,7 @@ async def pictures() -> list[Picture]:
         Picture("desk-reachable", reachable(opened), mermaid=True),
         Picture("automation_hub", structure(automation_hub.build())),
         Picture("automation_hub-statechart", statechart(automation_hub.build())),
-        Picture("automation_hub-sequence", sequence(await record(automation_hub.build(), None, STORY))),
+        Picture("automation_hub-sequence", sequence(await record(automation_hub.build(), None, OPENED))),
         Picture("browser_telemetry", structure(browser_telemetry.tools())),
         Picture("assistant", structure(_active(assistant.tools, "google_gmail"))),
         Picture("toolkit", structure(toolkit.tools)),
@@ -83,7 +83,7 @@ async def pictures() -> list[Picture]:
 
 
 def gitlab() -> ToolSet:
-    """Return the tools of a large MCP server in its own groups: names alone."""
+    """Return the tools of a large MCP server in its own groups, by name only."""
     tools = ToolSet("gitlab", control_visibility="relevant")
     for group, names in json.loads((FOLDER / "gitlab.json").read_text(encoding="utf-8")).items():
         tools.register_group(group)
@@ -102,11 +102,11 @@ def texts(drawn: list[Picture]) -> dict[str, str]:
 
 
 def stale(drawn: list[Picture]) -> list[str]:
-    """Return the names of files that are not there, not as they would be drawn, or not drawn any more."""
+    """Return the names of files that are not there, not as they would be drawn, or no longer drawn."""
     wanted = texts(drawn)
     old = [name for name, text in wanted.items() if _read(name) != text]
     old += [f"{picture.name}.svg" for picture in drawn if picture.stamp not in _read(f"{picture.name}.svg")]
-    known = {*wanted, *(f"{picture.name}.svg" for picture in drawn), *KEPT}
+    known = {*wanted, *(f"{picture.name}.svg" for picture in drawn), *SOURCES}
     return sorted([*old, *({path.name for path in FOLDER.iterdir() if path.is_file()} - known)])
 
 
@@ -138,7 +138,7 @@ def main() -> None:
         write(drawn)
     if old := stale(drawn):
         sys.exit(f"Stale in {FOLDER.name}: {', '.join(old)}. Run: python -m diagrams.gallery")
-    print(f"{len(drawn)} pictures are as they would be drawn.")
+    print(f"{len(drawn)} pictures are up to date.")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ diagram.py    a picture as a value          text.py      wrapping and escaping
 dot.py        a writer of DOT               palette.py   colours and marks
 structure.py  the forest of groups          statechart_view.py  regions and transitions
 outline.py    where its boxes and lines go  reachable.py  the graph of reachable states
-tracing.py  what happens, as a trace.py   sequence.py   a trace as a sequence diagram
+tracing.py  recording a trace.py          sequence.py   a trace as a sequence diagram
 transaction.py  the core's own machines     interaction.py, sequence_layout.py  its rows, and where they go
-tree.py       the forest as text            page.py      a page to look around in
+tree.py       the forest as text            page.py      an interactive page
 drawing.py    all of these by name, for the command line
 """
 

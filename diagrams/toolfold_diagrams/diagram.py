@@ -23,7 +23,7 @@ INSTALL = (
     "winget install graphviz)."
 )
 
-_PDF_DATE = re.compile(rb"(/CreationDate \(D:)\d{14}([^)]*\))")  # the one thing that two runs do not have in common
+_PDF_DATE = re.compile(rb"(/CreationDate \(D:)\d{14}([^)]*\))")  # the only difference between two runs
 
 Source = Catalog | Snapshot | ToolSet | Session
 """What pictures are drawn from; a snapshot or a session also says which groups are active (SPEC DIA-3)."""
@@ -94,8 +94,8 @@ class Diagram:
         except graphviz.ExecutableNotFound as error:
             raise ConfigError(f"{INSTALL} DOT, Mermaid, HTML and the other texts do not need it.") from error
         except CalledProcessError as error:
-            said = (error.stderr or b"").decode(errors="replace").strip()
-            raise ConfigError(f"Graphviz could not draw {self.title!r}: {said or error}") from error
+            message = (error.stderr or b"").decode(errors="replace").strip()
+            raise ConfigError(f"Graphviz could not draw {self.title!r}: {message or error}") from error
         return _PDF_DATE.sub(rb"\g<1>20000101000000\2", content) if form == "pdf" else content
 
 

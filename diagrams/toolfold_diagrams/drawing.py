@@ -1,4 +1,4 @@
-"""What can be drawn and in which formats, by name: what stands behind `toolfold diagram` (SPEC DIA-1)."""
+"""The views and their formats by name, as `toolfold diagram` offers them (SPEC DIA-1)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _CONSTANT = {"transaction": transaction_chart, "region": region_chart}
 
 
 def views() -> Mapping[str, tuple[str, tuple[str, ...], DrawnFrom]]:
-    """Return what can be drawn: what is seen, the formats that it can be had in, and what it is drawn from."""
+    """Return the views: what each shows, its formats, and what it is drawn from."""
     return MappingProxyType(_VIEWS)
 
 
@@ -63,7 +63,7 @@ def draw(view: str, form: str, source: Any = None, *, limit: int | None = None, 
 
     Args:
         view: What to draw, of `views()`.
-        form: A format that the view can be had in.
+        form: A format of the view.
         source: A `Source` or a `Trace`, or nothing, as the view is drawn from.
         limit: The greatest number of groups or states to draw, where the view has such a limit.
         width: The greatest number of characters in a line of a tree.

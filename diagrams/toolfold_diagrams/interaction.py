@@ -1,6 +1,6 @@
 """A trace as an interaction of UML: lifelines, and the messages and notes between them, row by row.
 
-What is drawn is decided here, once for all formats; how it looks, by those who write them.
+What is drawn is decided here, once for all formats; how it looks is up to the writers of each format.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ from .trace import (
 )
 
 SHOWN_BY_HOOKS = "HookFailed"
-"""The error whose text says no more than the hook that failed, which is in the picture."""
-
-
-STEPS = ("transition", "close", "start")
-"""What waits until the steps that came before in its session have ended."""
+"""The error whose text says no more than that a hook failed, which is in the picture."""
+QUEUED = ("transition", "close", "start")
+"""Requests that wait until earlier ones of their session have ended."""
 
 
 class Role(Enum):
@@ -86,7 +84,7 @@ class Note:
 
 @frozen
 class Bar:
-    """The beginning, or the end, of a time in which a lifeline is at work for someone; `key` tells them apart."""
+    """The beginning or the end of the activity of a lifeline for one request or hook, which `key` names."""
 
     on: Lifeline
     key: str
@@ -105,7 +103,7 @@ class Interaction:
 
     @classmethod
     def of(cls, trace: Trace) -> Interaction:
-        """Return what is drawn of a trace."""
+        """Return the picture of a trace."""
         builder = _RowBuilder(trace)
         for number, entry in enumerate(trace.entries):
             builder.add(entry, builder.next_of_request[number], trace.entries[number + 1 : number + 2])
@@ -115,14 +113,14 @@ class Interaction:
 
 def _in_order(rows: Iterable[Row]) -> tuple[Lifeline, ...]:
     """Return the lifelines: each session after its callers, then hooks as they come, then listeners."""
-    met: dict[Lifeline, None] = {}
+    seen: dict[Lifeline, None] = {}
     for row in rows:
         ends = (row.tail, row.head) if isinstance(row, Message) else (row.over if isinstance(row, Note) else row.on,)
-        met.update(dict.fromkeys(ends))
-    sessions = dict.fromkeys(line.name for line in met if line.role in (Role.CALLER, Role.SESSION))
-    people = [Lifeline(role, name) for name in sessions for role in (Role.CALLER, Role.SESSION)]
-    rest = [line for role in (Role.TOOLS, Role.HOOKS, Role.LISTENERS) for line in met if line.role is role]
-    return tuple(line for line in (*people, *rest) if line in met)
+        seen.update(dict.fromkeys(ends))
+    sessions = dict.fromkeys(line.name for line in seen if line.role in (Role.CALLER, Role.SESSION))
+    callers = [Lifeline(role, name) for name in sessions for role in (Role.CALLER, Role.SESSION)]
+    rest = [line for role in (Role.TOOLS, Role.HOOKS, Role.LISTENERS) for line in seen if line.role is role]
+    return tuple(line for line in (*callers, *rest) if line in seen)
 
 
 @define
@@ -164,7 +162,7 @@ class _RowBuilder:
         return Lifeline(Role.TOOLS, self.trace.name)
 
     def add(self, entry: Entry, followed_by: Entry | None, following: tuple[Entry, ...]) -> None:
-        """Add the rows of an entry; what it is followed by in its request, and at all, tells more of it."""
+        """Add the rows of an entry, given the next entry of its request and the next of all."""
         match entry:
             case Asked():
                 self._asked(entry, waits=bool(following) and followed_by is not following[0])
@@ -193,7 +191,7 @@ class _RowBuilder:
                 self._note(self.tools if entry.session is None else _session(entry.session), entry.text)
 
     def open_bars(self) -> list[Row]:
-        """Return the ends of what is at work when the trace breaks off."""
+        """Return the ends of the bars that are open when the trace ends."""
         bars: list[Row] = []
         for number, request in reversed(self._requests.items()):
             if request.hook is not None:
@@ -213,7 +211,7 @@ class _RowBuilder:
             Message(tail, head, _asked_for(entry), Look.CALL),
             Bar(head, _key(entry.request), begins=True),
         ]
-        if waits and entry.what in STEPS:  # a step whose turn it is goes on at once
+        if waits and entry.what in QUEUED:  # a request that need not wait is planned at once
             self._note(head, "waits for its turn")
 
     def _planned(self, entry: Planned, hooks_follow: bool) -> None:
@@ -248,8 +246,8 @@ class _RowBuilder:
     def _committed(self, entry: Committed) -> None:
         request = self._requests[entry.request]
         request.committed = True
-        passed_over = f"; {plural(entry.failures, 'failed hook')} passed over" if entry.failures else ""
-        self._note(request.head, f"committed: {_signed(entry.activated, entry.deactivated)}{passed_over}", Look.DONE)
+        ignored = f"; {plural(entry.failures, 'failed hook')} passed over" if entry.failures else ""
+        self._note(request.head, f"committed: {_signed(entry.activated, entry.deactivated)}{ignored}", Look.DONE)
 
     def _ended(self, entry: Ended) -> None:
         request = self._requests.pop(entry.request)
@@ -282,7 +280,7 @@ def _hook_key(number: int, request: _Request) -> str:
 
 
 def _asked_for(entry: Asked) -> str:
-    """Return in words what was asked for."""
+    """Return what was asked for, in words."""
     if entry.what == "transition":
         asked = {"deactivate": entry.deactivate, "activate": entry.activate}
         text = ", ".join(f"{verb} {' and '.join(paths)}" for verb, paths in asked.items() if paths)
@@ -303,6 +301,6 @@ def _failure(error: str, problem: str) -> str:
     return f"✗ {error}: {problem}" if problem else f"✗ {error}"
 
 
-def _signed(entering: Iterable[str], leaving: Iterable[str]) -> str:
-    """Return groups that enter and leave as `+ a − b`."""
-    return " ".join([*(f"+{path}" for path in entering), *(f"−{path}" for path in leaving)])
+def _signed(activated: Iterable[str], deactivated: Iterable[str]) -> str:
+    """Return activated and deactivated groups as `+a −b`."""
+    return " ".join([*(f"+{path}" for path in activated), *(f"−{path}" for path in deactivated)])

@@ -24,9 +24,9 @@ INDENTED = 96.0
 GAP = 6.0
 """Between two rows; twice as much after a tree."""
 SHAPE = 1.2
-"""The width of a picture that is aimed at, as a multiple of its height."""
+"""The intended width of a picture, as a multiple of its height."""
 HEAD = 16.0
-"""The height of a line above a column that begins amid a tree, which names the groups that it goes on with."""
+"""The height of the line above a column that continues a tree, which names the parent of its first group."""
 KNOT = (46.0, 16.0)
 """The size of the box of an exclusion set of more than two."""
 TEE = 5.0
@@ -36,7 +36,7 @@ LANES = 5
 
 @frozen
 class Row:
-    """What is to be placed: its height, and the row that it belongs below, which comes before it."""
+    """A row to place: its height, and the index of its parent, an earlier row."""
 
     height: float
     parent: int | None = None
@@ -75,7 +75,7 @@ class Outline:
 
     Attributes:
         boxes: One for each row.
-        heads: By column, where it begins amid a tree: the parent of its first row, and the box of its head.
+        heads: For each column that continues a tree: the parent of its first row, and the box of its head.
     """
 
     boxes: tuple[Box, ...]
@@ -92,17 +92,17 @@ class Outline:
 
 
 def indent(levels: int) -> float:
-    """Return how far each level of a forest of so many levels is indented."""
+    """Return the indentation of each level of a forest with this many levels."""
     return min(INDENT, INDENTED / max(levels - 1, 1))
 
 
 def outline(rows: Sequence[Row], step: float, gutter: float = WIDE_GUTTER) -> Outline:
-    """Return the places of rows, in as many columns as make the shape of a page.
+    """Return the places of rows, in as many columns as give the picture the shape of a page.
 
     Args:
-        rows: What to place.
-        step: How far a level is indented.
-        gutter: What is left between columns.
+        rows: The rows to place.
+        step: The indentation of a level.
+        gutter: The space between columns.
     """
     pitch = WIDTH + gutter
     total = sum(row.height + GAP for row in rows)
@@ -111,13 +111,13 @@ def outline(rows: Sequence[Row], step: float, gutter: float = WIDE_GUTTER) -> Ou
     while True:
         found = _filled(rows, step, pitch, most)
         if found.boxes and found.boxes[-1].column >= count:
-            most *= 1.02  # columns are as full as the height of rows lets them be: the last must not have the scraps
+            most *= 1.02  # higher columns, rather than one more for the rest
         else:
             return found
 
 
 def _filled(rows: Sequence[Row], step: float, pitch: float, most: float) -> Outline:
-    """Return the places in columns that are at most about so high."""
+    """Return the places in columns of about this height at most."""
     levels: list[int] = []
     boxes: list[Box] = []
     heads: dict[int, tuple[int, Box]] = {}
@@ -126,7 +126,7 @@ def _filled(rows: Sequence[Row], step: float, pitch: float, most: float) -> Outl
         level = 0 if row.parent is None else levels[row.parent] + 1
         gap = 2 * GAP if levels and levels[-1] > level == 0 else GAP
         levels.append(level)
-        if y and y + gap + row.height > most * (1.04 if level else 0.97):  # rather between two trees than amid one
+        if y and y + gap + row.height > most * (1.04 if level else 0.97):  # rather between two trees than within one
             column, y = column + 1, 0.0
             if row.parent is not None:
                 heads[column] = row.parent, Box(column, column * pitch, HEAD / 2, WIDTH, HEAD)
@@ -139,7 +139,7 @@ def _filled(rows: Sequence[Row], step: float, pitch: float, most: float) -> Outl
 
 
 def knots(boxes: Sequence[Box], sets: Sequence[Sequence[int]]) -> list[Box]:
-    """Return where the boxes of exclusion sets go: in the gutter, amid their members, none on another.
+    """Return where the boxes of exclusion sets go: in the gutter, between their members, without overlap.
 
     Args:
         boxes: The places of the groups.

@@ -1,8 +1,8 @@
-"""One HTML file that shows a tool set and lets a reader open and close its groups (SPEC DIA-1, DIA-3).
+"""One HTML file that shows a tool set, and in which a reader can open and close its groups (SPEC DIA-1, DIA-3).
 
 The page decides nothing of its own: it is given the core's transition table, the masks of the catalog and the rules of
 its tools as data, and `page_parts/machine.js` runs them. Texts reach the page as data too, and are put into it as texts
-alone; a policy in its head allows no other script or style than its own, and no request at all.
+alone; a policy in its head allows only its own script and style, and no requests.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def _refusals(catalog: Catalog) -> dict[str, str]:
-    """Return what the core says when it refuses, with `{group}` and `{parent}` for the groups."""
+    """Return the messages of the core's refusals, with `{group}` and `{parent}` for the groups."""
     remedy = "deactivate a group before you activate '{group}'"
     return {
         "ParentInactive": str(ParentInactive("{group}", "{parent}")),
@@ -132,13 +132,13 @@ def _tool(catalog: Catalog, component: Component) -> dict[str, Any]:
 
 
 def _parts(definition: Mapping[str, Any]) -> list[list[str]]:
-    """Return what else clients are shown of a tool, the schemas first, each as JSON: a page would round its numbers."""
+    """Return the rest of a definition, the schemas first, each as JSON text: a page would round its numbers."""
     ordered = dict.fromkeys((*_SCHEMAS, *definition))
     return [[key, _compact(definition[key])] for key in ordered if key in definition and key not in _TEXTS]
 
 
 def _offered(component: Component, index: Mapping[str, int]) -> list[Any]:
-    """Return when a tool is listed, or if it never is, can be called; a composite tool also needs one of its modes."""
+    """Return when a tool is listed or, if it never is, callable; a composite tool also needs a mode."""
     rule = _rule(listing_rule(component), index)
     modes = component.modes.modes.values() if component.modes is not None else ()
     return ["both", rule, ["when"]] if modes and all(mode.available for mode in modes) else rule
@@ -149,7 +149,7 @@ def _rule(rule: Visibility, index: Mapping[str, int]) -> list[Any]:
         case Always():
             return ["always"]
         case Group(path):
-            return ["group", index.get(path, -1)]  # what is no group of this catalog is never active
+            return ["group", index.get(path, -1)]  # a group that is not in this catalog is never active
         case Both(Always(), inner) | Not(Not(inner)):
             return _rule(inner, index)
         case Both(left, right):
@@ -163,7 +163,7 @@ def _rule(rule: Visibility, index: Mapping[str, int]) -> list[Any]:
 
 
 def tokens(definition: Mapping[str, Any]) -> int:
-    """Return about how many tokens a definition is: a quarter of the characters of its compact JSON, rounded up."""
+    """Return the approximate number of tokens of a definition: the characters of its compact JSON / 4, rounded up."""
     return -(-len(_compact(dict(definition))) // CHARACTERS_PER_TOKEN)
 
 
@@ -177,7 +177,7 @@ def _colours() -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return a Content-Security-Policy under which nothing runs or is fetched but this very style and script."""
+    """Return a Content-Security-Policy that allows nothing but this style and this script."""
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"

@@ -1,9 +1,9 @@
 """Colours, chosen from the set of Okabe and Ito, which people with any kind of colour blindness can tell apart.
 
-A box brings its own light ground and dark text, and lines have a tone between, so a picture reads on white and on dark:
+A box has a light ground and dark text, and lines have a tone between, so a picture can be read on white and on dark:
 texts have a contrast of at least 4.5 : 1, lines and borders of 3 : 1 on either. No tone is far enough from both to be
 text, so text has a light ground wherever it is more than a short label.
-Colour never says anything alone: active groups also have a thick border and a filled dot, locked ones a dashed border,
+Colour is never the only sign: active groups also have a thick border and a filled dot, locked ones a dashed border,
 exclusions are dashed lines with blunt ends.
 """
 
@@ -22,9 +22,9 @@ LINE = "#7a838d"
 EXCLUSION = "#d55e00"
 REFUSED = "#d55e00"
 PAPER = "#ffffff"
-"""States in charts, which stand on GROUND where they are inside of one another."""
+"""States in charts; nested ones stand on GROUND."""
 GROUND = "#f6f8fa"
-"""Boxes that say nothing about a state."""
+"""Boxes that are not about a state."""
 FONT = "Helvetica,Arial,sans-serif"
 
 

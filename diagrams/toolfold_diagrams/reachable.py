@@ -20,18 +20,18 @@ from .text import drawable, mermaid_lines, wrapped
 
 EMPTY = "nothing active"
 MOST_LINES = 12
-"""Of a label; nobody reads longer ones."""
+"""The lines of a label; longer ones are unreadable."""
 
 
 def reachable(source: Source, *, limit: int = 64) -> Diagram:
     """Return the graph of all states that activations and deactivations of single groups reach (SPEC DIA-1, DIA-3).
 
-    It begins where nothing is active; the state of a session or a snapshot is highlighted. An arrow at both ends stands
-    for an activation and the deactivation that takes it back. The Mermaid form is left out where there is more than
-    Mermaid draws.
+    It begins where nothing is active; the state of a session or a snapshot is highlighted. An arrow with two heads
+    stands for an activation and the deactivation that undoes it. The Mermaid form is left out where the graph is larger
+    than what Mermaid draws.
 
     Args:
-        source: What has the groups; for a session under a profile, only those that the profile admits.
+        source: The groups; for a session under a profile, only those that the profile admits.
         limit: The greatest number of states to draw.
 
     Raises:
@@ -46,7 +46,7 @@ def reachable(source: Source, *, limit: int = 64) -> Diagram:
 
 @frozen
 class Move:
-    """A request that leads from one state to another: the group that it names, and what leaves because of it."""
+    """A request that leads from one state to another: its group, and the groups that are deactivated because of it."""
 
     tail: int
     head: int
@@ -63,7 +63,7 @@ class Move:
 
     @property
     def effects(self) -> tuple[str, ...]:
-        """What else happens, in words."""
+        """The other effects, in words."""
         named = {"displaces": self.displaced, "evicts": self.evicted, "closes": self.below}
         return tuple(f"{verb} {', '.join(paths)}" for verb, paths in named.items() if paths)
 
@@ -101,7 +101,7 @@ def explore(catalog: Catalog, limit: int) -> Graph:
 
 
 def _key(snapshot: Snapshot) -> tuple[int, tuple[int, ...]]:
-    """Return what tells states apart: which groups are active and, where a quota evicts the oldest, in which order."""
+    """Return what distinguishes states: the active groups and, where a quota evicts the oldest, their order."""
     return snapshot.configuration.active, snapshot.configuration.order
 
 
@@ -119,12 +119,12 @@ def _changes(before: Snapshot) -> Iterator[tuple[int, bool, Plan]]:
 def _move(tail: int, head: int, group: int, activates: bool, planned: Plan) -> Move:
     forest = planned.before.forest
     path = forest.paths[group]
-    left = [(forest.number(name), name) for name in planned.paths[1]]
+    deactivated = [(forest.number(name), name) for name in planned.paths[1]]
     if not activates:
-        return Move(tail, head, False, path, below=tuple(name for number, name in left if number != group))
+        return Move(tail, head, False, path, below=tuple(name for number, name in deactivated if number != group))
     displaces = forest.displaces[group]
-    displaced = tuple(name for number, name in left if displaces >> number & 1)
-    return Move(tail, head, True, path, displaced, tuple(name for _, name in left if name not in displaced))
+    displaced = tuple(name for number, name in deactivated if displaces >> number & 1)
+    return Move(tail, head, True, path, displaced, tuple(name for _, name in deactivated if name not in displaced))
 
 
 def _too_many(catalog: Catalog, limit: int) -> ConfigError:
@@ -139,7 +139,7 @@ def _too_many(catalog: Catalog, limit: int) -> ConfigError:
 
 @frozen
 class _Arrow:
-    """One arrow of the picture, for one move, or for two that take each other back."""
+    """One arrow of the picture, for one move, or for two that undo each other."""
 
     tail: int
     head: int

@@ -17,10 +17,10 @@ _ARROWS = {Look.CALL: "->>", Look.REPLY: "-->>", Look.SIGNAL: "-)", Look.FAILED:
 
 
 def sequence(trace: Trace) -> Diagram:
-    """Return a trace as a sequence diagram: who asked whom for what, and what came of it, from top to bottom.
+    """Return a trace as a sequence diagram: who asked whom for what, and with what result, from top to bottom.
 
-    Its lifelines are the callers, the sessions, the hooks of each group, and the listeners. A bar shows for how long a
-    session or a hook is at work for someone; an arrow back with a cross shows what failed. The Mermaid form is left out
+    Its lifelines are the callers, the sessions, the hooks of each group, and the listeners. A bar shows how long a
+    session or a hook is at work on a request; an arrow back with a cross shows a failure. The Mermaid form is left out
     where a trace is too long for what Mermaid draws.
     """
     interaction = Interaction.of(trace)

@@ -21,17 +21,17 @@ from .palette import FAINT, FONT, GROUND, INK, LINE, LOOKS, PAPER, REFUSED
 from .text import printable, wrapped, xml
 
 SIZE, LINE_HEIGHT, CHAR = 10, 12.5, 5.6
-"""Of texts: their size, the height of a line, and the width of an average letter in the widest of the fonts."""
+"""The size of texts, the height of a line, and the width of an average letter in the widest of the fonts."""
 TEXT, NAME = 34, 22
-"""How many letters a line of a message or note has, and one of a lifeline's name."""
+"""The letters of a line of a message or note, and of one of a lifeline's name."""
 LINES = 6
 MARGIN = 10.0
 BAR = 8.0
-"""The width of a bar; the next one that begins meanwhile is half of that to the right."""
+"""The width of a bar; one that begins during another is shifted to the right by half of it."""
 LOOP = 22.0
-"""How far an arrow from a lifeline to itself goes out."""
+"""The reach of an arrow from a lifeline to itself."""
 SPACE = 36.0
-"""The least space between the heads of two lifelines is a part of this."""
+"""Twice the least space between the heads of two lifelines."""
 
 
 @frozen
@@ -76,7 +76,7 @@ def drawn(interaction: Interaction, name: str) -> str:
 
 @frozen
 class _Box:
-    """Lines of text, and the room that they take."""
+    """Lines of text, and their size."""
 
     lines: tuple[str, ...]
 
@@ -126,7 +126,7 @@ def _columns(interaction: Interaction) -> dict[Lifeline, float]:
 
 @define
 class _Layout:
-    """Places rows from top to bottom, and writes them down."""
+    """Places rows from top to bottom, and adds them to the picture."""
 
     dot: Dot
     interaction: Interaction
@@ -137,7 +137,7 @@ class _Layout:
 
     @property
     def _end(self) -> float:
-        """Where the last row ends: at its arrow, or the lower edge of its note."""
+        """The end of the last row: its arrow, or the lower edge of its note."""
         return self.y - MARGIN
 
     def heads(self) -> None:
@@ -155,7 +155,7 @@ class _Layout:
         self.y = height + MARGIN
 
     def finish(self) -> None:
-        """Draw the notes, over the bars that they are on, and the lifelines, down to where the rows end."""
+        """Draw the notes over the bars that they cover, and the lifelines down to the last row."""
         for note in self._notes:
             note()
         for number, line in enumerate(self.interaction.lifelines):
@@ -168,7 +168,7 @@ class _Layout:
         match row:
             case Message():
                 opening, start = self._opening(number), self._side(row.tail, right=True)
-                if opening is not None:  # there already when the arrow is drawn, which ends at its side
+                if opening is not None:  # taken before the arrow is drawn, which ends at the bar's side
                     self._bars.setdefault(opening.on, {})[opening.key] = (self._free(opening.on), 0)
                 if row.tail == row.head:
                     self._loop(key, row, start)

@@ -1,8 +1,8 @@
 """The statechart of a catalog, drawn from the data that is exported too (SPEC DIA-1, DIA-2).
 
 The signs are those of UML: a dashed box for the region of each group, a filled dot where it begins, arrows with
-`event [guard] / action`, and the regions of children inside of `active`. Of a group that is locked, the region is not
-there; it is drawn faintly.
+`event [guard] / action`, and the regions of children inside of `active`. The region of a locked group does not exist in
+that state, so it is drawn faintly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .text import drawable, identifier, mermaid, mermaid_lines, plural, printabl
 
 LIMIT = 15
 LETTERS = 60
-"""How many letters of a label are on one line."""
+"""The letters of a label on one line."""
 HERE = "#e3e8ed"
 """The ground of `inactive` where that is the current state: faint, for every region has one."""
 
@@ -61,7 +61,7 @@ def _xstate(source: Catalog | Statechart) -> str:
 
 
 EXPORTS: Mapping[str, Callable[[Catalog | Statechart], str]] = MappingProxyType({"scxml": to_scxml, "xstate": _xstate})
-"""What a catalog can be exported to, however many groups it has; each raises `ConfigError` if they are limited."""
+"""The exports, for any number of groups; each raises `ConfigError` if the active groups are limited."""
 
 
 @frozen
@@ -80,13 +80,13 @@ class _View:
         return self.snapshot.configuration.state(self.catalog.index[region.group])
 
     def title(self, region: Region) -> str:
-        """Return what a region is called; the mark says that it is not there."""
+        """Return the title of a region; a mark shows that it is locked."""
         name = self.catalog.group(region.group).display_name
         named = name if name == region.segment else f"{name} ({region.segment})"
         return f"{LOOKS[RegionState.LOCKED].mark} {named}" if self.state(region) is RegionState.LOCKED else named
 
     def name(self, region: Region, state: RegionState) -> str:
-        """Return what one of its states is called; the mark says that it is the current one."""
+        """Return the title of one of its states; a mark shows that it is the current one."""
         return f"{LOOKS[state].mark} {state.value}" if self.state(region) is state else state.value
 
     def arrows(self, region: Region) -> dict[tuple[RegionState, RegionState], list[str]]:
@@ -197,7 +197,7 @@ def _mermaid(view: _View) -> str:
     lines = ["stateDiagram-v2", "  direction LR"]
     note = view.note() or ("" if view.chart.regions else "no groups")
     if note:
-        lines += [f'  state "{mermaid(note)}" as told', "  class told aside"]
+        lines += [f'  state "{mermaid(note)}" as remark', "  class remark aside"]
     for region in view.chart.regions:
         lines += (f"  {line}" for line in _mermaid_region(view, region))
     for region in view.chart.walk():

@@ -20,9 +20,9 @@ from .palette import EXCLUSION, FAINT, FONT, GROUND, INK, LINE, LOOKS
 from .text import drawable, identifier, mermaid, mermaid_lines, plural, printable, wrapped, xml
 
 FEW = 60
-"""Up to so many groups, boxes have whole descriptions; beyond it, a line of each, and none in Mermaid."""
+"""Up to this many groups, boxes have whole descriptions; beyond it, one line of each, and none in Mermaid."""
 MERMAID_LETTERS = 26
-"""How many letters of a label Mermaid has room for on one line."""
+"""The letters of a label that fit on one line in Mermaid."""
 
 MEANINGS = {
     RegionState.ACTIVE: "active",
@@ -32,20 +32,20 @@ MEANINGS = {
 TITLE_SIZE, TEXT_SIZE = 11, 9
 TITLE_LINE, TEXT_LINE, PADDING = 14.0, 11.0, 10.0
 TITLE_LETTER, TEXT_LETTER = 6.4, 4.9
-"""How wide a letter is, in points, on average and in the widest of the fonts."""
+"""The average width of a letter in points, in the widest of the fonts."""
 TITLE_LINES = TEXT_LINES = 2
 MARGIN = 20.0
 TOOLTIP = 500
-"""How many letters of a description are told where a pointer rests on a box."""
+"""The letters of a description in the tooltip of a box."""
 TRAIL = 38
-"""How many letters are shown of the path of a group that goes on in the next column."""
+"""The letters of the path of a group that continues in the next column."""
 
 
 def structure(source: Source) -> Diagram:
     """Return the forest of groups with tool counts, exclusions, and the state of each group (SPEC DIA-1, DIA-3).
 
-    Of a session or a snapshot it shows the state; of a catalog or a tool set the one in which nothing is active. There
-    is no Mermaid form of a catalog that is larger than what Mermaid draws.
+    The state is that of the session or snapshot; for a catalog or a tool set, nothing is active. There is no Mermaid
+    form of a catalog that is larger than what Mermaid draws.
     """
     facts = _Facts.of(snapshot_of(source))
     return Diagram(f"{facts.catalog.name}: structure", _dot(facts), drawable(*_mermaid(facts)))
@@ -56,11 +56,11 @@ class _Facts:
     """What there is to draw.
 
     Attributes:
-        catalog: Where it is from.
+        catalog: The catalog.
         infos: The groups with their states.
         parents: The number of each one's parent.
         below: How many tools there are below each group.
-        pairs: The exclusion sets of two, by numbers, in an order that does not depend on that of registration.
+        pairs: The exclusion sets of two, by numbers, in an order independent of registration.
         larger: Those of more than two.
     """
 
@@ -95,20 +95,20 @@ class _Facts:
         return bool(self.pairs or self.larger)
 
     def about(self, number: int) -> str:
-        """Return what is said of a group: its name in the code if it has a title, and what it holds."""
+        """Return the facts about a group: its name if it has a title, and its contents."""
         info, group = self.infos[number], self.catalog.groups[number]
         segment = info.name.rpartition(".")[2]
-        said = [] if info.display_name == segment else [segment]
+        facts = [] if info.display_name == segment else [segment]
         below = self.below[number]
-        said.append(plural(info.tool_count, "tool") + (f" + {below} below" if below else ""))
+        facts.append(plural(info.tool_count, "tool") + (f" + {below} below" if below else ""))
         if group.has_hooks:
-            said.append("hooks")
+            facts.append("hooks")
         if group.opens_on is not None:
-            said.append(f"opens on {group.opens_on}")
-        return " · ".join(said)
+            facts.append(f"opens on {group.opens_on}")
+        return " · ".join(facts)
 
     def at_root(self) -> Iterator[str]:
-        """Yield what is said of the whole, and of what is at root."""
+        """Yield the facts about the catalog, and about the tools at root."""
         own = [component for component in self.catalog.tools.values() if component.control is None]
         yield f"{plural(len(self.infos), 'group')}, {plural(len(own), 'tool')}"
         yield f"{plural(sum(component.group is None for component in own), 'tool')} at root, in no group"
@@ -120,10 +120,10 @@ class _Facts:
             yield f"{most}; the oldest give way" if self.catalog.evict_oldest else most
 
     def legend(self) -> Iterator[str]:
-        """Yield what the marks mean, of those that are in the picture."""
-        met = {info.state for info in self.infos}
+        """Yield the meanings of the marks that are in the picture."""
+        present = {info.state for info in self.infos}
         for state, meaning in MEANINGS.items():
-            if state in met:
+            if state in present:
                 yield f"{LOOKS[state].mark} {meaning}"
         if self.excludes:
             yield "- - - not active together"
@@ -138,7 +138,7 @@ def _at_most_one(members: Sequence[int]) -> str:
 
 @frozen
 class _Label:
-    """What is written in a box: a title, and smaller lines below it."""
+    """The text of a box: a title, and smaller lines below it."""
 
     title: Sequence[str]
     lines: Sequence[str]
@@ -198,9 +198,9 @@ def _dot(facts: _Facts) -> str:
 def _group_label(facts: _Facts, number: int, width: float) -> _Label:
     info = facts.infos[number]
     lines = 3 if len(facts.infos) <= FEW else 1
-    title, said = _fitted(width, info.display_name, [facts.about(number)])
+    title, facts_ = _fitted(width, info.display_name, [facts.about(number)])
     described = wrapped(info.description, int((width - MARGIN) / TEXT_LETTER), lines)
-    return _Label(title, (*said, *described), f"{LOOKS[info.state].mark} ")
+    return _Label(title, (*facts_, *described), f"{LOOKS[info.state].mark} ")
 
 
 def _fitted(width: float, title: str, lines: Iterable[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -215,7 +215,7 @@ def _small(html: str) -> str:
 
 
 def _add_note(dot: Dot, key: str, html: Html, box: Box) -> None:
-    """Add what is no group: its key has a colon, which no path has."""
+    """Add a box that is no group: its key has a colon, which no path has."""
     dot.node(
         f":{key}",
         html,

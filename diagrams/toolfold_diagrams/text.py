@@ -1,4 +1,4 @@
-"""Texts in pictures: made fit to print, wrapped, and escaped for each format, so that none breaks or injects anything.
+"""Texts in pictures: made printable, wrapped, and escaped for each format, so that none breaks or injects anything.
 
 Names have few characters (SPEC NAM-1), but titles, descriptions, facts and errors may be anything.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 ELLIPSIS = "…"
 MERMAID_TEXT, MERMAID_EDGES = 50_000, 500
-_KEPT = frozenset("\u200c\u200d")  # joiners, which scripts and emoji need, though they are format characters
+_JOINERS = frozenset("\u200c\u200d")  # format characters that scripts and emoji need
 _FILLER = "\ue000"  # counts as the first half of a wide character; `printable` leaves none of these
 _WIDE = re.compile(
     "[WM@%\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\U0001f000-\U0003ffff]"
@@ -24,7 +24,7 @@ _ID = str.maketrans({"_": "__", ".": "_d", "-": "_h", ":": "_c", "/": "_s", "|":
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line without what can't be printed: controls, lone surrogates, and turns of direction."""
+    """Return `text` on one line without what can't be printed: controls, lone surrogates, and changes of direction."""
     if not text.isprintable():
         text = "".join(" " if char.isspace() else char for char in text if _is_shown(char))
     return " ".join(text.split())
@@ -49,7 +49,7 @@ def wrapped(text: str, width: int = 32, lines: int = 3) -> list[str]:
 
 
 def identifier(kind: str, path: str = "") -> str:
-    """Return an id for a group path: a word of letters, digits and `_`, another one for each kind and path.
+    """Return an id for a group path: a word of letters, digits and `_`, unique for each kind and path.
 
     It is the same in every picture and run, and no keyword of DOT or Mermaid.
     """
@@ -57,7 +57,7 @@ def identifier(kind: str, path: str = "") -> str:
 
 
 def dot_string(text: str) -> str:
-    """Return a quoted string of DOT that stands for `text`, also where it is a label; newlines become line breaks.
+    """Return a quoted string of DOT that stands for `text`, in labels too; newlines become line breaks.
 
     What can't be in XML, and so not in an SVG, becomes a space.
     """
@@ -73,17 +73,17 @@ def xml(text: str) -> str:
 
 
 def mermaid(text: str) -> str:
-    r"""Return `text` for a label of Mermaid, inside of quotes or not: all but plain characters by their numbers.
+    r"""Return `text` for a label of Mermaid, quoted or not: all but plain characters are escaped by number.
 
-    Mermaid reads labels as Markdown too, so signs are plain only within a word; and what is between `$$` as a formula,
-    and `\n` as a break of the line, so these are parted by a space of no width.
+    Mermaid reads labels as Markdown too, so signs are plain only within a word; it reads text between `$$` as a formula
+    and `\n` as a line break, so a space of no width splits these.
     """
     parted = printable(text).replace("$$", "$\u200b$").replace("\\n", "\\\u200bn")
     return _MERMAID_SPECIAL.sub(lambda found: f"#{ord(found[0])};", parted)
 
 
 def drawable(text: str, edges: int = 0) -> str | None:
-    """Return a picture's text for Mermaid, or `None` if it is more than Mermaid draws where nobody allows more."""
+    """Return a picture's text for Mermaid, or `None` if it exceeds what Mermaid draws by default."""
     return text if len(text) <= MERMAID_TEXT and edges <= MERMAID_EDGES else None
 
 
@@ -98,4 +98,4 @@ def plural(count: int, noun: str) -> str:
 
 
 def _is_shown(char: str) -> bool:
-    return char.isspace() or char in _KEPT or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Cn", "Co")
+    return char.isspace() or char in _JOINERS or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Cn", "Co")

@@ -1,13 +1,13 @@
 """A trace: what happened in a tool set, as plain data in the order in which it happened, to be stored and drawn later.
 
-It has who asked for what, what was planned, which hooks ran and how they ended, what was committed or rolled back,
-and which lists changed; no times, arguments or results. `tracing` makes one.
+It says who asked for what, what was planned, which hooks ran and how they ended, what was committed or rolled back,
+and which lists changed; it has no times, arguments or results. `tracing` records one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_args
 
 from attrs import field, fields, frozen
 from attrs.validators import deep_iterable, ge, in_, instance_of, optional
@@ -33,7 +33,7 @@ def _texts() -> Any:
 
 @frozen(kw_only=True)
 class Asked:
-    """A request: of which session, for what, and in the course of which other one, if a handler or hook asked."""
+    """A request: its session, what it asks for, and the request whose handler or hook made it, if one did."""
 
     request: int = field(validator=_count)
     session: str = field(validator=_text)
@@ -46,70 +46,71 @@ class Asked:
 
 
 @frozen(kw_only=True)
-class Planned:
-    """A transition was planned: the groups to activate and to deactivate."""
+class OfRequest:
+    """An entry about a request in progress."""
 
     request: int = field(validator=_count)
+
+
+@frozen(kw_only=True)
+class _Outcome(OfRequest):
+    """The end of something: normal, or with an error of a type and a text."""
+
+    error: str = field(default="", validator=_text)
+    problem: str = field(default="", validator=_text)
+
+
+@frozen(kw_only=True)
+class Planned(OfRequest):
+    """A transition was planned: the groups to activate and to deactivate."""
+
     entering: tuple[str, ...] = _texts()
     leaving: tuple[str, ...] = _texts()
 
 
 @frozen(kw_only=True)
-class HookBegan:
+class HookBegan(OfRequest):
     """A hook of a group began to run; a compensation undoes a phase."""
 
-    request: int = field(validator=_count)
     group: str = field(validator=_text)
     phase: str = field(validator=_text)
     undoes: str | None = field(default=None, validator=optional(_text))
 
 
 @frozen(kw_only=True)
-class HookEnded:
-    """The hook that began last in this request ended: well, or with an error of a type and a text."""
-
-    request: int = field(validator=_count)
-    error: str = field(default="", validator=_text)
-    problem: str = field(default="", validator=_text)
+class HookEnded(_Outcome):
+    """The hook that began last in this request ended."""
 
 
 @frozen(kw_only=True)
-class Committed:
-    """A transition was committed; so many hooks had failed and were passed over."""
+class Committed(OfRequest):
+    """A transition was committed; `failures` is the number of its hooks that had failed."""
 
-    request: int = field(validator=_count)
     activated: tuple[str, ...] = _texts()
     deactivated: tuple[str, ...] = _texts()
     failures: int = field(default=0, validator=_count)
 
 
 @frozen(kw_only=True)
-class RolledBack:
+class RolledBack(OfRequest):
     """A transition was rolled back after hooks had run; the state is the one before."""
-
-    request: int = field(validator=_count)
 
 
 @frozen(kw_only=True)
-class Answered:
-    """A call came to a result; what opens on its success does so after this."""
+class Answered(OfRequest):
+    """A call returned a result; groups that open on its success do so after this."""
 
-    request: int = field(validator=_count)
     is_error: bool = field(default=False, validator=_flag)
 
 
 @frozen(kw_only=True)
-class Ended:
-    """A request ended: well, or with an error of a type and a text."""
-
-    request: int = field(validator=_count)
-    error: str = field(default="", validator=_text)
-    problem: str = field(default="", validator=_text)
+class Ended(_Outcome):
+    """A request ended."""
 
 
 @frozen(kw_only=True)
 class ListChanged:
-    """Lists of a session changed, and so many listeners were notified."""
+    """Lists of a session changed; `listeners` is the number of listeners that were notified."""
 
     session: str = field(validator=_text)
     kinds: tuple[str, ...] = _texts()
@@ -132,7 +133,7 @@ class SessionEnded:
 
 @frozen(kw_only=True)
 class Noted:
-    """Something else that happened, in a session or in the whole tool set."""
+    """Another event, of a session or of the whole tool set."""
 
     text: str = field(validator=_text)
     session: str | None = field(default=None, validator=optional(_text))
@@ -152,10 +153,7 @@ Entry: TypeAlias = (
     | SessionEnded
     | Noted
 )
-OfRequest = (Planned, HookBegan, HookEnded, Committed, RolledBack, Answered, Ended)
-_ENTRIES: Mapping[str, type[Entry]] = {
-    kind.__name__: kind for kind in (Asked, *OfRequest, ListChanged, SessionOpened, SessionEnded, Noted)
-}
+_ENTRIES: Mapping[str, type[Entry]] = {kind.__name__: kind for kind in get_args(Entry)}
 
 
 @frozen
@@ -163,7 +161,7 @@ class Trace:
     """What happened in a tool set: its name, and entries in the order in which they happened.
 
     Raises:
-        ConfigError: An entry is about a request that is not under way, or a hook ends that did not begin.
+        ConfigError: An entry is about a request that is not in progress, or a hook ends that did not begin.
     """
 
     name: str = field(validator=_text)
@@ -190,14 +188,14 @@ class Trace:
         given = _mapping(data, "A trace")
         if given.get("version") != VERSION:
             raise ConfigError(f"A trace of version {VERSION} is needed, not {given.get('version')!r}.")
-        name, entries = given.get("trace", given.get("story")), given.get("entries")  # what it was called at first
+        name, entries = given.get("trace", given.get("story")), given.get("entries")  # the key of the first release
         if not isinstance(name, str) or not isinstance(entries, list):
             raise ConfigError('A trace has a name under "trace", and a list under "entries".')
         return cls(name, tuple(_entry(number, one) for number, one in enumerate(cast("list[object]", entries))))
 
 
 def _problem(entry: Entry, under_way: dict[int, bool]) -> str | None:
-    """Return what is wrong with an entry, and take note of it: of the requests under way, whether a hook runs."""
+    """Return what is wrong with an entry; update the requests under way, each with whether a hook of it runs."""
     if isinstance(entry, Asked):
         if entry.request in under_way:
             return f"request {entry.request} is under way already"
@@ -214,7 +212,7 @@ def _problem(entry: Entry, under_way: dict[int, bool]) -> str | None:
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
-    """Return an entry as a JSON value, without what is as it is by default."""
+    """Return an entry as a JSON value, without the attributes that have their default value."""
     given = [(attribute, getattr(entry, attribute.name)) for attribute in fields(type(entry))]
     return {attribute.name: value for attribute, value in given if value != attribute.default}
 

@@ -16,7 +16,7 @@ from .trace import Entry, Trace
 
 @contextmanager
 def tracing(source: ToolSet | Session) -> Generator[TraceRecorder]:
-    """Return a context manager that records what happens while it is entered; its `trace` has it, also meanwhile.
+    """Return a context manager that records what happens within it; its `trace` is complete at any time.
 
     ```
     with tracing(tools) as recorder:
@@ -24,7 +24,7 @@ def tracing(source: ToolSet | Session) -> Generator[TraceRecorder]:
     sequence(recorder.trace).render("trace.svg")
     ```
 
-    What was under way when it is entered is left out. Texts of errors are recorded, arguments and results not.
+    Requests in progress when it begins are left out. The texts of errors are recorded; arguments and results are not.
 
     Args:
         source: A tool set, with all of its sessions, or one session.
@@ -115,7 +115,7 @@ class TraceRecorder:
         self._asked += 1
         by = self._under_way.get(event.by) if event.by is not None else None
         self._under_way[event.number] = self._asked
-        step = event.request
+        transition = event.request
         self._add(
             trace.Asked(
                 request=self._asked,
@@ -123,8 +123,8 @@ class TraceRecorder:
                 what=event.what,
                 name=event.name,
                 by=by,
-                activate=step.activate if step is not None else (),
-                deactivate=step.deactivate if step is not None else (),
+                activate=transition.activate if transition is not None else (),
+                deactivate=transition.deactivate if transition is not None else (),
                 force=event.force,
             )
         )
@@ -151,13 +151,13 @@ class TraceRecorder:
                 self._ended(request, event)
 
     def _committed(self, event: observers.Committed) -> None:
-        number = self._observers.request  # not by the session's name, which requests at once may share
+        number = self._observers.request  # not by the session's name, which concurrent requests may share
         request = self._under_way.get(number) if number is not None else None
         if request is not None:
             self._transitions[request].committed = True
-            entered, left = event.change.activated, event.change.deactivated
-            failures = len(event.change.failures)
-            self._add(trace.Committed(request=request, activated=entered, deactivated=left, failures=failures))
+            change = event.change
+            activated, deactivated, failures = change.activated, change.deactivated, len(change.failures)
+            self._add(trace.Committed(request=request, activated=activated, deactivated=deactivated, failures=failures))
 
     def _ended(self, request: int, event: observers.Ended) -> None:
         transition = self._transitions.pop(request, _Transition())

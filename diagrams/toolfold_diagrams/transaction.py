@@ -1,4 +1,4 @@
-"""The core's own machines: the life of one transaction, and the region of one group (SPEC DIA-1, DIA-2).
+"""The core's own machines: the life cycle of one transaction, and the region of one group (SPEC DIA-1, DIA-2).
 
 Both are drawn from the tables that drive the code, `toolfold.transaction` and `toolfold.machine.TABLE`.
 """
@@ -25,7 +25,7 @@ def transaction_chart() -> Diagram:
 def region_chart() -> Diagram:
     """Return the states of one group and what moves it between them, as `event [guard] / effect` (SPEC DIA-2).
 
-    What leaves the state as it is stands inside of the state.
+    Events that do not change the state stand inside of the state.
     """
     return Diagram("the states of one group", _region_dot(), _region_mermaid())
 
@@ -111,7 +111,7 @@ def _label(event: RegionEvent, row: Row) -> str:
 
 
 def _inside(state: RegionState) -> list[str]:
-    """Return what happens in a state that does not leave it."""
+    """Return the events of a state that do not leave it."""
     return [_label(event, row) for source, event, row in _rows() if source is state and row.target is state]
 
 
@@ -141,7 +141,7 @@ def _region_dot() -> str:
 
 
 def _initial() -> Iterator[tuple[RegionState, str]]:
-    """Yield the states to begin in: whatever the ancestors make of a region that comes to be."""
+    """Yield the initial states, each with its guard: a new region begins as its ancestors are."""
     for row in TABLE[RegionState.LOCKED, RegionEvent.ANCESTOR_ACTIVATED]:
         yield row.target, row.guard.value
 
@@ -165,7 +165,7 @@ def _region_mermaid() -> str:
 
 
 def _chart(name: str, direction: str) -> Dot:
-    """Return the beginning of a chart: how states and arrows look, and the dot that it begins at."""
+    """Return an empty chart: the look of its states and arrows, and the initial dot."""
     dot = Dot(
         name,
         bgcolor="transparent",

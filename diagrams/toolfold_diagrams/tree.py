@@ -20,8 +20,8 @@ def tree(source: Source, *, width: int | None = None) -> str:
     """Return the groups as a tree, a line each: state, name, tools, what it excludes, and its description.
 
     Args:
-        source: What to draw; the state of a snapshot or a session is shown.
-        width: How many characters a line may have; descriptions are cut to fit. `None` cuts nothing.
+        source: The groups; the state of a snapshot or a session is shown.
+        width: The characters that a line may have; descriptions are cut to fit. `None` cuts nothing.
     """
     snapshot = snapshot_of(source)
     infos = group_infos(snapshot)
@@ -53,8 +53,8 @@ def _facts(catalog: Catalog, info: GroupInfo) -> Iterator[str]:
     if info.state is not RegionState.INACTIVE:
         yield info.state.value
     yield plural(info.tool_count, "tool")
-    if rivals := [catalog.groups[number].path for number in bits(catalog.forest.partners[catalog.index[info.name]])]:
-        yield f"excludes {', '.join(rivals)}"
+    if partners := [catalog.groups[number].path for number in bits(catalog.forest.partners[catalog.index[info.name]])]:
+        yield f"excludes {', '.join(partners)}"
     if description := printable(info.description):
         yield description
 

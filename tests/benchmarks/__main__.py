@@ -1,7 +1,7 @@
 """Measure, and print one table.
 
-Each section runs in a process of its own; whatever is compared with something else is measured in the same run, turn by
-turn. The status is 0 whether or not targets are met.
+Each section runs in a process of its own; values that are compared are measured in the same run, alternately. The
+status is 0 whether or not targets are met.
 """
 
 import argparse
@@ -26,7 +26,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "serving": ("serving", "measure"),
     "imports": ("imports", "measure"),
 }
-"""What runs in a process of its own: a module, imported there and nowhere else, and its function."""
+"""The sections: a module, imported only in the process of its section, and its function."""
 
 
 def main() -> None:

@@ -63,9 +63,9 @@ def _planning(tools: ToolSet) -> Row:
     snapshot = Snapshot.of(tools.catalog).after(TransitionRequest(tools.catalog.groups[0].path))
     samples = []
     for number in [*range(1, GROUPS)] * 5:
-        step = TransitionRequest(activate=(f"g{number}",))
+        request = TransitionRequest(activate=(f"g{number}",))
         start = perf_counter()
-        planned = plan(snapshot.configuration, step)
+        planned = plan(snapshot.configuration, request)
         samples.append(perf_counter() - start)
         assert planned.changes
     return Row(what="plan", value=statistics.median(samples), unit="µs", target=5e-6, note="activate 1 of 500 groups")

@@ -86,7 +86,7 @@ def median(job: Callable[[], Any], *, runs: int, inner: int = 1) -> float:
 
 
 async def echo(arguments: dict[str, Any]) -> str:
-    """What every tool of the benchmarks does."""
+    """The handler of every tool of the benchmarks."""
     return json.dumps(arguments)
 
 
@@ -100,7 +100,7 @@ def flat_forest() -> ToolSet:
 
 
 def deep_forest() -> ToolSet:
-    """Return 5,000 tools in 500 groups under 10 roots, with activators where they are of use: at first it lists 10."""
+    """Return 5,000 tools in 500 groups under 10 roots, with relevant control tools: at first it lists 10."""
     tools = ToolSet("deep", control_visibility="relevant")
     paths: list[str] = []
     for number in range(GROUPS):

@@ -1,4 +1,4 @@
-"""What `import toolfold` takes beyond its dependencies, in whole processes, turn by turn."""
+"""What `import toolfold` takes beyond its dependencies, in whole processes, alternately."""
 
 import statistics
 import subprocess
@@ -28,7 +28,7 @@ def measure(*, quick: bool) -> list[Row]:
             what="import toolfold",
             value=own - nothing,
             unit="ms",
-            note="processor time; that of a process without it taken off",
+            note="processor time; less that of a process without it",
         ),
         Row(
             what="import toolfold, beyond its dependencies",

@@ -21,7 +21,7 @@ GROUP = "google_gmail"
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """Return how long it takes until a group's tools are there, in a session and in a conversation."""
+    """Return the time until a group's tools are listed, in a session and in a conversation."""
     return anyio.run(_measure, 50 if quick else 400)
 
 
@@ -64,7 +64,7 @@ async def _in_conversation(tools: ToolSet, group: str) -> float:
 
 
 async def _median(load: Callable[[], Awaitable[float]], samples: int) -> float:
-    """Return the median seconds; between two samples nobody is in the state, so it is worked out anew."""
+    """Return the median seconds; between two samples no session is in the state, so it is computed again."""
     times = []
     for _ in range(samples):
         gc.collect(0)

@@ -23,7 +23,7 @@ class Passage:
         self.files: list[str] = []
 
     def note(self, frame: FrameType | None, event: str, _: Any) -> None:
-        """Take note of a call, or of a return to the caller."""
+        """Record a call, or a return to the caller."""
         if event == "return" and frame is not None:
             frame = frame.f_back
         elif event != "call":
@@ -35,7 +35,7 @@ class Passage:
             self.files.append(name)
 
     async def of(self, request: Callable[[], Awaitable[Any]]) -> str:
-        """Return the counts of a request, after one that warms up what is worked out once."""
+        """Return the counts of a request, after one that fills the caches."""
         sys.setprofile(self.note)
         try:
             await request()

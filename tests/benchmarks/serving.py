@@ -31,9 +31,9 @@ ERAS: tuple[Literal["legacy", "auto"], ...] = ("legacy", "auto")
 ARGUMENTS = {"path": "here"}
 GROUPS = 50
 AT_ONCE = 20
-KEPT_SECONDS = 600.0
+TIMEOUT_SECONDS = 600.0
 IDLE_SECONDS = 2.0
-PATIENCE = 20.0
+DEADLINE = 20.0
 VERSION = "2025-11-25"
 HEADERS = {"accept": "application/json, text/event-stream"}
 HELLO = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
@@ -72,8 +72,8 @@ async def _calls(samples: int) -> list[Row]:
 
 
 async def _compare(client: Client, samples: int) -> list[Row]:
-    """Call the root tool directly and through, and a group's tool through, turn by turn."""
-    await client.list_tools()  # a client lists by itself when it calls what it hasn't seen listed
+    """Call the root tool directly and through, and a group's tool through, alternately."""
+    await client.list_tools()  # a client lists automatically before it calls a tool that it has not listed
     opened = await client.call_tool("g0__activate", {})
     handle = (opened.meta or {}).get("dev.toolfold/handle")
     under: dict[str, Any] = {"arguments": ARGUMENTS} if handle is None else {"arguments": ARGUMENTS, "handle": handle}
@@ -85,8 +85,8 @@ async def _compare(client: Client, samples: int) -> list[Row]:
     expected = [types.TextContent(text=json.dumps(ARGUMENTS))]
     times: list[list[float]] = [[] for _ in calls]
     for number in range(samples):
-        for turn in range(len(calls)):
-            which = (number + turn) % len(calls)
+        for offset in range(len(calls)):
+            which = (number + offset) % len(calls)
             name, arguments = calls[which]
             start = perf_counter()
             result = await client.call_tool(name, arguments)
@@ -134,8 +134,8 @@ async def _open(sessions: int) -> list[Row]:
 
 async def _growth(which: Which, sessions: int) -> tuple[float, list[str], float]:
     """Return how many bytes the server has grown by for each session, what went wrong, and the seconds it took."""
-    async with _server(which, KEPT_SECONDS) as url:
-        errors = await _sessions(url, which, GROUPS)  # every group once, for what is kept of each
+    async with _server(which, TIMEOUT_SECONDS) as url:
+        errors = await _sessions(url, which, GROUPS)  # every group once, since the catalog caches each
         before = await _state(url)
         start = perf_counter()
         errors += await _sessions(url, which, sessions)
@@ -185,8 +185,8 @@ async def _abandoned(sessions: int) -> list[Row]:
 
 
 async def _emptied(url: str) -> dict[str, int]:
-    """Return the state of the server once no session is left, or as it is when patience is at its end."""
-    deadline = perf_counter() + PATIENCE
+    """Return the state of the server once no session is left, or when the time is up."""
+    deadline = perf_counter() + DEADLINE
     while True:
         state = await _state(url)
         if not (state["sessions"] or state["transports"]) or perf_counter() > deadline:
@@ -196,7 +196,7 @@ async def _emptied(url: str) -> dict[str, int]:
 
 async def _state(url: str) -> dict[str, int]:
     async with httpx2.AsyncClient() as http:
-        state: dict[str, int] = (await http.get(f"{url}/state", timeout=PATIENCE)).raise_for_status().json()
+        state: dict[str, int] = (await http.get(f"{url}/state", timeout=DEADLINE)).raise_for_status().json()
     return state
 
 
@@ -213,7 +213,7 @@ async def _sessions(url: str, which: Which, number: int) -> list[str]:
             except (httpx2.HTTPError, AssertionError) as error:
                 errors.append(repr(error))
 
-    async with httpx2.AsyncClient(headers=HEADERS, timeout=PATIENCE) as http, anyio.create_task_group() as tasks:
+    async with httpx2.AsyncClient(headers=HEADERS, timeout=DEADLINE) as http, anyio.create_task_group() as tasks:
         for first in range(AT_ONCE):
             tasks.start_soon(work, first)
     return errors
@@ -249,7 +249,7 @@ async def _server(which: Which, idle_seconds: float) -> AsyncGenerator[str]:
     async with await anyio.open_process(command, stdin=subprocess.DEVNULL, stderr=None) as process:
         try:
             assert process.stdout is not None
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(DEADLINE):
                 port = int(await process.stdout.receive())
             yield f"http://127.0.0.1:{port}"
         finally:
@@ -262,7 +262,7 @@ async def _call(_: Any, params: types.CallToolRequestParams) -> types.CallToolRe
 
 
 def _run(which: Which, idle_seconds: float) -> None:
-    """Serve until the process is killed; `/state` tells what is open and how large the process is."""
+    """Serve until the process is killed; `/state` reports what is open and the size of the process."""
     tools = _tools() if which == "toolfold" else None
     server: Server[Any] = Server("bare", on_call_tool=_call) if tools is None else build_server(tools)
     app = server.streamable_http_app(session_idle_timeout=idle_seconds)

@@ -21,8 +21,8 @@ def resident(*, quick: bool) -> list[Row]:
     tools = flat_forest()
     anyio.run(_open, tools, GROUPS)
     before = _resident_bytes()
-    kept = anyio.run(_open, tools, number)
-    return [_per_session("resident set", number, (_resident_bytes() - before) / len(kept))]
+    opened = anyio.run(_open, tools, number)
+    return [_per_session("resident set", number, (_resident_bytes() - before) / len(opened))]
 
 
 def traced(*, quick: bool) -> list[Row]:
@@ -32,8 +32,8 @@ def traced(*, quick: bool) -> list[Row]:
     anyio.run(_open, tools, GROUPS)
     tracemalloc.start()
     before = _traced_bytes()
-    kept = anyio.run(_open, tools, number)
-    return [_per_session("tracemalloc", number, (_traced_bytes() - before) / len(kept))]
+    opened = anyio.run(_open, tools, number)
+    return [_per_session("tracemalloc", number, (_traced_bytes() - before) / len(opened))]
 
 
 def growth(*, quick: bool) -> list[Row]:
@@ -55,7 +55,7 @@ async def _open(tools: ToolSet, number: int) -> list[Session]:
 
 
 async def _list_times(few: int, many: int) -> list[Row]:
-    """Measure an old session and a new one turn by turn."""
+    """Measure an old session and a new one alternately."""
     tools = flat_forest()
     async with tools.open_session() as old, tools.open_session() as new:
         await _toggle(old, many)
@@ -66,12 +66,12 @@ async def _list_times(few: int, many: int) -> list[Row]:
     note = f"after {many:,} transitions against {few}"
     return [
         Row(what="repeated list, old session against new", value=repeated, unit="×", target=1.15, note=note),
-        Row(what="first list after a step, likewise", value=first, unit="×", target=1.15, note=note),
+        Row(what="first list after a transition, likewise", value=first, unit="×", target=1.15, note=note),
     ]
 
 
 async def _traced_growth(counts: list[int]) -> list[Row]:
-    """Trace one session; another one has been through every group before, for what the catalog keeps of each."""
+    """Trace one session; another one has been through every group before, for what the catalog caches of each."""
     tools = flat_forest()
     sizes: list[int] = []
     done = 0

@@ -35,7 +35,7 @@ async def _measure(samples: int) -> list[Row]:
 
 
 def _bare(listed: list[types.Tool]) -> Server[Any]:
-    """Return a server of the SDK alone, which lists the tools that it is given."""
+    """Return a server of the SDK only, which lists the given tools."""
 
     async def list_tools(*_: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed, ttl_ms=0, cache_scope="public")

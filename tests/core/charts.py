@@ -48,7 +48,7 @@ ODD_SETS = (
 )
 
 
-# What the core says
+# The core
 
 
 def answered(snapshot: Snapshot, move: Move) -> Snapshot:
@@ -77,7 +77,7 @@ def followed(catalog: Catalog, made: Iterable[Move]) -> Trace:
 
 
 def tour(catalog: Catalog) -> list[Move]:
-    """Requests that, one after the other, make every request in every state that can be reached."""
+    """A sequence of requests that makes every request in every reachable state."""
     start = Snapshot.of(catalog)
     edges: dict[Snapshot, dict[Move, Snapshot]] = {}
     found = deque([start])
@@ -113,13 +113,13 @@ def _to_one_left(
 
 
 def wander(catalog: Catalog, seed: int, length: int) -> list[Move]:
-    """Random requests; two of three are activations that are granted and change something, where there are any."""
+    """Random requests; two in three are activations that change something, where there are any."""
     random = Random(seed)
     made: list[Move] = []
     snapshot = Snapshot.of(catalog)
     for _ in range(length):
-        entering = [move for move in moves(catalog) if move[0] is RegionEvent.ACTIVATE]
-        fruitful = [move for move in entering if answered(snapshot, move) is not snapshot]
+        activations = [move for move in moves(catalog) if move[0] is RegionEvent.ACTIVATE]
+        fruitful = [move for move in activations if answered(snapshot, move) is not snapshot]
         move = random.choice(fruitful if fruitful and random.random() < 0.67 else moves(catalog))
         made.append(move)
         snapshot = answered(snapshot, move)
@@ -127,7 +127,7 @@ def wander(catalog: Catalog, seed: int, length: int) -> list[Move]:
 
 
 def forest(seed: int, size: int = 14) -> Catalog:
-    """A random forest with exclusion sets of three members, and groups that exclude two others in a line."""
+    """A random forest with exclusion sets of three members, and groups that exclude both a group and its parent."""
     random = Random(seed)
     parents = tuple(None if not n or random.random() < 0.3 else random.randrange(n) for n in range(size))
     bare, pairs = System(parents), legal_sets(parents, (2,))
@@ -143,7 +143,7 @@ def forest(seed: int, size: int = 14) -> Catalog:
 
 
 def odd() -> Catalog:
-    """Groups whose legal names are a trap in one format or another."""
+    """Groups whose legal names are special in some format."""
     tools = ToolSet('an "odd" <name> & more', control="none")
     for path in [*ODD_NAMES.split(), "add-" + "x" * 60]:
         tools.register_group(path)
@@ -153,7 +153,7 @@ def odd() -> Catalog:
 
 
 def nested_partners() -> Catalog:
-    """Two groups in a line, a and a.b, each of which excludes c, though not one another."""
+    """A group and its child, a and a.b, each of which excludes c, though not the other."""
     tools = ToolSet("nested", control="none")
     for path in ("a", "a.b", "c"):
         tools.register_group(path)
@@ -163,7 +163,7 @@ def nested_partners() -> Catalog:
 
 
 def desk(*, backwards: bool = False) -> Catalog:
-    """A small catalog, registered in one order or another."""
+    """A small catalog, registered in one order or the reverse."""
     tools = ToolSet("desk", control="none")
     roots, below = ["repo", "chat", "files"], ["repo.prod", "repo.test", "chat.rooms", "files.write"]
     sets = [("repo", "chat"), ("files.write", "repo.prod"), ("repo.test", "chat.rooms", "files.write")]
@@ -181,11 +181,11 @@ SMALL = tuple(
 FOUR = tuple(world(system).catalog for system in distinct_systems(4))
 
 
-# What the exports say
+# The exports
 
 
 def by_hand(source: Source, events: Iterable[str]) -> Iterator[Active]:
-    """Run the description as it is."""
+    """Run the description itself."""
     chart = source if isinstance(source, Statechart) else Statechart.of(source)
     active: Active = frozenset()
     for event in events:
@@ -238,11 +238,11 @@ def by_scxml(source: Source, events: Iterable[str]) -> Iterator[Active]:
 
 
 RUNNERS: Mapping[str, Runner] = {"description": by_hand, "transitions": by_transitions, "scxml": by_scxml}
-"""What runs a statechart as it is described, and as two of its exports: events to the groups active after each."""
+"""Functions that run a statechart or one of its exports: they take events and yield the groups active after each."""
 
 
 def difference(run: Runner, source: Source, trace: Trace) -> tuple[int, str, Active, Active] | None:
-    """The first step after which an export has other active groups than the core: which, and theirs; or nothing."""
+    """The first event after which an export and the core differ: its number, name, and the groups active in each."""
     ran = run(source, [event for event, _ in trace])
     for number, ((event, expected), got) in enumerate(zip(trace, ran, strict=True)):
         if got != expected:
@@ -250,11 +250,11 @@ def difference(run: Runner, source: Source, trace: Trace) -> tuple[int, str, Act
     return None
 
 
-# Broken statecharts
+# Mutants of statecharts
 
 
 def mutants(catalog: Catalog, trace: Trace) -> Iterator[Statechart]:
-    """The statechart with one transition that never happens although it could, or without its guard."""
+    """The statechart with one transition disabled that could happen, or without its guard."""
     chart = Statechart.of(catalog)
     for each in arrows(chart):
         if can_happen(each, trace):
@@ -276,7 +276,7 @@ def replaced(chart: Statechart, old: Transition, new: Transition) -> Statechart:
 
 
 def can_happen(transition: Transition, trace: Trace) -> bool:
-    """Whether a walk meets a state in which the transition is enabled when its event comes."""
+    """Whether the trace has a state in which the transition is enabled when its event occurs."""
     group, source = transition.group, transition.source
     before: Active = frozenset()
     for event, after in trace:

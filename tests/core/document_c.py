@@ -59,13 +59,13 @@ UNGROUPED = (
     "get_current_time",
     "http_request",
 )
-"""The tools that are always there, beside the loader."""
+"""The tools that are always listed, beside the loader."""
 
 CORE = sorted([*UNGROUPED, "load_tool_group"])
 
 
 def assistant(**hooks: Any) -> ToolSet:
-    """Return all of it as a tool set whose groups are loaded by name; all groups have the hooks."""
+    """Return the document's tools as a tool set whose groups are loaded by name; every group has these hooks."""
     tools = ToolSet("assistant", control="load_tool_group")
     for group, (title, description) in GROUPS.items():
         tools.register_group(group, description, title=title, **hooks)

@@ -1,4 +1,4 @@
-"""Document D's tables as data, row by row; tests of the core and of the wire go through the same rows."""
+"""Document D's tables as data, row by row; tests of the core and of the wire use the same rows."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ OPTIONS: list[tuple[str, dict[str, Any], str, Any]] = [
     ("meta", {"meta": {"example.org/x": 1}}, "_meta", {"example.org/x": 1}),
     ("meta", {"meta": {"x": 1}, "category": "Clock"}, "_meta", {"x": 1, "category": "Clock"}),
 ]
-"""An option, what a decoration says of it, the place in the definition, and what is there."""
+"""An option, the options of a decoration, a place in the definition, and the value there."""
 
 HIDDEN: list[tuple[dict[str, Any], bool]] = [
     ({}, False),
@@ -86,14 +86,14 @@ HIDDEN: list[tuple[dict[str, Any], bool]] = [
     ({"hidden": False, "visible": False}, False),
     ({"hidden": None, "visible": None}, False),
 ]
-"""What a decoration says of being hidden, and whether it is."""
+"""The options of a decoration, and whether the tool is hidden."""
 
 
 @tool(category="Reports", visible=False)
 @tool(description="The report of a week", category="Drafts", hidden=False)
 @tool(name="weekly", input={"week": {"type": "integer", "min": 1, "max": 53}})
 def weekly_report(arguments: dict[str, Any]) -> str:
-    """Report; several marks make it what it is."""
+    """Report; its options come from several marks."""
     return f"week {arguments['week']}"
 
 
@@ -125,7 +125,7 @@ ARITIES = [
     ("two", '[{"n": 1}, "two"]'),
     ("of_no_instance", '[{"n": 1}, "of_no_instance"]'),
 ]
-"""Each of them, and what it answers to n = 1."""
+"""Each function, and its result for n = 1."""
 
 
 # -- precedence -------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ ARITIES = [
 def include_kit(
     tools: ToolSet, how: str, default: Mapping[str, Any], own: Mapping[str, Any], given: Mapping[str, Any]
 ) -> None:
-    """Include a toolkit of one tool, of which the toolkit, the tool's mark, and the registration say something."""
+    """Include a toolkit of one tool, with options of the toolkit, of the tool's mark, and of the registration."""
 
     def t() -> str:
         return "done"
@@ -154,9 +154,9 @@ CATEGORIES: list[tuple[str | None, str | None, str | None, str | None]] = [
     (None, "Files", "Admin", "Admin"),
     ("Utility", "Files", "Admin", "Admin"),
 ]
-"""What the toolkit, the tool and the registration say of a category, and which holds."""
+"""The category given by the toolkit, by the tool and by the registration, and the one that applies."""
 
-SAYINGS: list[tuple[dict[str, bool], bool | None]] = [
+HIDDEN_OPTIONS: list[tuple[dict[str, bool], bool | None]] = [
     ({}, None),
     ({"hidden": True}, True),
     ({"hidden": False}, False),
@@ -164,7 +164,7 @@ SAYINGS: list[tuple[dict[str, bool], bool | None]] = [
     ({"visible": True}, False),
     ({"hidden": True, "visible": True}, True),
 ]
-"""What one place may say of `hidden`, and what it means."""
+"""The options of one place, and the value of `hidden` that they stand for."""
 
 
 # -- prompts, resources and templates of a toolkit --------------------------------------------------------------------
@@ -225,7 +225,7 @@ def shop(**options: Any) -> ToolSet:
 
 
 def names(sections: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
-    """Return the names of what the catalog tool answers, by section."""
+    """Return the names in a result of the catalog tool, by section."""
     return {section: [entry["name"] for entry in entries] for section, entries in sections.items()}
 
 
@@ -267,7 +267,7 @@ ARGUMENTS: list[tuple[dict[str, Any], dict[str, list[str]]]] = [
     ({"type": "tools", "category": "admin", "query": "W"}, {"tools": ["wipe"]}),
     ({"type": "tools", "category": "admin", "include_hidden": False}, {"tools": []}),
 ]
-"""Arguments, and the names that the answer has by section."""
+"""Arguments, and the names in the result by section."""
 
 WRONG_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"type": "everything"}, "arguments.type"),
@@ -277,4 +277,4 @@ WRONG_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"include_hidden": "no"}, "arguments.include_hidden"),
     ({"everything": True}, "'everything'"),
 ]
-"""Arguments that are refused, and the place that is named."""
+"""Arguments that are refused, and the place that the error names."""

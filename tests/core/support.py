@@ -1,4 +1,4 @@
-"""What the tests of the machine share: systems of the reference as catalogs and tool sets, hooks that a test steers."""
+"""What the tests of the machine share: systems of the reference as catalogs and tool sets, and hooks under control."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ groups, of which there are two thousand, every fifteenth."""
 
 
 def snapshot_of(catalog: Catalog, active: Iterable[str], facts: Mapping[str, Any] = NO_FACTS) -> Snapshot:
-    """Return the snapshot in which these groups are active, given oldest first where that matters."""
+    """Return the snapshot in which these groups are active, given oldest first where the order matters."""
     return Snapshot.of(catalog, restore(catalog.forest, active).after, facts)
 
 
 @dataclass(frozen=True)
 class World:
-    """A system of the reference, and the same as a catalog."""
+    """A system of the reference, and its catalog."""
 
     system: System
     catalog: Catalog
@@ -60,11 +60,11 @@ class World:
     def named(self, groups: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.paths[group] for group in groups)
 
-    def step(self, activate: Iterable[int] = (), deactivate: Iterable[int] = ()) -> TransitionRequest:
+    def request(self, activate: Iterable[int] = (), deactivate: Iterable[int] = ()) -> TransitionRequest:
         return TransitionRequest(self.named(activate), self.named(deactivate))
 
     def plan(self, active: Active, activate: Iterable[int] = (), deactivate: Iterable[int] = ()) -> Plan:
-        return plan(self.at(active).configuration, self.step(activate, deactivate))
+        return plan(self.at(active).configuration, self.request(activate, deactivate))
 
 
 @cache
@@ -112,7 +112,7 @@ class Unserialized:
 
 
 class Hooks(TypedDict, total=False):
-    """The hooks of a group, as `register_group` takes them."""
+    """The hooks of a group, as arguments of `register_group`."""
 
     on_activate: Callable[[HookContext], Awaitable[None]]
     on_deactivate: Callable[[HookContext], Awaitable[None]]
@@ -129,7 +129,7 @@ class Block:
 
 @dataclass
 class Journal:
-    """Hooks that write down that they ran, and that fail, wait or do something where a test says so.
+    """Hooks that record that they ran, and that fail, block or do something where a test says so.
 
     A line is `+a` for `on_activate` of group a, `-a` for `on_deactivate`, `~a` for `on_rollback`, and begins with
     `undo` where it compensates.
@@ -155,7 +155,7 @@ class Journal:
         return run
 
     def of(self, path: str, *, rollback: bool | None = None) -> Hooks:
-        """The hooks of a group; `rollback` is whether it has one of its own, or opts out, instead of the opposite."""
+        """The hooks of a group; with `rollback` it has an `on_rollback` of its own (`True`) or opts out (`False`)."""
         made: Hooks = {"on_activate": self.hook("+", path), "on_deactivate": self.hook("-", path)}
         if rollback is not None:
             made["on_rollback"] = self.hook("~", path) if rollback else False

@@ -1,4 +1,4 @@
-"""Hooks that block a thread, which can't be stopped: time-outs and cancellation wait for them, or leave them behind."""
+"""Hooks that block a thread, which can't be stopped: cancellation waits for them, and a time-out abandons them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cancellation, any number of times, at every hook (SPEC HOOK-6, HOOK-9): what was done is undone, what closes closes.
+"""Cancellation, any number of times, at every hook (SPEC HOOK-6, HOOK-9): transitions are undone, and sessions close.
 
 Under asyncio a task is cancelled as asyncio does it, which no shield stops, and by scopes; under trio by scopes.
 """

@@ -1,7 +1,7 @@
-"""Requests at the same time on one session (SPEC SES-2), in schedules forced through hooks that wait.
+"""Concurrent requests of one session (SPEC SES-2), in schedules forced by hooks that wait.
 
-A hook waits for the client whose request it runs for, so a test decides who goes on when; nothing depends on time.
-Also: what becomes of a step when the catalog changes while its hooks run (SPEC REG-7, HOOK-5, INV-1, INV-2).
+A hook waits for the client whose request it runs for, so a test decides which continues when; nothing depends on time.
+Also: transitions whose catalog changes while their hooks run (SPEC REG-7, HOOK-5, INV-1, INV-2).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ async def test_reads_do_not_wait_for_a_transition_and_see_the_state_before_it() 
 
 
 @pytest.mark.spec("SES-2", "HOOK-6")
-@pytest.mark.parametrize("when", ["while it waits", "as its turn comes"])
+@pytest.mark.parametrize("when", ["while it waits", "as it is about to run"])
 async def test_a_waiting_request_that_is_cancelled_leaves_the_others_in_their_order(when: str) -> None:
     journal = Journal()
     session = await opened(journal)
@@ -167,7 +167,7 @@ class Racing(Unserialized):
         kind, group = operation
         groups: tuple[list[int], list[int]] = ([group], []) if kind == "activate" else ([], [group])
         try:
-            return (await self.transition(self.world.step(*groups))).changes
+            return (await self.transition(self.world.request(*groups))).changes
         except ParentInactive as error:
             return self.world.paths.index(error.parent)
 

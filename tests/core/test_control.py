@@ -1,4 +1,4 @@
-"""SPEC 8: activators, deactivators and loaders, and what they say."""
+"""SPEC 8: activators, deactivators and loaders, and their answers."""
 
 from typing import Any
 

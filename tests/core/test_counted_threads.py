@@ -1,4 +1,4 @@
-"""Whoever counts calls counts the threads that cancelled calls leave behind, and bounds them (SPEC SAF-2, SAF-4)."""
+"""A count of calls includes the threads that cancelled calls leave behind, which bounds them (SPEC SAF-2, SAF-4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 class Blocking:
-    """A tool set whose plain handler blocks its thread until it is let go."""
+    """A tool set whose plain handler blocks its thread until it is released."""
 
     def __init__(self) -> None:
         self.proceed = Event()

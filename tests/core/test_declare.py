@@ -1,4 +1,4 @@
-"""SPEC KIT-1, KIT-2, KIT-7: tools and groups by decoration, and what becomes of their options."""
+"""SPEC KIT-1, KIT-2, KIT-7: tools and groups declared by decorators, and their options."""
 
 import types
 from collections.abc import Callable
@@ -130,7 +130,7 @@ def test_a_callable_without_a_name_must_be_given_one() -> None:
 
 @group(description="The database", title="Data")
 class Database:
-    """Not used: the option says it."""
+    """Not used: the option overrides it."""
 
     def __init__(self) -> None:
         self.log: list[str] = []

@@ -1,4 +1,4 @@
-"""SPEC REG-6: a definition is checked when it is registered, so that none can break a list; REG-1 for any junk."""
+"""SPEC REG-6: a definition is checked when it is registered, so none can break a list; REG-1 for arbitrary values."""
 
 import json
 import math
@@ -27,7 +27,7 @@ def desk() -> ToolSet:
 
 
 def refuse(tools: ToolSet, act: Callable[[], object], match: str) -> None:
-    """Check that `act` is refused as a definition and that nothing is left of it."""
+    """Check that `act` is refused as an invalid definition and changes nothing."""
     before = tools.catalog
     with pytest.raises(InvalidDefinition, match=match):
         act()

@@ -1,4 +1,4 @@
-"""Whatever a handler answers or a caller sends, UTF-8 can carry what is answered (SPEC SAF-2, CALL-3).
+"""Whatever a handler returns or a caller sends, the answer can be encoded as UTF-8 (SPEC SAF-2, CALL-3).
 
 A lone surrogate, such as Python makes of a file name that is no UTF-8, can't be encoded; one in an answer would end the
 writer of a whole connection. It becomes an escape that can be read.

@@ -1,4 +1,4 @@
-"""SPEC CALL-2, SAF-1: what is said of arguments that do not fit: where, in which words, and never too much."""
+"""SPEC CALL-2, SAF-1: the report of arguments that do not fit: the place, the message, and the bounds on both."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -16,7 +16,7 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 
 async def received(schema: dict[str, Any], value: Any) -> dict[str, str]:
-    """Return what is said of a value, each place as it is inside of the value."""
+    """Return the problems of a value by place, relative to the value."""
     tools = ToolSet("t")
     of_root = ("$schema", "$defs", "definitions")
     inner = {key: value for key, value in schema.items() if key not in of_root}
@@ -279,7 +279,7 @@ SIMPLE: st.SearchStrategy[Any] = st.sampled_from(
 
 
 def _inside(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Schemas that have others, those that refer to definitions only for the values inside: none is without end."""
+    """Schemas that contain others; they refer to definitions only for inner values, so that none is infinite."""
     some = st.lists(inner, min_size=1, max_size=3)
     below = inner | REFERENCE
     return st.fixed_dictionaries(
@@ -309,7 +309,7 @@ SCHEMAS = st.recursive(SIMPLE, _inside, max_leaves=6)
 
 
 def _places(errors: Any) -> set[str]:
-    """The places of errors, and of those that tell of alternatives."""
+    """The places of errors, those of alternatives included."""
     found: set[str] = set()
     for error in errors:
         found.add("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path))
@@ -333,5 +333,5 @@ def test_what_is_reported_is_what_the_validator_finds(schema: Any, definitions: 
         for place, text in faults.problems.items():
             where = place.removeprefix("arguments")
             assert text != "it does not fit its schema"
-            # the name of a property is told of at that property, and not around it
+            # a wrong name is reported at the property of that name, and by the validator at the object
             assert any(where == one or where.rpartition(".")[0] == one for one in places), (place, places)

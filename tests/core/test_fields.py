@@ -1,4 +1,4 @@
-"""SPEC KIT-3, KIT-6: schemas in three forms, as document D has them; what each does to arguments and results."""
+"""SPEC KIT-3: document D's three forms of schemas, and what each does to arguments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def echo(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def refused(match: str, **options: Any) -> None:
-    """Check that a tool is refused by each way of declaring it, by name, and that nothing is left of it."""
+    """Check that a tool is refused by name, however it is declared, and that nothing of it is registered."""
     tools = ToolSet("t")
     before = tools.catalog
 

@@ -32,7 +32,7 @@ LOCKED = ~Visibility.when(lambda view: bool(view.facts.get("unlocked")))
 
 
 def shop(hidden: bool | Visibility, **options: Any) -> ToolSet:
-    """Return one thing of every kind, hidden under a rule, beside groups of which it needs none."""
+    """Return one component of every kind, hidden under a rule, at root, beside some groups."""
     tools = ToolSet("shop", control="none", **options)
     for path in GROUPS:
         tools.register_group(path)

@@ -1,4 +1,4 @@
-"""Hooks around a session's steps (SPEC HOOK-1 to HOOK-9): order, failure, cancellation, re-entry, force, closing."""
+"""Hooks of a session's transitions (SPEC HOOK-1 to HOOK-9): order, failure, reports, time-outs, force."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolfold import HookContext, HookFailed, HookTimeout, Session, ToolError, T
 from toolfold._session.observers import Committed, HooksFailed, RolledBack
 
 SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
-"""The hooks of the step that opens b and b.z while a, a.x and a.y are active, in order."""
+"""The hooks of the transition that activates b and b.z while a, a.x and a.y are active, in order."""
 UNDONE = ("undo +a.y", "undo +a.x", "undo +a", "undo -b")
 
 
@@ -61,7 +61,7 @@ async def test_hooks_run_whichever_way_a_group_is_opened_and_closed() -> None:
     tools.register("open", lambda values, context: context.activate("a"), input_schema={"type": "object"})
     ways: dict[str, Callable[[Session], Awaitable[Any]]] = {
         "code": lambda session: session.activate("a"),
-        "step": lambda session: session.transition(activate=["a"]),
+        "transition": lambda session: session.transition(activate=["a"]),
         "control tool": lambda session: session.call("a.activate"),
         "handler": lambda session: session.call("open"),
     }
@@ -107,7 +107,7 @@ async def test_deactivated_groups_run_their_hooks_first_descendants_before_ances
     await session.transition(activate=["b.z", "b"], deactivate=["c"])
     assert journal.take() == ["-c"]
     await session.transition(activate=["b"], deactivate=["b"])
-    assert journal.take() == ["-b.z"]  # b comes back within the step, so it does not change
+    assert journal.take() == ["-b.z"]  # b is reactivated in the same transition, so it does not change
 
 
 @pytest.mark.spec("HOOK-3")
@@ -168,7 +168,7 @@ async def test_a_group_has_its_own_compensation_or_opts_out() -> None:
         assert journal.take() == ["-a", "+b", "+c", "undo ~a", "-a", "+c", "undo ~a"]
 
 
-# Telling of failures
+# Reporting failures
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, BaseException | None]]:
@@ -310,7 +310,7 @@ async def test_the_error_of_a_forced_transition_does_not_claim_that_nothing_was_
     assert str(failure).startswith("The on_deactivate hook of group 'a' failed, and the group was closed all the same;")
 
 
-# Cancelling and timing out
+# Time-outs
 
 
 @pytest.mark.spec("HOOK-6", "HOOK-5")

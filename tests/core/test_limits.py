@@ -46,8 +46,8 @@ def nested(depth: int, key: str | None = None) -> Any:
     return value
 
 
-def in_turn(count: int, wrap: Callable[[dict[str, Any]], dict[str, Any]], last: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with definitions each of which is made from a reference to the next one."""
+def chain(count: int, wrap: Callable[[dict[str, Any]], dict[str, Any]], last: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema whose definitions each contain a reference to the next one."""
     definitions = {f"d{at}": wrap({"$ref": f"#/$defs/d{at + 1}"}) for at in range(count)}
     return {**OPEN, "properties": {"v": {"$ref": "#/$defs/d0"}}, "$defs": {**definitions, f"d{count}": last}}
 
@@ -91,7 +91,7 @@ async def test_arguments_that_hold_themselves_are_refused() -> None:
 
 @pytest.mark.spec("SAF-1")
 async def test_the_more_often_a_schema_looks_at_a_value_the_fewer_values_it_is_given() -> None:
-    often = in_turn(14, lambda one: {"allOf": [one, one]}, {"items": {"type": "integer"}})
+    often = chain(14, lambda one: {"allOf": [one, one]}, {"items": {"type": "integer"}})
     assert await text_of(often, {"v": [1] * 100}) == "done"
     text = await text_of(often, {"v": [1] * 1000})
     assert "arguments: it has 1,002 values, too many at once for a schema as intricate as its own" in text
@@ -177,11 +177,11 @@ def _marking_schema() -> dict[str, Any]:
         ({**OPEN, "required": [str(at) for at in range(MAX_SCHEMA_VALUES)]}, f"more than {MAX_SCHEMA_VALUES:,} values"),
         ({**OPEN, "description": "x" * MAX_DEFINITION}, "bytes, and may have 1,000,000"),
         ({**OPEN, "$ref": "#"}, "refers to itself for the same value, without end"),
-        (in_turn(2, lambda one: {"anyOf": [one, {"$ref": "#/$defs/d0"}]}, {}), "refers to itself for the same value"),
-        (in_turn(MAX_DEPTH, lambda one: one, {}), f"more than {MAX_DEPTH} chained schemas for one value"),
-        (in_turn(40, lambda one: {"allOf": [one, one]}, {"type": "null"}), "too many schemas for one value"),
-        (in_turn(40, lambda one: {"anyOf": [one, one]}, {"type": "null"}), "too many schemas for one value"),
-        (in_turn(40, lambda one: {"if": one, "then": one}, {"type": "null"}), "too many schemas for one value"),
+        (chain(2, lambda one: {"anyOf": [one, {"$ref": "#/$defs/d0"}]}, {}), "refers to itself for the same value"),
+        (chain(MAX_DEPTH, lambda one: one, {}), f"more than {MAX_DEPTH} chained schemas for one value"),
+        (chain(40, lambda one: {"allOf": [one, one]}, {"type": "null"}), "too many schemas for one value"),
+        (chain(40, lambda one: {"anyOf": [one, one]}, {"type": "null"}), "too many schemas for one value"),
+        (chain(40, lambda one: {"if": one, "then": one}, {"type": "null"}), "too many schemas for one value"),
         (_marking_schema(), "too many schemas for one value"),
     ],
     ids=["deep", "wide", "long", "self", "loop", "chain", "allOf", "anyOf", "if", "unevaluated"],

@@ -34,10 +34,10 @@ def applied(system: System, failing: frozenset[int]) -> Callable[[Active, Reques
     """What the reference makes of a request, where groups whose hook fails can't be entered."""
 
     def apply(active: Active, request: Request) -> tuple[Active, Any]:
-        kind, entering, leaving = request
+        kind, activate, deactivate = request
         if kind == "read":
             return active, active
-        answer = model.step(system, active, entering, leaving)
+        answer = model.step(system, active, activate, deactivate)
         if answer.kind == "refused":
             return active, answer.error
         if failed := system.canonical(failing & (answer.state - active)):
@@ -51,11 +51,11 @@ def asking(session: Session, here: World) -> Ask:
     """Ask a session."""
 
     async def ask(request: Request) -> Any:
-        kind, entering, leaving = request
+        kind, activate, deactivate = request
         if kind == "read":
             return frozenset(here.paths.index(path) for path in session.active)
         try:
-            change = await session.transition(here.named(entering), here.named(leaving))
+            change = await session.transition(here.named(activate), here.named(deactivate))
         except (ParentInactive, ExclusionConflict) as error:
             return type(error).__name__
         except HookFailed as error:
@@ -71,11 +71,11 @@ def asking_unserialized(here: World, random: Random) -> Ask:
     engine = Unserialized(here, here.at(NOTHING), lambda: checkpoints(random))
 
     async def ask(request: Request) -> Any:
-        kind, entering, leaving = request
+        kind, activate, deactivate = request
         if kind == "read":
             return engine.active()
         try:
-            planned = await engine.transition(here.step(entering, leaving))
+            planned = await engine.transition(here.request(activate, deactivate))
         except (ParentInactive, ExclusionConflict) as error:
             return type(error).__name__
         return here.active(planned.activated), here.active(planned.deactivated)

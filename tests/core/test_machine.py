@@ -26,8 +26,8 @@ def at(tools: ToolSet, *active: str) -> Configuration:
     return snapshot_of(tools.catalog, active).configuration
 
 
-def after(tools: ToolSet, active: tuple[str, ...], step: TransitionRequest) -> tuple[str, ...]:
-    return plan(at(tools, *active), step).after.paths
+def after(tools: ToolSet, active: tuple[str, ...], request: TransitionRequest) -> tuple[str, ...]:
+    return plan(at(tools, *active), request).after.paths
 
 
 # The table
@@ -89,7 +89,7 @@ def test_a_forest_needs_its_parents_and_refuses_what_no_state_could_satisfy() ->
 
 @pytest.mark.spec("ACT-1")
 @pytest.mark.parametrize(
-    "step",
+    "request_",
     [
         TransitionRequest("a.w"),
         TransitionRequest((), "a.w"),
@@ -97,11 +97,11 @@ def test_a_forest_needs_its_parents_and_refuses_what_no_state_could_satisfy() ->
         TransitionRequest(("a",), ("c", "a.w")),
     ],
 )
-def test_an_unknown_group_is_refused_and_not_made(step: TransitionRequest) -> None:
+def test_an_unknown_group_is_refused_and_not_made(request_: TransitionRequest) -> None:
     tools = desk()
     catalog = tools.catalog
     with pytest.raises(GroupNotFound) as raised:
-        plan(at(tools, "a"), step)
+        plan(at(tools, "a"), request_)
     assert raised.value.group == "a.w"
     assert "a.x" in raised.value.suggestions
     assert tools.catalog is catalog
@@ -141,8 +141,8 @@ async def test_a_request_that_changes_nothing_returns_false_and_has_no_effect() 
 
 Groups = tuple[str, ...]
 EXAMPLES: list[tuple[str, Groups, Groups, Groups, Groups]] = [
-    ("displaces a partner with its subtree alone", ("a", "a.x", "a.y", "c"), ("b",), (), ("b", "c")),
-    ("deactivates a group with its subtree alone", ("a", "a.x", "a.y", "c"), (), ("a",), ("c",)),
+    ("displaces a partner with its subtree and nothing else", ("a", "a.x", "a.y", "c"), ("b",), (), ("b", "c")),
+    ("deactivates a group with its subtree and nothing else", ("a", "a.x", "a.y", "c"), (), ("a",), ("c",)),
     ("leaves the parent and its other children", ("a", "a.x", "a.y", "c"), (), ("a.x",), ("a", "a.y", "c")),
     ("activates ancestors first", (), ("a.y", "a.x", "a"), (), ("a", "a.x", "a.y")),
     ("deactivates first", ("a", "a.x"), ("a",), ("a",), ("a",)),

@@ -36,17 +36,17 @@ def positions(family: str) -> tuple[Position, ...]:
 
 
 def requests(system: System) -> Iterator[Groups]:
-    """All steps of several groups; with four groups, those of up to two activations and up to one deactivation."""
+    """All requests for several groups; of four groups, those of up to two activations and up to one deactivation."""
     some, few = (4, 4) if len(system.groups) < 4 else (2, 1)
-    for entering in subsets(system.groups, min(some, len(system.groups))):
-        for leaving in subsets(system.groups, min(few, len(system.groups))):
-            yield entering, leaving
+    for activate in subsets(system.groups, min(some, len(system.groups))):
+        for deactivate in subsets(system.groups, min(few, len(system.groups))):
+            yield activate, deactivate
 
 
-def answer_of(here: World, active: Active, step: TransitionRequest) -> Answer[Active]:
-    """What the machine answers, in the words of the reference."""
+def answer_of(here: World, active: Active, request: TransitionRequest) -> Answer[Active]:
+    """The answer of the machine, in the terms of the reference."""
     try:
-        planned = plan(here.at(active).configuration, step)
+        planned = plan(here.at(active).configuration, request)
     except ParentInactive as error:
         return Answer("refused", active, "ParentInactive", here.paths.index(error.parent))
     except ExclusionConflict:
@@ -63,41 +63,41 @@ def answer_of(here: World, active: Active, step: TransitionRequest) -> Answer[Ac
 def test_every_request_in_every_state_is_answered_as_by_the_reference(family: str) -> None:
     for here, active in positions(family):
         for group in here.system.groups:
-            entered = answer_of(here, active, here.step([group]))
-            assert entered == model.activate(here.system, active, group)
-            assert answer_of(here, active, here.step((), [group])) == model.deactivate(here.system, active, group)
+            activated = answer_of(here, active, here.request([group]))
+            assert activated == model.activate(here.system, active, group)
+            assert answer_of(here, active, here.request((), [group])) == model.deactivate(here.system, active, group)
 
 
 @pytest.mark.spec("ACT-9")
 @all_families
 def test_every_request_for_several_groups_is_answered_as_by_the_reference(family: str) -> None:
     for here, active in positions(family):
-        for entering, leaving in requests(here.system):
-            expected = model.step(here.system, active, entering, leaving)
-            assert answer_of(here, active, here.step(reversed(entering), reversed(leaving))) == expected
+        for activate, deactivate in requests(here.system):
+            expected = model.step(here.system, active, activate, deactivate)
+            assert answer_of(here, active, here.request(reversed(activate), reversed(deactivate))) == expected
 
 
 @pytest.mark.spec("ACT-2", "ACT-9")
 @all_families
 def test_a_refusal_names_the_groups_that_it_is_about(family: str) -> None:
     for here, active in positions(family):
-        for entering, leaving in requests(here.system):
+        for activate, deactivate in requests(here.system):
             try:
-                here.plan(active, entering, leaving)
+                here.plan(active, activate, deactivate)
             except ParentInactive as error:
                 group, missing = here.paths.index(error.group), here.paths.index(error.parent)
-                assert group in entering
+                assert group in activate
                 assert missing in here.system.ancestors(group)
-                assert missing not in entering or missing in displaced_by(here, entering)
+                assert missing not in activate or missing in displaced_by(here, activate)
             except ExclusionConflict as error:
                 first, second = (here.paths.index(path) for path in error.groups)
-                assert second in entering
+                assert second in activate
                 assert {first, *here.system.ancestors(first)} & here.system.excluded(second)
 
 
-def displaced_by(here: World, entering: tuple[int, ...]) -> Active:
-    """Whatever any of these groups would displace."""
-    partners = {other for group in entering for other in here.system.excluded(group)}
+def displaced_by(here: World, activate: tuple[int, ...]) -> Active:
+    """The groups that any of these would displace."""
+    partners = {other for group in activate for other in here.system.excluded(group)}
     return frozenset().union(*(here.system.subtree(other) for other in partners))
 
 
@@ -117,8 +117,8 @@ def outcome(planned: Callable[[], Plan]) -> tuple[object, ...]:
 def test_the_compiled_table_does_what_the_interpreter_of_its_rows_does(family: str) -> None:
     for here, active in positions(family):
         now = here.at(active).configuration
-        for entering, leaving in one_each(here.system):
-            request = here.step(entering, leaving)
+        for activate, deactivate in one_each(here.system):
+            request = here.request(activate, deactivate)
             assert outcome(partial(plan, now, request)) == outcome(partial(plan, now, request, Interpreter))
         for kept in subsets(here.system.groups, 1):
             keep = [above for group in kept for above in here.named((*here.system.ancestors(group), group))]
@@ -159,9 +159,9 @@ def test_always(known: Property, family: str) -> None:
 def test_requests_for_several_groups_preserve_the_invariants(family: str) -> None:
     for here, active in positions(family):
         before = Members(active)
-        for entering, leaving in requests(here.system):
+        for activate, deactivate in requests(here.system):
             with suppress(ToolfoldError):
-                after = Members(here.active(here.plan(active, entering, leaving).after.active))
+                after = Members(here.active(here.plan(active, activate, deactivate).after.active))
                 assert list(broken(Step(here.system.forest, "transition", None, before, after))) == []
 
 
@@ -178,7 +178,7 @@ def test_every_clause_that_always_holds_also_has_a_situation_that_sometimes_happ
 
 @cache
 def steps(family: str) -> tuple[Step, ...]:
-    """What every request for one group comes to in every state of every system."""
+    """The result of every request for one group in every state of every system."""
     return tuple(
         Step(here.system.forest, request, group, Members(active), Members(answer_of(here, active, asked).state))
         for here, active in positions(family)
@@ -188,7 +188,7 @@ def steps(family: str) -> tuple[Step, ...]:
 
 
 def steps_for(here: World, group: int) -> tuple[tuple[Request, TransitionRequest], ...]:
-    return ("activate", here.step([group])), ("deactivate", here.step((), [group]))
+    return ("activate", here.request([group])), ("deactivate", here.request((), [group]))
 
 
 @pytest.mark.spec("INV-1", "INV-2")
@@ -201,9 +201,9 @@ def test_the_reachable_states_are_exactly_those_that_satisfy_the_invariants(fami
         while frontier:
             now = frontier.pop()
             for path in here.paths:
-                for step in (TransitionRequest(path), TransitionRequest((), path)):
+                for request in (TransitionRequest(path), TransitionRequest((), path)):
                     try:
-                        after = plan(now, step).after
+                        after = plan(now, request).after
                     except ParentInactive:
                         continue
                     frontier += [after] if after not in found else []
@@ -219,7 +219,7 @@ def test_activations_alone_reach_every_group_from_every_state(family: str) -> No
         for group in here.system.groups:
             snapshot = here.at(active)
             for target in (*here.system.ancestors(group), group):
-                snapshot = snapshot.after(here.step([target]))
+                snapshot = snapshot.after(here.request([target]))
             assert snapshot.is_active(here.paths[group])
 
 
@@ -230,31 +230,31 @@ def test_the_same_snapshot_and_request_give_the_same_snapshot_whatever_came_befo
         snapshot = here.at(active)
         for group in here.system.groups:
             try:
-                after = snapshot.after(here.step([group]))
+                after = snapshot.after(here.request([group]))
             except ParentInactive:
                 continue
-            back = snapshot.after(here.step((), here.system.groups))
-            again = back.after(here.step(active))
+            back = snapshot.after(here.request((), here.system.groups))
+            again = back.after(here.request(active))
             assert again is snapshot
-            assert again.after(here.step([group])) is after
+            assert again.after(here.request([group])) is after
 
 
 @pytest.mark.spec("ACT-9")
 def test_the_requests_explored_are_granted_refused_for_either_reason_and_without_effect() -> None:
     answers = {
-        (answer.kind, answer.error, bool(leaving))
+        (answer.kind, answer.error, bool(deactivate))
         for here, active in positions("pairs-3")
-        for entering, leaving in requests(here.system)
-        for answer in [answer_of(here, active, here.step(entering, leaving))]
+        for activate, deactivate in requests(here.system)
+        for answer in [answer_of(here, active, here.request(activate, deactivate))]
     }
     assert answers == {
-        (kind, error, leaving)
+        (kind, error, deactivate)
         for kind, error in [("changed", None), ("unchanged", None), ("refused", "ParentInactive")]
-        for leaving in (True, False)
+        for deactivate in (True, False)
     } | {("refused", "ExclusionConflict", True), ("refused", "ExclusionConflict", False)}
 
 
-# Through the door
+# Through sessions
 
 
 @pytest.mark.spec("ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-9", "INV-1", "INV-2", "SES-1")
@@ -265,33 +265,35 @@ async def test_sessions_agree_with_the_reference_in_answers_groups_and_lists(fam
         here = world(system)
         idle = await tools.open_session().start()
         for active in reachable(system):
-            for entering, leaving in [*((pair, ()) for pair in subsets(system.groups, 2)), *one_each(system)]:
+            for activate, deactivate in [*((pair, ()) for pair in subsets(system.groups, 2)), *one_each(system)]:
                 async with tools.open_session(active=here.named(active)) as session:
-                    answer = await asked(here, session, entering, leaving)
-                    assert answer == model.step(system, active, entering, leaving)
+                    answer = await asked(here, session, activate, deactivate)
+                    assert answer == model.step(system, active, activate, deactivate)
                     check_reads(here, session, answer.state)
         check_reads(here, idle, frozenset())
         await idle.close()
 
 
 def one_each(system: System) -> Iterator[Groups]:
-    """Steps of up to one activation and one deactivation."""
-    for entering in subsets(system.groups, 1):
-        for leaving in subsets(system.groups, 1):
-            yield entering, leaving
+    """Requests for up to one activation and one deactivation."""
+    for activate in subsets(system.groups, 1):
+        for deactivate in subsets(system.groups, 1):
+            yield activate, deactivate
 
 
-async def asked(here: World, session: Session, entering: tuple[int, ...], leaving: tuple[int, ...]) -> Answer[Active]:
-    """Ask a session for a step, by the plainest method there is for it."""
+async def asked(
+    here: World, session: Session, activate: tuple[int, ...], deactivate: tuple[int, ...]
+) -> Answer[Active]:
+    """Make a request of a session, by the simplest method for it."""
     before = frozenset(here.paths.index(path) for path in session.active)
     try:
-        match entering, leaving:
+        match activate, deactivate:
             case (group,), ():
                 changed = await session.activate(here.paths[group])
             case (), (group,):
                 changed = await session.deactivate(here.paths[group])
             case _:
-                change = await session.transition(here.named(entering), here.named(leaving))
+                change = await session.transition(here.named(activate), here.named(deactivate))
                 now = frozenset(here.paths.index(path) for path in session.active)
                 assert change.activated == here.named(here.system.canonical(now - before))
                 assert change.deactivated == here.named(here.system.canonical(before - now))
@@ -305,7 +307,7 @@ async def asked(here: World, session: Session, entering: tuple[int, ...], leavin
 
 
 def check_reads(here: World, session: Session, active: Active) -> None:
-    """Whether all that can be read of a session tells of exactly these active groups."""
+    """Check that every reading of a session shows exactly these groups as active."""
     system = here.system
     infos = {info.name: (info.state.value, info.active) for info in session.list_groups()}
     assert infos == {

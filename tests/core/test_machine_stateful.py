@@ -1,6 +1,6 @@
 """Random histories of larger systems, compared with the reference after every operation, by the machine of the kit.
 
-Groups and exclusions come and go while sessions are open, hooks begin and cease to fail, facts are set.
+Groups and exclusions are registered and removed while sessions are open, hooks begin and cease to fail, facts are set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolfold_specs.report import Violation
 
 @pytest.fixture(autouse=True)
 def silence(caplog: pytest.LogCaptureFixture) -> None:
-    """Keep the core from formatting the traceback of each hook that is told to fail: there are hundreds."""
+    """Keep the core from formatting the traceback of each failing hook: there are hundreds."""
     caplog.set_level("CRITICAL", logger="toolfold")
 
 

@@ -1,4 +1,4 @@
-"""SPEC 13: composite tools, of which only the modes are offered that are of use now, with counts.
+"""SPEC 13: composite tools, which offer only the modes that are available, with counts.
 
 What a request asks of the application state, and what it does when that fails, is in test_modes_reading.py.
 """

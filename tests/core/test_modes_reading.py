@@ -1,4 +1,4 @@
-"""SPEC 13: one reading of the application state for each request, and what becomes of modes if it, or they, fail."""
+"""SPEC 13: one reading of the application state for each request; failing readings, predicates and counts."""
 
 import logging
 from typing import Any
@@ -80,7 +80,7 @@ def buffers() -> Buffers:
 
 @pytest.fixture
 def tools(buffers: Buffers) -> ToolSet:
-    """A tool set of which each request asks for the state again and again: modes, counts and predicates everywhere."""
+    """A tool set whose every request needs the state many times, for modes, counts and predicates."""
     tools = ToolSet("page", state=buffers.read)
     tools.register_group("inner")
     tools.register_group("gate", opens_on=success_of("observe"), transient=True)
@@ -118,7 +118,7 @@ def tools(buffers: Buffers) -> ToolSet:
         "activate again",
         "deactivate",
         "by code",
-        "step",
+        "transition",
         "gate",
         "work",
         "fact",
@@ -153,7 +153,7 @@ async def test_the_state_is_read_exactly_once_for_each_request(
                 assert (await session.call("inner.deactivate")).structured["changed"]
             case "by code":
                 assert await session.activate("inner")
-            case "step":
+            case "transition":
                 await session.transition(activate=["inner", "gate"])
             case "gate":
                 assert not (await session.call("observe", {"what": "network"})).is_error
@@ -199,7 +199,7 @@ def test_predicates_and_counts_of_one_list_see_one_reading() -> None:
     for name in ("one", "two"):
         tools.register(name, answer, input_schema=WHAT, modes=OBSERVE)
     for reading in range(1, 4):
-        tools.default_session.set_fact("turn", reading)
+        tools.default_session.set_fact("number", reading)
         counts = [spec.definition["_meta"]["data_counts"] for spec in tools.list_tools().tools]
         assert len({count for held in counts for count in held.values()}) == 1
 

@@ -332,7 +332,7 @@ async def test_a_name_that_is_gone_no_longer_blocks_the_wire() -> None:
     tools.guard_names(wire.admit, wire.release)
     tools.register("a_deactivate", answer)
     with pytest.raises(ConfigError):
-        tools.register_group("a")  # its activator alone would have fitted
+        tools.register_group("a")  # its activator would have fitted
     tools.register("a_activate", answer)
 
     tools.register_group("b")

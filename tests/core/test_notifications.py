@@ -1,4 +1,4 @@
-"""What is told to a session's listeners (SPEC 10), and the groups that events open (SPEC SES-6)."""
+"""Notifications of a session's listeners (SPEC 10), and the groups that events open (SPEC SES-6)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from toolfold._session.observers import Committed, EventRefused, NotificationFai
 Notified = list[frozenset[str]]
 
 
-# Once for each committed step that changes a list
+# Once for each committed transition that changes a list
 
 
 @pytest.mark.spec("NTF-1")
@@ -136,17 +136,17 @@ async def test_predicates_before_and_after_a_transition_see_one_reading_of_the_a
         assert notified == [{"tool"}]
 
 
-# To that session alone, come what may
+# To the listeners of that session, whatever they do
 
 
 @pytest.mark.spec("NTF-2", "SES-1")
 async def test_only_the_listeners_of_that_session_are_notified() -> None:
     tools = desk()
     async with tools.open_session() as one, tools.open_session() as other:
-        notified, second, unheard = notifications(one), notifications(one), notifications(other)
+        notified, second, others = notifications(one), notifications(one), notifications(other)
         await one.activate("a")
         assert notified == second == [{"tool"}]
-        assert unheard == []
+        assert others == []
 
 
 @pytest.mark.spec("NTF-2")
@@ -173,13 +173,13 @@ async def test_a_listener_that_raises_neither_undoes_the_transition_nor_silences
 @pytest.mark.spec("NTF-2")
 async def test_a_listener_that_was_removed_is_not_notified() -> None:
     async with desk().open_session() as session:
-        notified, kept = Notified(), notifications(session)
-        remove = session.on_list_changed(notified.append)
+        removed, notified = list[frozenset[str]](), notifications(session)
+        remove = session.on_list_changed(removed.append)
         await session.activate("a")
         remove()
         remove()
         await session.activate("c")
-        assert (len(notified), len(kept)) == (1, 2)
+        assert (len(removed), len(notified)) == (1, 2)
 
 
 @pytest.mark.spec("NTF-2")
@@ -200,26 +200,26 @@ async def test_a_listener_may_remove_itself_and_add_another_while_it_is_notified
         assert calls[2:] == ["always", "later"]
 
 
-# Without a step
+# Without a transition
 
 
 @pytest.mark.spec("NTF-3")
 async def test_registration_notifies_only_on_request() -> None:
     tools = desk()
     async with tools.open_session(active=["a"]) as one, tools.open_session() as other:
-        notified, unheard = notifications(one), notifications(other)
+        notified, others = notifications(one), notifications(other)
         tools.register("a.new", lambda: "done")
         tools.register_group("d")
         tools.register_exclusion("c", "d")
         tools.unregister("ping")
         assert "a.new" in one.list_tools().names
-        assert (notified, unheard) == ([], [])
+        assert (notified, others) == ([], [])
         tools.notify_list_changed()
-        assert notified == unheard == [{"tool"}]
+        assert notified == others == [{"tool"}]
         tools.notify_list_changed(["prompt", "resource"])
         one.notify()
         assert notified[1:] == [{"prompt", "resource"}, {"tool"}]
-        assert len(unheard) == 2
+        assert len(others) == 2
 
 
 @pytest.mark.spec("NTF-1", "NTF-3")
@@ -238,7 +238,7 @@ async def test_a_fact_notifies_if_it_changes_the_list() -> None:
     tools = desk()
     tools.register("secret", lambda: "done", visibility=Visibility.when(lambda view: view.facts.get("key") is True))
     async with tools.open_session() as one, tools.open_session() as other:
-        notified, unheard = notifications(one), notifications(other)
+        notified, others = notifications(one), notifications(other)
         one.set_fact("colour", "red")
         assert notified == []
         one.set_fact("key", True)
@@ -247,7 +247,7 @@ async def test_a_fact_notifies_if_it_changes_the_list() -> None:
         assert notified == [{"tool"}]
         one.set_fact("key", 1)
         assert notified == [{"tool"}] * 2
-        assert unheard == []
+        assert others == []
 
 
 # Events that open groups

@@ -1,4 +1,4 @@
-"""What tracers are told: every request with who made it, every plan and every hook, in the order of what happens."""
+"""The events of tracers: every request with what made it, every plan and every hook, in order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def traced(tools: ToolSet) -> Received:
 
 
 def requests(received: Received) -> list[tuple[int, int | None, str, str]]:
-    """Of each request: its number, that of the one it was made by, whose session, and what for."""
+    """Of each request: its number, the number of the one that made it, its session, and what it asks for."""
     return [
         (event.number, event.by, event.session, f"{event.what} {event.name}".strip())
         for event in received
@@ -148,13 +148,13 @@ async def test_requests_of_concurrent_calls_are_traced_with_the_call_that_made_e
         with anyio.fail_after(WAIT):
             await asyncio.gather(*calls)
     asked = {event.number: event for event in received if isinstance(event, Requested)}
-    steps = [event for event in asked.values() if event.what == "transition" and event.request is not None]
-    assert [(step.request.activate, step.by) for step in steps if step.request] == [
+    transitions = [event for event in asked.values() if event.what == "transition" and event.request is not None]
+    assert [(one.request.activate, one.by) for one in transitions if one.request] == [
         (("x",), 1),
         (("y",), 2),
         (("y",), 3),
     ]
-    assert [step.session for step in steps] == [asked[step.by].session for step in steps if step.by]
+    assert [one.session for one in transitions] == [asked[one.by].session for one in transitions if one.by]
 
 
 async def test_what_a_hook_asks_of_another_session_is_traced_as_made_by_its_transition() -> None:

@@ -1,4 +1,4 @@
-"""SPEC KIT-8: decorators bare and called, and what options can't be; of marked functions see test_marks.py.
+"""SPEC KIT-8: decorators bare and called, and invalid options; marked functions are in test_marks.py.
 
 That type checkers find the same mistakes is in tests/process/typing.
 """
@@ -131,7 +131,7 @@ def test_mistakes_in_the_use_of_decorators_are_refused_by_name() -> None:
     assert not own(tools)
 
 
-# -- unknown options, and values that an option can't have ------------------------------------------------------------
+# -- unknown options and invalid values --------------------------------------------------------------------------------
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"grup": "a"}, r"it has the unknown option 'grup' \(did you mean 'group'\?\)\.$"),

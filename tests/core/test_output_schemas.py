@@ -88,10 +88,10 @@ async def test_errors_and_requests_for_input_are_not_checked_by_the_output_schem
     tools = ToolSet("t")
 
     def fail(arguments: dict[str, Any], context: Context) -> None:
-        raise ToolError("told")
+        raise ToolError("refused")
 
     tools.register("t", fail, input={}, output=TOTAL)
-    assert (await tools.call_tool("t")).text == "told"
+    assert (await tools.call_tool("t")).text == "refused"
 
 
 @pytest.mark.spec("KIT-6")

@@ -1,4 +1,4 @@
-"""Sessions that last: dumped as a small JSON value, restored as they were or as the catalog allows (SPEC 12)."""
+"""Persistence (SPEC 12): a session is dumped as a small JSON value, and restored as far as the catalog allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the pool of sessions: keys under which sessions are found again, limits and idle times of their own."""
+"""Parts of the pool of sessions: keys to find sessions by, and limits and idle times of their own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hooked(**options: object) -> tuple[ToolSet, list[str]]:
 @pytest.mark.spec("SES-4", "STO-7")
 async def test_a_closed_session_frees_its_place_and_its_key() -> None:
     tools, _ = hooked()
-    part = tools.pool.part("kept sessions", Limit(1), 60, Clock())
+    part = tools.pool.part("a part", Limit(1), 60, Clock())
     session = await part.get_or_open("key", tools.open_session)
     with pytest.raises(QuotaExceeded):
         part.check(None)
@@ -41,7 +41,7 @@ async def test_a_closed_session_frees_its_place_and_its_key() -> None:
 @pytest.mark.spec("SES-4")
 async def test_a_session_that_the_tool_set_refuses_takes_no_place_in_a_part() -> None:
     tools, _ = hooked(max_sessions=1)
-    part = tools.pool.part("kept sessions", Limit(1), 60, Clock())
+    part = tools.pool.part("a part", Limit(1), 60, Clock())
     async with tools.open_session():
         with pytest.raises(QuotaExceeded, match="open sessions"):
             await part.get_or_open("key", tools.open_session)
@@ -53,7 +53,7 @@ async def test_a_session_that_the_tool_set_refuses_takes_no_place_in_a_part() ->
 async def test_a_session_that_can_not_start_takes_no_place_in_a_part() -> None:
     tools = ToolSet("t")
     tools.register_group("bad", on_activate=lambda: 1 / 0)
-    part = tools.pool.part("kept sessions", Limit(1), 60, Clock())
+    part = tools.pool.part("a part", Limit(1), 60, Clock())
     with pytest.raises(HookFailed):
         await part.get_or_open("key", lambda: tools.open_session(active=["bad"]))
     assert part.find("key") is None
@@ -63,7 +63,7 @@ async def test_a_session_that_can_not_start_takes_no_place_in_a_part() -> None:
 @pytest.mark.spec("HOOK-1")
 async def test_concurrent_requests_for_one_key_share_one_session() -> None:
     tools, journal = hooked()
-    part = tools.pool.part("kept sessions", Limit(5), 60, Clock())
+    part = tools.pool.part("a part", Limit(5), 60, Clock())
     found: set[Session] = set()
 
     async def ask() -> None:
@@ -80,7 +80,7 @@ async def test_concurrent_requests_for_one_key_share_one_session() -> None:
 @pytest.mark.spec("HOOK-9")
 async def test_a_session_that_is_not_accepted_ends_before_another_opens_under_its_key() -> None:
     tools, journal = hooked()
-    part = tools.pool.part("kept sessions", Limit(5), 60, Clock())
+    part = tools.pool.part("a part", Limit(5), 60, Clock())
     first = await part.get_or_open("key", lambda: tools.open_session(active=["a"]))
     second = await part.get_or_open("key", lambda: tools.open_session(active=["a"]), None, lambda session: False)
     assert (first.is_open, second.is_open) == (False, True)
@@ -104,7 +104,7 @@ async def test_an_idle_session_makes_room_where_others_would_be_refused() -> Non
 @pytest.mark.spec("SES-4")
 async def test_the_limit_of_one_caller_leaves_room_for_others_and_ends_nothing_of_theirs() -> None:
     tools, clock = ToolSet("t"), Clock()
-    part = tools.pool.part("kept sessions", Limit(3, 1, "end_idlest"), 60, clock)
+    part = tools.pool.part("a part", Limit(3, 1, "end_idlest"), 60, clock)
     for caller in ("ada", "bob", "ada", "ada"):
         await part.admit(await tools.open_session(caller=caller).start(), f"{caller} {clock.now}")
         clock.now += 1
@@ -114,7 +114,7 @@ async def test_the_limit_of_one_caller_leaves_room_for_others_and_ends_nothing_o
 @pytest.mark.spec("DEL-4")
 async def test_a_shared_session_ends_only_when_it_expires() -> None:
     tools, clock = ToolSet("t"), Clock()
-    part = tools.pool.part("kept sessions", Limit(1, None, "end_idlest"), 60, clock)
+    part = tools.pool.part("a part", Limit(1, None, "end_idlest"), 60, clock)
     shared = await part.get_or_open("key", tools.open_session, "ada")
     with pytest.raises(Full):
         part.check("ada")

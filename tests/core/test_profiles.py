@@ -182,15 +182,15 @@ def test_a_catalog_under_a_profile_does_not_change_the_catalog() -> None:
 async def test_prompts_resources_and_templates_of_other_groups_do_not_exist() -> None:
     tools = desk()
     for path in ("a", "c"):
-        tools.register_resource(f"shelf:{path}", answer, group=path, name=path)
+        tools.register_resource(f"notes:{path}", answer, group=path, name=path)
         tools.register_resource_template(f"{path}:{{item}}", lambda given: "done", group=path, name=path)
     async with tools.open_session(Profile(name="p", active=("a",), available=("b",))) as session:
         await session.activate("b")
         assert session.list("prompt").names == ("a.p", "b.p")
-        assert session.list("resource").names == ("shelf:a",)
+        assert session.list("resource").names == ("notes:a",)
         assert session.list("resource_template").names == ("a:{item}",)
         assert await session.read("a:one")
-        for uri in ("shelf:c", "c:one"):
+        for uri in ("notes:c", "c:one"):
             with pytest.raises(ToolNotFound):
                 await session.read(uri)
         with pytest.raises(ToolNotFound):
@@ -331,20 +331,20 @@ async def test_a_profile_that_names_a_group_that_never_existed_is_refused() -> N
 
 
 @pytest.mark.spec("PRO-3")
-@pytest.mark.parametrize(("read_only", "kept"), [(None, "rwn"), (True, "r"), (False, "wn")])
-async def test_a_tool_is_read_only_if_it_is_annotated_as_such(read_only: bool | None, kept: str) -> None:
+@pytest.mark.parametrize(("read_only", "admitted"), [(None, "rwn"), (True, "r"), (False, "wn")])
+async def test_a_tool_is_read_only_if_it_is_annotated_as_such(read_only: bool | None, admitted: str) -> None:
     tools = ToolSet("desk", control="expand_tools")
     tools.register_group("g")
     tools.register("r", answer, group="g", flat=True, annotations={"readOnlyHint": True, "openWorldHint": True})
     tools.register("w", answer, group="g", flat=True, annotations={"readOnlyHint": False})
     tools.register("n", answer, group="g", flat=True)
-    tools.register_resource("shelf:all", answer, name="shelf")
+    tools.register_resource("notes:all", answer, name="notes")
     async with tools.open_session(Profile(name="p", active=("g",), read_only=read_only)) as session:
-        assert session.list_tools().names == tuple(sorted(["expand_tools", *kept]))
+        assert session.list_tools().names == tuple(sorted(["expand_tools", *admitted]))
         for name in "rwn":
-            if name in kept:
+            if name in admitted:
                 assert (await session.call(name)).text == "done"
             else:
                 with pytest.raises(ToolNotFound):
                     await session.call(name)
-        assert session.list("resource").names == ("shelf:all",)
+        assert session.list("resource").names == ("notes:all",)

@@ -39,19 +39,19 @@ def orders(system: System, limit: int, evict_oldest: bool, pinned: frozenset[int
     while frontier:
         order = frontier.pop()
         yield order
-        for group, entering in product(system.groups, (True, False)):
+        for group, activates in product(system.groups, (True, False)):
             some, none = [group], list[int]()
-            asked = (some, none) if entering else (none, some)
+            asked = (some, none) if activates else (none, some)
             after = model.step_within(system, order, *asked, limit=limit, evict_oldest=evict_oldest, pinned=pinned)
             if after.state not in found:
                 found[after.state] = None
                 frontier.append(after.state)
 
 
-def comes_to(here: World, order: Order, step: TransitionRequest) -> tuple[object, ...]:
-    """What the machine answers, and where it is then: in order, if it keeps one."""
+def answer_of(here: World, order: Order, request: TransitionRequest) -> tuple[object, ...]:
+    """The answer of the machine and its state then: in order of activation, if that is stored."""
     try:
-        planned = plan(at(here, order), step)
+        planned = plan(at(here, order), request)
     except ParentInactive as error:
         return "refused", "ParentInactive", here.paths.index(error.parent)
     except ExclusionConflict:
@@ -65,7 +65,7 @@ def comes_to(here: World, order: Order, step: TransitionRequest) -> tuple[object
     return "changed", order_of(here, planned.after) if in_order else here.active(planned.after.active)
 
 
-def should_come_to(answer: Answer[Order], in_order: bool) -> tuple[object, ...]:
+def expected_answer(answer: Answer[Order], in_order: bool) -> tuple[object, ...]:
     if answer.kind == "refused":
         return "refused", answer.error, answer.detail
     return ("unchanged",) if answer.kind == "unchanged" else ("changed", answer.state if in_order else {*answer.state})
@@ -77,18 +77,18 @@ def should_come_to(answer: Answer[Order], in_order: bool) -> tuple[object, ...]:
 def test_every_request_under_a_limit_is_answered_as_by_the_reference(family: str, evict_oldest: bool) -> None:
     answers: set[object] = set()
     for system in FAMILIES.get(family, FOUR):
-        steps = [*product(subsets(system.groups, 2), subsets(system.groups, 1))]
+        requests = [*product(subsets(system.groups, 2), subsets(system.groups, 1))]
         for limit in range(1, len(system.groups)):
             for pins in subsets(system.groups, 1 if evict_oldest else 0):
                 pinned = frozenset(pins)
                 here = world(system, limit, evict_oldest, pinned)
                 for order in orders(system, limit, evict_oldest, pinned):
-                    for entering, leaving in steps:
+                    for activate, deactivate in requests:
                         expected = model.step_within(
-                            system, order, entering, leaving, limit=limit, evict_oldest=evict_oldest, pinned=pinned
+                            system, order, activate, deactivate, limit=limit, evict_oldest=evict_oldest, pinned=pinned
                         )
-                        answer = comes_to(here, order, here.step(entering, leaving))
-                        assert answer == should_come_to(expected, evict_oldest)
+                        answer = answer_of(here, order, here.request(activate, deactivate))
+                        assert answer == expected_answer(expected, evict_oldest)
                         answers.add(answer[:2] if answer[0] == "refused" else answer[0])
     if family != "wide-3":  # there at most two groups can be active
         assert {"changed", "unchanged", ("refused", "ParentInactive"), ("refused", "QuotaExceeded")} <= answers

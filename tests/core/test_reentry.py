@@ -133,7 +133,7 @@ async def test_a_task_that_outlives_its_hook_may_ask_later(meanwhile: str | None
     assert session.active == ("a" if meanwhile is None else "b", "c")
 
 
-# Crossed hooks
+# Hooks that ask each other's sessions
 
 
 both_loops = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
@@ -236,7 +236,7 @@ async def test_a_hook_may_wait_for_a_session_that_does_not_wait_for_it(anyio_bac
             await block.arrived.wait()
             group.start_soon(first.activate, "a")
             await settle()
-            group.start_soon(first.activate, "c")  # a request of nobody's hook waits like any other
+            group.start_soon(first.activate, "c")  # a request that no hook makes waits like any other
             await settle()
             block.release.set()
     assert (first.active, second.active) == (("a", "c"), ("b", "c"))
@@ -258,7 +258,7 @@ def by_loop_of_its_own(session: Session) -> Callable[[], Any]:
 
 
 def in_plain_thread(function: Callable[[], Any]) -> None:
-    """Run a function in a thread that knows nothing of this one's context, and pass on what it raises."""
+    """Run a function in a thread without this one's context, and raise what it raises."""
     raised: list[Exception] = []
 
     def run() -> None:
@@ -322,4 +322,4 @@ async def test_a_hook_that_asks_its_own_session_through_a_plain_thread_is_ended_
             await session.activate("a")
         assert isinstance(raised.value.__cause__, HookTimeout)
         await anyio.to_thread.run_sync(threads[0].join)
-    assert session.active == ("c",)  # whose turn came after that of the hook's step
+    assert session.active == ("c",)  # which waited for the hook's transition

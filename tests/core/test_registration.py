@@ -35,7 +35,7 @@ def desk() -> ToolSet:
 
 
 def refuse(error: type[Exception], tools: ToolSet, act: Callable[[], object], match: str | None = None) -> None:
-    """Check that `act` is refused and that nothing is left of it."""
+    """Check that `act` is refused and changes nothing."""
     before = tools.catalog
     with pytest.raises(error, match=match):
         act()
@@ -298,7 +298,7 @@ def test_registering_compiles_nothing_and_the_catalog_is_compiled_once(monkeypat
 
 
 def calls_of(act: Callable[[], object]) -> int:
-    """Return how many calls, of Python or C functions, `act` comes to."""
+    """Return how many calls, of Python or C functions, `act` makes."""
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:

@@ -1,4 +1,4 @@
-"""Sessions that end by themselves: idle ones, and those that make room for others (SPEC SES-3, SES-4, SAF-4)."""
+"""Sessions that the pool ends: idle ones, and those that make room for others (SPEC SES-3, SES-4, SAF-4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolfold import HookContext, QuotaExceeded, ToolSet
 from toolfold._session.observers import SessionEnded
 from toolfold._session.pool import AT_ONCE
 
-# Idle ones
+# Idle sessions
 
 
 @dataclass
@@ -142,7 +142,7 @@ async def test_the_default_session_and_sessions_without_a_timeout_never_end_as_i
         assert held.is_open
 
 
-# Bounded ones
+# Limits
 
 
 @pytest.mark.spec("SES-4")
@@ -204,7 +204,7 @@ async def test_the_limit_holds_while_the_idlest_session_is_ending() -> None:
     assert journal.take().count("-c") == 1
 
 
-# Of several callers
+# Several callers
 
 
 @pytest.mark.spec("SES-4", "SAF-4")

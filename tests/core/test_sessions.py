@@ -1,4 +1,4 @@
-"""Sessions (SPEC 11): apart from one another, ended in several ways, bounded in number, opened further by events."""
+"""Sessions (SPEC 11): isolated from one another, and closed in several ways."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENDING = ["-c", "-a.y", "-a.x", "-a"]
 """The hooks that close a session in which the groups of `FULL` are active."""
 
 
-# Apart
+# Isolation
 
 
 @pytest.mark.spec("SES-1")
@@ -88,7 +88,7 @@ async def test_the_snapshot_of_a_session_survives_the_end_of_another_under_an_eq
         assert second.snapshot is before
 
 
-# Ending
+# Closing
 
 
 @pytest.mark.spec("HOOK-9")
@@ -157,6 +157,16 @@ async def test_a_closed_session_answers_no_request() -> None:
         with pytest.raises(SessionClosed):
             read()
     assert not session.active
+
+
+@pytest.mark.spec("SES-3")
+async def test_starting_an_open_session_again_changes_nothing() -> None:
+    journal = Journal()
+    session = await opened(journal, "a")
+    before = session.snapshot
+    assert await session.start() is session
+    assert session.snapshot is before
+    assert journal.take() == []
 
 
 @pytest.mark.spec("SES-3")

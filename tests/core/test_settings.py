@@ -1,4 +1,4 @@
-"""SPEC ERR-2: settings that can't be, sessions that were not opened, and one text where several may stand."""
+"""SPEC ERR-2: invalid settings, sessions that were not opened, and one text in place of several."""
 
 from __future__ import annotations
 
@@ -61,6 +61,12 @@ def test_an_unknown_control_style_is_refused_with_the_known_ones(control: Any) -
         ToolSet("t", control=control)
 
 
+@pytest.mark.spec("ERR-1", "CTL-2")
+def test_an_unknown_control_visibility_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match='control_visibility is "always" or "relevant", not \'sometimes\''):
+        ToolSet("t", control_visibility="sometimes")  # type: ignore[arg-type]
+
+
 @pytest.mark.spec("HOOK-6", "SAF-5")
 def test_the_default_hook_timeout_is_half_a_minute() -> None:
     assert (desk().hook_timeout, desk(hook_timeout=None).hook_timeout) == (30, None)
@@ -105,7 +111,7 @@ async def test_the_error_of_a_session_that_was_never_opened_differs_from_that_of
         await REQUESTS[request_](session)
 
 
-# One text where several may stand
+# One text in place of several
 
 
 @pytest.mark.spec("ACT-9", "PRO-1")

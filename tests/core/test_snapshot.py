@@ -1,4 +1,4 @@
-"""The snapshot as a value, and what becomes of a state in another catalog (SPEC PER-2)."""
+"""The snapshot as a value, and its state restored in another catalog (SPEC PER-2)."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_snapshots_without_references_are_collected() -> None:
 
 
 def test_the_order_is_stored_only_where_a_quota_needs_it() -> None:
-    kept = desk(max_active=3, evict="oldest")
-    for tools, order in ((desk(), ()), (desk(max_active=3), ()), (kept, (5, 0))):
+    ordered = desk(max_active=3, evict="oldest")
+    for tools, order in ((desk(), ()), (desk(max_active=3), ()), (ordered, (5, 0))):
         assert snapshot_of(tools.catalog, ["c", "a"]).configuration.order == order
 
 
@@ -85,7 +85,7 @@ def test_the_order_is_stored_only_where_a_quota_needs_it() -> None:
 
 
 def normalise(catalog: Catalog, paths: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What of a stored state is active again, and what is not, each in the order given."""
+    """The groups of a stored state that are active again, and those that are not, in the order given."""
     asked = list(dict.fromkeys(paths))
     after = restore(catalog.forest, asked).after
     return [path for path in asked if after.is_active(path)], [path for path in asked if not after.is_active(path)]
@@ -106,17 +106,17 @@ def test_every_set_of_groups_is_restored_to_the_same_legal_state_in_whatever_ord
     for system in FAMILIES[family]:
         here = world(system)
         for some in subsets(system.groups, len(system.groups)):
-            kept, dropped = normalise(here.catalog, here.named(some))
-            assert sorted([*kept, *dropped]) == sorted(here.named(some))
-            assert model.legal(system, frozenset(here.paths.index(path) for path in kept))
-            assert set(here.named(naive(system, frozenset(some)))) == set(kept)
+            restored, discarded = normalise(here.catalog, here.named(some))
+            assert sorted([*restored, *discarded]) == sorted(here.named(some))
+            assert model.legal(system, frozenset(here.paths.index(path) for path in restored))
+            assert set(here.named(naive(system, frozenset(some)))) == set(restored)
             if len(some) < 4:
                 for order in permutations(some):
-                    assert set(normalise(here.catalog, here.named(order))[0]) == set(kept)
+                    assert set(normalise(here.catalog, here.named(order))[0]) == set(restored)
 
 
 def naive(system: System, active: frozenset[int]) -> frozenset[int]:
-    """SPEC PER-2 in sets: without parents out, then, first come first served, what an earlier one excludes."""
+    """SPEC PER-2 in sets: discard groups without parents, then, in canonical order, what an earlier one excludes."""
     rooted = frozenset(group for group in active if active.issuperset(system.ancestors(group)))
     for group in system.canonical(rooted):
         if group in rooted:

@@ -1,4 +1,4 @@
-"""The statechart of a catalog, and its exports run by other people's libraries, step by step beside the core."""
+"""The statechart of a catalog, and its exports, run by other people's libraries and compared with the core."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from toolfold.machine.statechart import INITIAL, STATES, Statechart, event_name,
 each_export = pytest.mark.parametrize("run", RUNNERS.values(), ids=RUNNERS)
 
 
-# They agree
+# Agreement
 
 
 @each_export

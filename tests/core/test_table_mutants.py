@@ -40,14 +40,14 @@ from toolfold_specs.systems import reachable
 
 DEEPER = (
     System((None, 0, 1, None), (frozenset({2, 3}),)),  # what is locked may exclude something active
-    System((None, None, 1), (frozenset({0, 2}),)),  # likewise, and comes later in canonical order
+    System((None, None, 1), (frozenset({0, 2}),)),  # the same, and it comes later in canonical order
 )
 EQUIVALENTS = Path(__file__).with_name("table_equivalents.toml")
 
 
 @frozen
 class Mutant:
-    """The table with one change; its name tells which."""
+    """The table with one change, which its name describes."""
 
     name: str
     table: Table
@@ -89,7 +89,7 @@ def others(row: Row) -> Iterator[tuple[str, Row]]:
 MUTANTS = {mutant.name: mutant for mutant in mutants()}
 
 
-# What tells a mutant from the table
+# What distinguishes a mutant from the table
 
 
 Situation = tuple[World, Callable[[Runner], Plan]]
@@ -103,8 +103,8 @@ def situations() -> tuple[Situation, ...]:
         here = world(system)
         for active in reachable(system):
             now = here.at(active).configuration
-            for entering, leaving in [*((some, ()) for some in subsets(system.groups, 2)), *singles(here)]:
-                found.append((here, partial(_planned, now, here, entering, leaving)))
+            for activate, deactivate in [*((some, ()) for some in subsets(system.groups, 2)), *singles(here)]:
+                found.append((here, partial(_planned, now, here, activate, deactivate)))
             found.append((here, partial(close, now, ())))
         for stored in subsets(system.groups, 3):
             found.append((here, partial(restore, here.catalog.forest, here.named(stored))))
@@ -112,15 +112,15 @@ def situations() -> tuple[Situation, ...]:
 
 
 def singles(here: World) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    for leaving in subsets(here.system.groups, 1):
-        for entering in subsets(here.system.groups, 1):
-            yield entering, leaving
+    for deactivate in subsets(here.system.groups, 1):
+        for activate in subsets(here.system.groups, 1):
+            yield activate, deactivate
 
 
 def _planned(
-    now: Configuration, here: World, entering: tuple[int, ...], leaving: tuple[int, ...], runner: Runner
+    now: Configuration, here: World, activate: tuple[int, ...], deactivate: tuple[int, ...], runner: Runner
 ) -> Plan:
-    return plan(now, here.step(entering, leaving), runner)
+    return plan(now, here.request(activate, deactivate), runner)
 
 
 def outcome(situation: Situation, runner: Runner) -> tuple[object, ...]:
@@ -137,7 +137,7 @@ def expected() -> tuple[tuple[object, ...], ...]:
 
 
 def differs(table: Table, runner: Runner) -> bool:
-    """Whether some situation has another outcome under a table, with every emission bounded."""
+    """Whether some situation has another outcome under a table."""
     return any(outcome(situation, runner) != right for situation, right in zip(situations(), expected(), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Plain functions run in worker threads, so that none holds up others, unless they are told to run on the event loop.
+"""Plain functions run in worker threads, so that none delays others, unless they are set to run on the event loop.
 
 What they ask of their session from there works as it does on the loop (SPEC CALL-5, SAF-2, HOOK-6, INT-4).
 """
@@ -47,7 +47,7 @@ async def one_thread() -> AsyncGenerator[None]:
 
 
 class Where:
-    """Handlers and hooks that write down in which thread they ran."""
+    """Handlers and hooks that record the thread in which they ran."""
 
     def __init__(self) -> None:
         self.threads: list[int] = []
@@ -66,7 +66,7 @@ class Where:
 
 
 async def every_kind(tools: ToolSet, where: Where, function: Callable[..., Any], **options: Any) -> list[int]:
-    """Register a function as everything that it can be, use each, and return the threads that it ran in."""
+    """Register a function as every kind of component, use each, and return the threads that it ran in."""
     tools.register("tool", function, **options)
     tools.register("raw", function, input_schema=ANYTHING, **options)
     tools.register_prompt("prompt", function, **options)
@@ -157,7 +157,7 @@ async def test_a_thread_sees_the_context_variables_of_the_call() -> None:
     assert (await tools.call_tool("t")).text == "seen"
 
 
-# Holding up nobody
+# Delaying nothing else
 
 
 @pytest.mark.spec("SAF-2")
@@ -166,7 +166,7 @@ async def test_a_handler_that_blocks_does_not_delay_other_requests() -> None:
 
     def block() -> str:
         blocked.set()
-        return "released" if release.wait(WAIT) else "nobody came"
+        return "released" if release.wait(WAIT) else "timed out"
 
     tools, answers = ToolSet("t"), list[str]()
     tools.register("block", block)

@@ -38,10 +38,10 @@ async def test_a_toolkit_registers_tools_prompts_resources_and_templates_at_once
     assert (await session.get_prompt("ask", {"topic": "tea"}))["messages"][0]["content"]["text"].startswith("Ada, ")
     assert (await session.read("desk://owner"))["contents"][0]["text"] == "Ada"
     assert (await session.read("desk://drawers/2"))["contents"][0]["text"] == "drawer 2 of Ada"
-    shelves = tools.catalog.components
-    assert shelves["prompt"].by_name["ask"].description == "Ask about a topic."
-    assert shelves["resource"].by_name["desk://owner"].definition["name"] == "owner_of"
-    assert shelves["resource_template"].by_name["desk://drawers/{number}"].definition["name"] == "drawer"
+    components = tools.catalog.components
+    assert components["prompt"].by_name["ask"].description == "Ask about a topic."
+    assert components["resource"].by_name["desk://owner"].definition["name"] == "owner_of"
+    assert components["resource_template"].by_name["desk://drawers/{number}"].definition["name"] == "drawer"
 
 
 @pytest.mark.spec("KIT-4", "REG-9")

@@ -1,4 +1,4 @@
-"""SPEC KIT-1 to KIT-5: toolkits as document D has them: its tables of options, arities and precedence, row by row.
+"""SPEC KIT-1 to KIT-5: document D's toolkits: its tables of options, arities and precedence, row by row.
 
 What a toolkit is as a whole is in test_toolkit_registration.py; the same tables on the wire of both eras are in
 tests/adapters/mcp/test_document_d.py.
@@ -15,9 +15,9 @@ from tests.core.document_d import (
     ARITIES,
     CATEGORIES,
     HIDDEN,
+    HIDDEN_OPTIONS,
     OBJECT,
     OPTIONS,
-    SAYINGS,
     Arities,
     declared,
     include_kit,
@@ -133,7 +133,7 @@ class Taking:
 
 
 def precedence(default: Mapping[str, Any], own: Mapping[str, Any], given: Mapping[str, Any], how: str) -> Component:
-    """Return the spec of a tool after what its toolkit, its mark and its registration say."""
+    """Return the spec of a tool with options of its toolkit, its mark and its registration."""
     tools = ToolSet("t")
     include_kit(tools, how, default, own, given)
     return tools.catalog.tools["t"]
@@ -152,9 +152,9 @@ def test_a_category_of_the_registration_goes_over_the_tools_and_that_over_the_to
 
 
 @pytest.mark.spec("KIT-4", "VIS-6")
-@pytest.mark.parametrize(("given", "registration"), SAYINGS)
-@pytest.mark.parametrize(("own", "mark"), SAYINGS)
-@pytest.mark.parametrize(("default", "kit"), SAYINGS)
+@pytest.mark.parametrize(("given", "registration"), HIDDEN_OPTIONS)
+@pytest.mark.parametrize(("own", "mark"), HIDDEN_OPTIONS)
+@pytest.mark.parametrize(("default", "kit"), HIDDEN_OPTIONS)
 def test_hidden_of_the_registration_goes_over_the_tools_and_that_over_the_toolkits(
     default: dict[str, bool],
     kit: bool | None,
@@ -164,7 +164,7 @@ def test_hidden_of_the_registration_goes_over_the_tools_and_that_over_the_toolki
     registration: bool | None,
 ) -> None:
     """Document D, hidden tools: the registration overrides in either direction; then the tool, then the toolkit."""
-    expected = next((said for said in (registration, mark, kit) if said is not None), False)
+    expected = next((value for value in (registration, mark, kit) if value is not None), False)
     assert [precedence(default, own, given, how).hidden for how in ("class", "module")] == [expected, expected]
 
 

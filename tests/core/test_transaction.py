@@ -1,4 +1,4 @@
-"""The life of a transaction (SPEC HOOK-10): its table, whole, and the hooks it asks for, without an event loop."""
+"""The life cycle of a transaction (SPEC HOOK-10): its whole table, and the hooks it asks for, without an event loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from toolfold.machine.transaction import (
 )
 
 TRIGGERS = ("begin", "torn_down", "commit", "fail", "abort")
-LIFE = {
+TABLE = {
     (PLANNED, "begin"): TEARING_DOWN,
     (TEARING_DOWN, "torn_down"): SETTING_UP,
     (SETTING_UP, "commit"): COMMITTED,
@@ -57,8 +57,8 @@ def spec(path: str, *, hooks: str = "+-", rollback: Any = None) -> GroupSpec:
     )
 
 
-LEAVING = (spec("a.x"), spec("a"))
-ENTERING = (spec("b"), spec("b.z"))
+DEACTIVATED = (spec("a.x"), spec("a"))
+ACTIVATED = (spec("b"), spec("b.z"))
 CALLS = ("-a.x", "-a", "+b", "+b.z")
 
 
@@ -68,7 +68,7 @@ def line(call: HookCall) -> str:
 
 
 def drive(transaction: Transaction, failing: Callable[[str], BaseException | None] = lambda line: None) -> list[str]:
-    """Tell a transaction how each hook that it asks for went, until it asks for none; return what it asked for."""
+    """Give a transaction the outcome of each hook that it asks for, to the end; return what it asked for."""
     asked: list[str] = []
     while (call := transaction.next()) is not None:
         asked.append(line(call))
@@ -91,10 +91,10 @@ def fails(*lines: str) -> Callable[[str], BaseException | None]:
 @pytest.mark.parametrize(("state", "trigger"), list(product(STATES, TRIGGERS)))
 def test_every_state_takes_the_triggers_of_its_table_and_refuses_the_others(state: str, trigger: str) -> None:
     transaction = Transaction((), ())
-    for step in ROUTES[state]:
-        transaction.trigger(step)
+    for event in ROUTES[state]:
+        transaction.trigger(event)
     assert transaction.state == state
-    if (target := LIFE.get((state, trigger))) is None:
+    if (target := TABLE.get((state, trigger))) is None:
         with pytest.raises(MachineError, match=trigger):
             transaction.trigger(trigger)
         assert transaction.state == state
@@ -105,7 +105,7 @@ def test_every_state_takes_the_triggers_of_its_table_and_refuses_the_others(stat
 
 @pytest.mark.spec("HOOK-10")
 def test_the_table_is_the_specified_one_and_the_running_states_are_nested_in_one() -> None:
-    assert {(source, trigger): target for trigger, source, target in flat()} == LIFE
+    assert {(source, trigger): target for trigger, source, target in flat()} == TABLE
     assert [row for row in TRANSITIONS if row[0] == "fail"] == [("fail", "running", ROLLING_BACK)]
     assert STATES == (
         "planned",
@@ -120,7 +120,7 @@ def test_the_table_is_the_specified_one_and_the_running_states_are_nested_in_one
 @pytest.mark.spec("HOOK-10")
 def test_every_state_is_reached_and_only_the_two_ends_have_no_way_on() -> None:
     assert set(ROUTES) == set(STATES)
-    assert {state for state in STATES if not any(source == state for source, _ in LIFE)} == {COMMITTED, ABORTED}
+    assert {state for state in STATES if not any(source == state for source, _ in TABLE)} == {COMMITTED, ABORTED}
 
 
 # The hooks that it asks for
@@ -128,7 +128,7 @@ def test_every_state_is_reached_and_only_the_two_ends_have_no_way_on() -> None:
 
 @pytest.mark.spec("HOOK-3", "HOOK-10")
 def test_it_asks_for_teardowns_then_for_setups_and_waits_for_the_commit() -> None:
-    transaction = Transaction(LEAVING, ENTERING)
+    transaction = Transaction(DEACTIVATED, ACTIVATED)
     states = []
     while (call := transaction.next()) is not None:
         states.append((line(call), transaction.state))
@@ -142,16 +142,16 @@ def test_it_asks_for_teardowns_then_for_setups_and_waits_for_the_commit() -> Non
 
 @pytest.mark.spec("HOOK-10")
 def test_groups_without_hooks_are_passed_over() -> None:
-    leaving = [spec("a.x", hooks="+"), spec("a.y", hooks=""), spec("a", hooks="-")]
-    entering = [spec("b", hooks="-"), spec("b.z", hooks="+")]
-    transaction = Transaction(leaving, entering)
+    deactivated = [spec("a.x", hooks="+"), spec("a.y", hooks=""), spec("a", hooks="-")]
+    activated = [spec("b", hooks="-"), spec("b.z", hooks="+")]
+    transaction = Transaction(deactivated, activated)
     assert drive(transaction) == ["-a", "+b.z"]
     assert drive(Transaction((), [spec("b", hooks="-")])) == []
 
 
 @pytest.mark.spec("HOOK-10")
 def test_concurrent_transactions_are_independent() -> None:
-    one, other = Transaction(LEAVING, ()), Transaction((), ENTERING)
+    one, other = Transaction(DEACTIVATED, ()), Transaction((), ACTIVATED)
     first, second = one.next(), other.next()
     assert first is not None
     assert second is not None
@@ -166,7 +166,7 @@ def test_concurrent_transactions_are_independent() -> None:
 def test_after_a_failure_only_what_succeeded_is_undone_in_reverse_and_the_error_has_every_failure(
     position: int, undoing_fails: bool
 ) -> None:
-    transaction = Transaction(LEAVING, ENTERING)
+    transaction = Transaction(DEACTIVATED, ACTIVATED)
     undone = ["undo -b", "undo +a", "undo +a.x"][3 - position :]
     failing = fails(CALLS[position], *(undone if undoing_fails else ()))
     assert drive(transaction, failing) == [*CALLS[: position + 1], *undone]
@@ -212,7 +212,7 @@ def test_a_compensation_names_what_it_undoes_and_has_its_own_hook(own: bool, pha
 
 @pytest.mark.spec("HOOK-5")
 def test_what_an_abandoned_transaction_did_is_undone() -> None:
-    transaction = Transaction(LEAVING, ENTERING)
+    transaction = Transaction(DEACTIVATED, ACTIVATED)
     assert drive(transaction) == list(CALLS)
     cause = RuntimeError("the plan is void")
     transaction.give_up(cause)
@@ -238,7 +238,7 @@ def phases(failures: Iterable[Any]) -> list[tuple[str, str]]:
 
 @pytest.mark.spec("HOOK-8")
 def test_forced_teardowns_that_fail_are_recorded_and_the_rest_goes_on() -> None:
-    transaction = Transaction(LEAVING, ENTERING, force=True)
+    transaction = Transaction(DEACTIVATED, ACTIVATED, force=True)
     failing = fails("-a.x", "-a")
     assert drive(transaction, failing) == list(CALLS)
     transaction.commit()
@@ -250,7 +250,7 @@ def test_forced_teardowns_that_fail_are_recorded_and_the_rest_goes_on() -> None:
 
 @pytest.mark.spec("HOOK-8", "HOOK-5")
 def test_force_does_not_cover_setups_and_only_what_succeeded_is_undone() -> None:
-    transaction = Transaction(LEAVING, ENTERING, force=True)
+    transaction = Transaction(DEACTIVATED, ACTIVATED, force=True)
     assert drive(transaction, fails("-a.x", "+b.z")) == [*CALLS, "undo -b", "undo +a"]
     assert transaction.state == ABORTED
     assert phases([transaction.error()]) == [("b.z", "on_activate")]
@@ -263,7 +263,7 @@ def test_its_machine_writes_nothing_to_the_log_and_does_not_silence_other_machin
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        transaction = Transaction(LEAVING, ENTERING)
+        transaction = Transaction(DEACTIVATED, ACTIVATED)
         while (call := transaction.next()) is not None:
             transaction.succeeded(call)
         transaction.commit()

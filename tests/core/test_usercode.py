@@ -1,4 +1,4 @@
-"""What users' code raises, of whatever class, harms the request that called it and nothing else (SPEC SAF-2, CALL-3).
+"""Whatever users' code raises, of any class, fails the request that called it and nothing else (SPEC SAF-2, CALL-3).
 
 What comes from outside of that code (a cancellation, Ctrl-C, the end of the coroutine) is passed on as ever.
 """
@@ -32,7 +32,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 class Panic(BaseException):
-    """Such as a library raises that is written in another language."""
+    """An exception such as extension modules in other languages raise."""
 
 
 def leave() -> None:
@@ -79,7 +79,7 @@ def later(fail: Callable[[], None]) -> Callable[[], Awaitable[None]]:
 kinds = pytest.mark.parametrize("kind", [lambda fail: fail, at_once, later], ids=["sync", "at once", "later"])
 
 
-# Its own failure
+# Failures of users' code
 
 
 @pytest.mark.spec("SAF-2", "CALL-3")
@@ -211,11 +211,14 @@ async def test_a_handler_that_awaits_what_somebody_cancelled_has_failed() -> Non
     assert (await tools.call_tool("t")).is_error
 
 
-# From outside
+# Exceptions from outside
 
 
 Asking = Callable[[Session], Awaitable[Any]]
-ASKING: dict[str, Asking] = {"call": lambda session: session.call("t"), "step": lambda session: session.activate("a")}
+ASKING: dict[str, Asking] = {
+    "call": lambda session: session.call("t"),
+    "transition": lambda session: session.activate("a"),
+}
 asking = pytest.mark.parametrize("ask", ASKING.values(), ids=ASKING.keys())
 
 

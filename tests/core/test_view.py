@@ -1,4 +1,4 @@
-"""The parts of visibility by themselves: the view's one reading of the state, and what is worked out from a rule."""
+"""The parts of visibility: the view's one reading of the state, and what is derived from a rule."""
 
 from typing import Any
 

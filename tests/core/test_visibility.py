@@ -32,7 +32,7 @@ def desk(**settings: Any) -> ToolSet:
 
 
 class Watch:
-    """A predicate that keeps the views that it was asked with."""
+    """A predicate that stores the views that it is called with."""
 
     def __init__(self, says: Callable[[int], bool] = lambda times: False) -> None:
         self.views: list[View] = []
@@ -86,11 +86,11 @@ async def test_an_explicit_rule_replaces_the_groups() -> None:
 
 
 @pytest.mark.spec("VIS-2")
-@pytest.mark.parametrize(("given", "meant"), [(True, True), (False, False), (1, True), ("", False), (None, False)])
-async def test_a_predicate_holds_if_its_result_is_true(given: Any, meant: bool) -> None:
+@pytest.mark.parametrize(("given", "expected"), [(True, True), (False, False), (1, True), ("", False), (None, False)])
+async def test_a_predicate_holds_if_its_result_is_true(given: Any, expected: bool) -> None:
     tools = desk()
     tools.register("t", answer, visibility=Visibility.when(lambda view: given))
-    assert await is_available(tools, "t") is meant
+    assert await is_available(tools, "t") is expected
 
 
 NEVER: Twofold = (~Visibility.always(), lambda active: False)
@@ -191,7 +191,7 @@ async def test_a_predicate_that_raises_makes_only_its_tool_unavailable_and_is_re
     tools = desk()
     tools.observe(received.append)
     tools.register("bad", answer, visibility=Visibility.when(fail))
-    tools.register("worse", answer, visibility=~Visibility.when(fail))  # unavailable, whatever surrounds the failure
+    tools.register("worse", answer, visibility=~Visibility.when(fail))  # unavailable, even if the failure is negated
     tools.register("good", answer, visibility=Visibility.when(lambda view: True))
     with caplog.at_level(logging.ERROR, "toolfold"):
         for _ in range(3):
@@ -231,7 +231,7 @@ class AsyncCallable:
 @pytest.mark.spec("VIS-4", "REG-1")
 @pytest.mark.parametrize("predicate", [never, partial(never), AsyncCallable(), partial(AsyncCallable())])
 @pytest.mark.parametrize(
-    "wrap", [lambda rule: rule, lambda rule: Visibility.group("a") & ~rule], ids=["alone", "within"]
+    "wrap", [lambda rule: rule, lambda rule: Visibility.group("a") & ~rule], ids=["whole rule", "part of a rule"]
 )
 def test_an_async_predicate_is_refused_at_registration(predicate: Any, wrap: Callable[[Any], Visibility]) -> None:
     tools = desk()

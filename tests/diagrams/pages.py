@@ -1,4 +1,4 @@
-"""What the tests of the page share: tool sets to show, at random and with hostile texts, and what a page holds."""
+"""What the tests of the page share: tool sets to show, at random and with hostile texts, and the contents of a page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS = ["read", "write", "open", "send", "list", "move", "count"]
 
 
 def hostile() -> ToolSet:
-    """Groups and tools that are called by what is special elsewhere, and say what would be markup or code."""
+    """Groups and tools with names that are special elsewhere, and texts that would be markup or code."""
     tools = ToolSet(HOSTILE[0], control="expand_tools")
     for number, path in enumerate(HOSTILE_PATHS):
         tools.register_group(path, HOSTILE[number], title=HOSTILE[-number], opens_on="ping")
@@ -89,7 +89,7 @@ def _rule(random: Random, paths: list[str], depth: int = 2) -> Visibility:
 
 
 def wandered(tools: ToolSet, seed: int, length: int) -> list[Snapshot]:
-    """The states that random requests lead through."""
+    """The states that random requests pass through."""
     random = Random(seed)
     paths = [group.path for group in tools.catalog.groups]
     states = [Snapshot.of(tools.catalog)]
@@ -100,7 +100,7 @@ def wandered(tools: ToolSet, seed: int, length: int) -> list[Snapshot]:
 
 
 def after(snapshot: Snapshot, path: str) -> tuple[Snapshot, ToolfoldError | None]:
-    """What the core makes of a press of a group's button: the state after it, and why it was refused."""
+    """The state of the core after a press of a group's button, and the error if it was refused."""
     step = TransitionRequest((), path) if snapshot.is_active(path) else TransitionRequest(path)
     try:
         return snapshot.after(step), None
@@ -109,7 +109,7 @@ def after(snapshot: Snapshot, path: str) -> tuple[Snapshot, ToolfoldError | None
 
 
 def large() -> Snapshot:
-    """Three hundred groups with five thousand tools, of which some are open."""
+    """Three hundred groups with five thousand tools, some of them open."""
     tools = ToolSet("fleet", control_visibility="relevant")
     for service in range(30):
         top = tools.register_group(f"service-{service}", f"All about service {service}", title=f"Service {service}")
@@ -121,7 +121,7 @@ def large() -> Snapshot:
     fields = {f"field{number}": {"type": "string", "description": "What to look for"} for number in range(4)}
     schema = {"type": "object", "properties": fields, "required": ["field0"]}
     for number in range(5000):
-        text = f"{WORDS[number % 7].title()} item {number} of the service, and tell what became of it."
+        text = f"{WORDS[number % 7].title()} item {number} of the service, and report the result."
         tools.register(f"t{number}", answer, description=text, group=paths[number % 300], input_schema=schema)
     return Snapshot.of(tools.catalog).after(TransitionRequest(("service-0", "service-0.area1", "service-3")))
 

@@ -1,4 +1,4 @@
-"""What the tests of pictures share: tool sets to draw, and what is in a picture that Graphviz has laid out."""
+"""What the tests of pictures share: tool sets to draw, and the contents of a picture that Graphviz has laid out."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _answer() -> str:
 
 
 def hostile() -> ToolSet:
-    """A tool set whose every text may break or inject something."""
+    """A tool set whose texts could each break or inject something."""
     tools = ToolSet("hostile \"name\" <i> & \\N {x} -- 'y'", control="none")
     texts = [*HOSTILE, UNPRINTABLE, "long " * 400, "unbroken" * 100, "W" * 64, "漢" * 64]
     for number, path in enumerate(NAMES):
@@ -142,7 +142,7 @@ def example(module: str) -> Catalog:
     return made.catalog
 
 
-# What Graphviz says
+# Output of Graphviz
 
 
 @cache
@@ -156,7 +156,7 @@ def needs_dot() -> None:
 
 
 def dot(text: str, form: str) -> str:
-    """What `dot` makes of a text; any warning of it is a failure."""
+    """The output of `dot`; any warning is a failure."""
     needs_dot()
     ran = subprocess.run(["dot", f"-T{form}"], input=text.encode(), capture_output=True, check=False)
     assert (ran.returncode, ran.stderr.decode()) == (0, "")

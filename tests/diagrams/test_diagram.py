@@ -1,4 +1,4 @@
-"""A picture as a value: its texts, its files, what goes wrong, and colours that everybody can tell apart."""
+"""A picture as a value: its texts, its files, its errors, and colours that everybody can distinguish."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TINY = Diagram("tiny", 'digraph { a [label="A"] }\n', "flowchart TD\n  a\n")
 
 
 @pytest.mark.spec("DIA-1")
-def test_texts_are_written_as_they_are_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_written_unchanged_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     picture = statechart(forest(3))
     wanted = {".dot": picture.dot, ".mmd": picture.mermaid, ".scxml": picture.scxml, ".json": picture.xstate}
@@ -40,7 +40,7 @@ def test_texts_are_written_as_they_are_without_graphviz(tmp_path: Path, monkeypa
         assert path.read_bytes() == (text or "").encode()
 
 
-# What goes wrong
+# Errors
 
 
 @pytest.mark.spec("DIA-1")
@@ -109,7 +109,7 @@ def test_lines_and_borders_are_visible_on_white_and_on_dark() -> None:
     assert not {pair: ratio for pair, ratio in received.items() if ratio < 3}
 
 
-# Machado, Oliveira and Fernandes 2009, severity 1: how protanopes, deuteranopes and tritanopes see light.
+# Machado, Oliveira and Fernandes 2009, severity 1: the sight of protanopes, deuteranopes and tritanopes.
 SEEN = {
     "all colours": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "no red": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
@@ -145,7 +145,7 @@ def test_people_with_any_kind_of_colour_blindness_can_tell_colours_apart(eyes: t
 
 
 @pytest.mark.spec("DIA-1")
-def test_no_state_is_told_by_colour_alone() -> None:
+def test_no_state_is_shown_by_colour_only() -> None:
     for one, other in combinations(palette.LOOKS.values(), 2):
         assert one.mark != other.mark
         assert (one.dashed, one.width) != (other.dashed, other.width)

@@ -33,7 +33,7 @@ async def test_what_is_missing_changed_or_no_longer_drawn_is_named(folder: Path)
 
 
 @pytest.mark.spec("DIA-2")
-def test_the_check_ends_with_1_and_says_what_to_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_fails_and_says_what_to_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "desk.mmd").unlink()
     monkeypatch.setattr("sys.argv", ["gallery", "--check"])
     with pytest.raises(SystemExit, match=r"desk\.mmd.*python -m diagrams\.gallery"):

@@ -1,4 +1,4 @@
-"""The page as a text: one file that asks for nothing, the same each time, made from what drives the code."""
+"""The page as a text: one file that requests nothing, the same each time, made from the data that drives the code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def data_of(source: Source) -> dict[str, object]:
 @pytest.mark.parametrize(
     "source", [hostile(), scattered(4), Snapshot.of(ToolSet("empty").catalog)], ids=["hostile", "scattered", "empty"]
 )
-def test_a_page_is_one_file_that_asks_for_nothing(source: Source) -> None:
+def test_a_page_is_one_file_that_requests_nothing(source: Source) -> None:
     text = page(source)
     parsed = Parsed(text)
     assert {tag for tag, _ in parsed.tags}.isdisjoint({"img", "iframe", "object", "embed", "base", "form", "a"})
@@ -40,7 +40,7 @@ def test_a_page_is_one_file_that_asks_for_nothing(source: Source) -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_the_policy_allows_this_very_script_and_style_and_nothing_else() -> None:
+def test_the_policy_allows_only_this_script_and_style() -> None:
     parsed = Parsed(page(hostile()))
     (policy,) = [attributes["content"] for _, attributes in parsed.tags if "http-equiv" in attributes]
     assert policy is not None
@@ -133,7 +133,7 @@ def test_hostile_texts_are_data_and_nothing_else() -> None:
 
 @pytest.mark.spec("DIA-1")
 @pytest.mark.parametrize("title", HOSTILE)
-def test_a_title_is_shown_as_it_is_but_for_what_cannot_be_printed(title: str) -> None:
+def test_a_title_is_shown_without_what_can_not_be_printed(title: str) -> None:
     parsed = Parsed(page(ToolSet("plain"), title=title))
     shown = "".join(" " if char.isspace() else char for char in title if char not in "\u202e\u202c\0\a")
     assert [text.split() for text in parsed.texts["title"]] == [shown.split()]
@@ -141,7 +141,7 @@ def test_a_title_is_shown_as_it_is_but_for_what_cannot_be_printed(title: str) ->
 
 
 @pytest.mark.spec("DIA-1", "MOD-1")
-def test_what_a_predicate_decides_is_said_to_depend_on_the_program() -> None:
+def test_what_a_predicate_decides_is_marked_as_depending_on_the_program() -> None:
     tools = ToolSet("predicates", control="none")
     tools.register_group("a")
     moody = Modes("what", {"x": Mode(available=lambda view: False)})

@@ -78,7 +78,9 @@ def test_states_and_moves_are_those_of_the_reference(family: str) -> None:
 @pytest.mark.spec("DIA-1", "ACT-10")
 @pytest.mark.parametrize("evict_oldest", [False, True])
 @pytest.mark.parametrize("limit", [1, 2])
-def test_a_quota_is_kept_and_what_it_evicts_depends_on_the_order_of_activation(limit: int, evict_oldest: bool) -> None:
+def test_a_quota_is_observed_and_what_it_evicts_depends_on_the_order_of_activation(
+    limit: int, evict_oldest: bool
+) -> None:
     for system in (CHAIN, System((None, None, None)), System((None, 0, None), (frozenset({0, 2}),))):
         here = world(system, limit, evict_oldest)
         assert moves_of(here, explore(here.catalog, 64)) == expected_moves(system, limit, evict_oldest)
@@ -86,7 +88,7 @@ def test_a_quota_is_kept_and_what_it_evicts_depends_on_the_order_of_activation(l
 
 @pytest.mark.spec("DIA-1", "ACT-4", "ACT-5")
 @pytest.mark.parametrize("family", ["pairs-3", "wide-3"])
-def test_a_move_tells_what_leaves_because_of_it_and_why(family: str) -> None:
+def test_a_move_has_the_groups_that_are_deactivated_because_of_it_and_why(family: str) -> None:
     for system in members(family):
         here = world(system)
         graph = explore(here.catalog, 64)
@@ -119,7 +121,7 @@ async def test_a_session_under_a_profile_has_the_states_that_its_profile_admits(
 
 
 @pytest.mark.spec("DIA-1")
-def test_beyond_the_limit_it_is_said_how_many_were_found_and_what_to_do() -> None:
+def test_the_error_beyond_the_limit_says_how_many_states_were_found_and_what_to_do() -> None:
     tools = desk()
     number = len(explore(tools.catalog, 64).states)
     assert number == 14
@@ -148,7 +150,7 @@ def test_the_search_ends_at_the_limit_however_many_states_there_are(monkeypatch:
 
 
 @pytest.mark.spec("DIA-1")
-def test_what_mermaid_would_not_draw_has_no_mermaid_form() -> None:
+def test_a_graph_that_is_too_large_for_mermaid_has_no_mermaid_form() -> None:
     tools = ToolSet("cube", control="none")
     for number in range(8):
         tools.register_group(f"g{number}")

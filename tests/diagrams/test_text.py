@@ -1,4 +1,4 @@
-"""Texts in pictures: fit to print, wrapped, and escaped for each format."""
+"""Texts in pictures: printable, wrapped, and escaped for each format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATHS = st.text(f"{ascii_letters}{digits}_-.|", max_size=12)
 
 @pytest.mark.spec("DIA-1")
 @given(st.text())
-def test_what_is_printable_has_one_line_and_no_controls_and_stays_as_it_is(text: str) -> None:
+def test_printable_text_has_one_line_and_no_controls_and_is_unchanged(text: str) -> None:
     shown = printable(text)
     assert printable(shown) == shown
     kinds = {unicodedata.category(char) for char in shown if char not in "\u200c\u200d"}
@@ -38,7 +38,7 @@ def test_what_is_printable_has_one_line_and_no_controls_and_stays_as_it_is(text:
 
 
 @pytest.mark.spec("DIA-1")
-def test_joiners_of_emoji_and_scripts_stay_and_turns_of_direction_do_not() -> None:
+def test_joiners_of_emoji_and_scripts_stay_and_changes_of_direction_do_not() -> None:
     assert printable("👩‍💻") == "👩‍💻"
     assert printable("a\u202eb\u2066c") == "abc"
     assert printable(UNPRINTABLE) == "two lines tab nulescdelcsiturned"
@@ -50,9 +50,7 @@ def breadth(line: str) -> int:
 
 @pytest.mark.spec("DIA-1")
 @given(st.text(), st.integers(4, 40), st.integers(1, 4))
-def test_wrapped_text_keeps_to_its_lines_and_its_width_and_says_where_it_was_cut(
-    text: str, width: int, lines: int
-) -> None:
+def test_wrapped_text_has_its_lines_and_width_and_shows_where_it_was_cut(text: str, width: int, lines: int) -> None:
     found = wrapped(text, width, lines)
     assert len(found) <= lines
     assert all(0 < len(line) <= width for line in found)
@@ -61,7 +59,7 @@ def test_wrapped_text_keeps_to_its_lines_and_its_width_and_says_where_it_was_cut
 
 
 @pytest.mark.spec("DIA-1")
-def test_wide_characters_count_twice_and_a_word_without_an_end_is_parted() -> None:
+def test_wide_characters_count_twice_and_a_very_long_word_is_split() -> None:
     assert wrapped("数据库操作工具组", 8, 3) == ["数据库操", "作工具组"]
     assert wrapped("0000000🀀", 4, 3) == ["0000", "000", "🀀"]
     assert wrapped("a" * 50, 10, 2) == ["aaaaaaaaaa", "aaaaaaaa …"]
@@ -71,27 +69,27 @@ def test_wide_characters_count_twice_and_a_word_without_an_end_is_parted() -> No
 
 @pytest.mark.spec("DIA-1", "NAM-1")
 @given(PATHS, PATHS)
-def test_an_id_is_one_word_and_another_one_for_another_path(one: str, other: str) -> None:
+def test_an_id_is_one_word_and_unique_for_its_path(one: str, other: str) -> None:
     assert re.fullmatch(r"group_[A-Za-z0-9_]*", identifier("group", one))
     assert (identifier("group", one) == identifier("group", other)) is (one == other)
     assert identifier("group", one) not in NAMES
 
 
 @pytest.mark.spec("DIA-1")
-def test_what_can_not_be_in_an_svg_is_a_space_in_a_string_of_dot() -> None:
+def test_what_an_svg_can_not_contain_is_a_space_in_a_dot_string() -> None:
     assert dot_string("a\x00b\x1bc\ud800d\ne") == r'"a b c d\ne"'
 
 
 @pytest.mark.spec("DIA-1")
 @given(st.text().map(printable))
-def test_what_is_escaped_for_xml_is_read_back_from_a_text_and_from_an_attribute(text: str) -> None:
+def test_text_escaped_for_xml_is_read_back_from_a_text_and_from_an_attribute(text: str) -> None:
     element = ET.fromstring(f"<a b=\"{xml(text)}\" c='{xml(text)}'>{xml(text)}</a>")
     assert (element.text or "", element.get("b"), element.get("c")) == (text, text, text)
 
 
 @pytest.mark.spec("DIA-1")
 @given(st.one_of(st.text(), st.sampled_from(HOSTILE)))
-def test_labels_of_mermaid_have_plain_characters_and_numbers_alone(text: str) -> None:
+def test_labels_of_mermaid_have_only_plain_characters_and_numbers(text: str) -> None:
     label = mermaid(text)
     assert re.fullmatch(r"(#[0-9]+;|[\w ,·→●○◌✓✗!?/'-])*", label)
     read = re.sub(r"#([0-9]+);", lambda found: chr(int(found[1])), label)

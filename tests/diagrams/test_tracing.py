@@ -1,4 +1,4 @@
-"""Recording a trace: what is in it, that it changes nothing, that it ends, and that it can be stored."""
+"""Recording a trace: its contents, its end, that it changes nothing, and how it is stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.core.support import Journal, desk, opened
-from tests.diagrams.traces import Theatre, crossing, gates, recorded, switching
+from tests.diagrams.traces import RandomRequests, crossing, gates, recorded, switching
 from toolfold import ConfigError, HookFailed, ToolSet, Visibility
 from toolfold._session.observers import Committed
 from toolfold_diagrams import Trace, tracing
@@ -35,7 +35,7 @@ SEEDS = range(12)
 
 
 def lines_of(trace: Trace) -> list[str]:
-    """The hooks of a trace in the words of `Journal`."""
+    """The hooks of a trace as lines of a `Journal`."""
     signs = {"on_activate": "+", "on_deactivate": "-", "on_rollback": "~"}
     return [
         f"{'' if entry.undoes is None else 'undo '}{signs[entry.phase]}{entry.group}"
@@ -45,7 +45,7 @@ def lines_of(trace: Trace) -> list[str]:
 
 
 @pytest.mark.spec("DIA-1")
-async def test_a_story_tells_what_happened_in_order() -> None:
+async def test_a_trace_has_what_happened_in_order() -> None:
     trace = await switching()
     received = [entry for entry in trace.entries if getattr(entry, "request", 0) in (2, 3, 4, 5)]
     assert received == [
@@ -80,31 +80,31 @@ async def test_a_story_tells_what_happened_in_order() -> None:
 
 @pytest.mark.spec("DIA-1", "HOOK-3", "HOOK-5")
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_the_hooks_of_a_story_are_those_that_ran_in_their_order(seed: int) -> None:
-    theatre = Theatre(seed)
-    trace = await recorded(theatre.tools(), theatre.play)
-    assert lines_of(trace) == theatre.journal.lines
+async def test_the_hooks_of_a_trace_are_those_that_ran_in_their_order(seed: int) -> None:
+    random_requests = RandomRequests(seed)
+    trace = await recorded(random_requests.tools(), random_requests.play)
+    assert lines_of(trace) == random_requests.journal.lines
 
 
 @pytest.mark.spec("DIA-1", "HOOK-5")
-async def test_what_was_undone_is_told_in_reverse_before_the_step_is_given_up() -> None:
+async def test_compensations_are_recorded_in_reverse_order_before_the_rollback() -> None:
     undone = list[list[str]]()
     for seed in SEEDS:
-        theatre = Theatre(seed)
-        tools = theatre.tools()
-        trace = await recorded(tools, theatre.play)
+        random_requests = RandomRequests(seed)
+        tools = random_requests.tools()
+        trace = await recorded(tools, random_requests.play)
         opted_out = {group.path for group in tools.groups() if group.on_rollback is False}
-        undone += undone_steps(trace, opted_out)
+        undone += rollbacks(trace, opted_out)
     assert max(map(len, undone)) > 2
     assert len(undone) > 10
 
 
-def undone_steps(trace: Trace, opted_out: set[str]) -> list[list[str]]:
-    """The groups that each step undid, which must be those whose hooks had gone well, in reverse."""
+def rollbacks(trace: Trace, opted_out: set[str]) -> list[list[str]]:
+    """The groups that each rollback undid, which must be those whose hooks had succeeded, in reverse."""
     done: dict[int, list[str]] = {}
     undone: dict[int, list[str]] = {}
     running: dict[int, HookBegan] = {}
-    steps = list[list[str]]()
+    found = list[list[str]]()
     for entry in trace.entries:
         match entry:
             case HookBegan():
@@ -114,31 +114,31 @@ def undone_steps(trace: Trace, opted_out: set[str]) -> list[list[str]]:
             case HookEnded(error="") if running[entry.request].undoes is None:
                 done.setdefault(entry.request, []).append(running[entry.request].group)
             case RolledBack():
-                steps.append(undone.get(entry.request, []))
-                assert steps[-1] == [group for group in done.get(entry.request, []) if group not in opted_out][::-1]
+                found.append(undone.get(entry.request, []))
+                assert found[-1] == [group for group in done.get(entry.request, []) if group not in opted_out][::-1]
             case _:
                 pass
-    return steps
+    return found
 
 
 @pytest.mark.spec("DIA-2")
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_recording_does_not_change_what_happens(seed: int) -> None:
-    alone, watched = Theatre(seed), Theatre(seed)
+async def test_recording_changes_nothing(seed: int) -> None:
+    plain, recorded_ = RandomRequests(seed), RandomRequests(seed)
     notified, received = list[Any](), list[Any]()
-    tools, others = alone.tools(), watched.tools()
+    tools, others = plain.tools(), recorded_.tools()
     tools.observe(lambda event: notified.append(event.change if isinstance(event, Committed) else type(event)))
     others.observe(lambda event: received.append(event.change if isinstance(event, Committed) else type(event)))
-    await alone.play(tools)
-    await recorded(others, watched.play)
-    assert watched.outcomes == alone.outcomes
-    assert watched.journal.lines == alone.journal.lines
+    await plain.play(tools)
+    await recorded(others, recorded_.play)
+    assert recorded_.outcomes == plain.outcomes
+    assert recorded_.journal.lines == plain.journal.lines
     assert [getattr(one, "deactivated", one) for one in received] == [
         getattr(one, "deactivated", one) for one in notified
     ]
 
 
-async def test_the_recorder_lets_go_at_the_end_whatever_happens() -> None:
+async def test_the_recorder_detaches_at_the_end_whatever_happens() -> None:
     tools = desk()
     recorders = list[TraceRecorder]()
 
@@ -157,7 +157,7 @@ async def test_the_recorder_lets_go_at_the_end_whatever_happens() -> None:
     assert tools.observers.requested("s", "tool") is tools.observers.hook("s", "g", "on_activate", None)
 
 
-async def test_the_story_of_one_session_leaves_others_out() -> None:
+async def test_the_trace_of_one_session_leaves_others_out() -> None:
     tools = desk(Journal())
     async with tools.open_session(identity="one") as one, tools.open_session(identity="two") as two:
         with tracing(one) as recorder:
@@ -170,17 +170,17 @@ async def test_the_story_of_one_session_leaves_others_out() -> None:
 
 
 @pytest.mark.spec("DIA-1", "SES-1")
-async def test_steps_at_once_in_sessions_of_one_name_are_told_apart() -> None:
+async def test_concurrent_transitions_in_sessions_of_one_name_are_distinguished() -> None:
     journal = Journal()
     tools = desk(journal)
     one, two = [await tools.open_session(identity="same").start() for _ in range(2)]
     with tracing(tools) as recorder:
-        parks = journal.block("+a"), journal.block("+b")
+        blocks = journal.block("+a"), journal.block("+b")
         journal.fail("+a")
         tasks = asyncio.ensure_future(one.activate("a")), asyncio.ensure_future(two.transition(["b", "c"]))
-        for block in parks:
+        for block in blocks:
             await block.arrived.wait()
-        for block, task in zip(parks[::-1], tasks[::-1], strict=True):
+        for block, task in zip(blocks[::-1], tasks[::-1], strict=True):
             block.release.set()
             await asyncio.wait([task])
     ends = [entry for entry in recorder.trace.entries if isinstance(entry, Done | RolledBack | Ended)]
@@ -190,7 +190,7 @@ async def test_steps_at_once_in_sessions_of_one_name_are_told_apart() -> None:
     assert notes == ["planned: +a", "planned: +b +c", "committed: +b +c", "rolled back: nothing has changed"]
 
 
-async def test_what_was_under_way_when_the_recording_began_is_left_out() -> None:
+async def test_requests_in_progress_when_the_recording_begins_are_left_out() -> None:
     journal = Journal()
     session = await opened(journal)
     tools = session.tools
@@ -207,7 +207,7 @@ async def test_what_was_under_way_when_the_recording_began_is_left_out() -> None
     assert lines_of(recorder.trace) == ["+c"]
 
 
-async def test_a_story_can_be_had_while_it_goes_on_and_then_breaks_off() -> None:
+async def test_a_trace_taken_during_the_recording_ends_there() -> None:
     journal = Journal()
     session = await opened(journal)
     traces = list[Trace]()
@@ -232,12 +232,12 @@ async def test_predicates_and_listeners_that_fail_are_noted() -> None:
 
     tools.register("t", lambda: "done", visibility=Visibility.when(broken))
 
-    def deaf(kinds: frozenset[str]) -> None:
+    def full(kinds: frozenset[str]) -> None:
         raise RuntimeError("full")
 
     async def play(tools: ToolSet) -> None:
         async with tools.open_session(identity="s") as session:
-            session.on_list_changed(deaf)
+            session.on_list_changed(full)
             tools.register("g.t", lambda: "done")
             await session.activate("g")
             tools.notify_list_changed()
@@ -251,7 +251,7 @@ async def test_predicates_and_listeners_that_fail_are_noted() -> None:
     assert Noted(text="lists announced: tool") in noted
 
 
-async def test_an_error_whose_text_can_not_be_had_is_told_by_its_type() -> None:
+async def test_an_error_whose_text_can_not_be_read_is_recorded_by_its_type() -> None:
     class Silent(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no text")
@@ -265,12 +265,12 @@ async def test_an_error_whose_text_can_not_be_had_is_told_by_its_type() -> None:
     assert HookEnded(request=2, error="Silent") in recorder.trace.entries
 
 
-# Stories as data
+# Traces as data
 
 
 @pytest.mark.spec("DIA-1")
 @pytest.mark.parametrize("report", [switching, crossing, gates])
-async def test_a_story_can_be_stored_as_json_and_read_back(report: Any) -> None:
+async def test_a_trace_can_be_stored_as_json_and_loaded(report: Any) -> None:
     trace = await report()
     assert Trace.load(json.loads(json.dumps(trace.dump()))) == trace
 
@@ -290,7 +290,7 @@ ASKED: dict[str, Any] = {"entry": "Asked", "request": 1, "session": "s", "what":
         ([3], "is a JSON object"),
     ],
 )
-def test_what_is_no_story_is_refused(data: Any, said: str) -> None:
+def test_what_is_no_trace_is_refused(data: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Trace.load(data)
 
@@ -323,14 +323,14 @@ def test_entries_that_do_not_fit_are_refused(entries: Any, said: str) -> None:
         Trace.load({"version": 1, "trace": "s", "entries": entries})
 
 
-def test_a_story_made_by_hand_is_checked_too() -> None:
+def test_a_trace_made_by_hand_is_checked_too() -> None:
     entries: tuple[Entry, ...] = (Ended(request=1),)
     with pytest.raises(ConfigError, match="not under way"):
         Trace("s", entries)
 
 
 @pytest.mark.spec("DIA-1")
-async def test_a_trace_that_was_stored_as_a_story_can_still_be_loaded() -> None:
+async def test_a_trace_stored_under_the_key_of_the_first_release_can_still_be_loaded() -> None:
     trace = await switching()
     stored = trace.dump()
     assert Trace.load({**stored, "story": stored.pop("trace")}) == trace

@@ -34,7 +34,7 @@ def test_each_group_has_a_line_with_its_state_its_tools_and_what_it_excludes() -
 
 
 @pytest.mark.spec("DIA-3")
-async def test_a_session_is_drawn_as_it_is_now() -> None:
+async def test_a_session_is_drawn_in_its_current_state() -> None:
     async with shop().open_session() as session:
         before = tree(session)
         await session.activate("stock")

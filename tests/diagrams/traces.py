@@ -1,4 +1,4 @@
-"""What the tests of traces share: things that happen in tool sets, at random and at will."""
+"""What the tests of traces share: random requests, and traces of chosen ones."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def recorded(tools: ToolSet, play: Play) -> Trace:
 
 
 @dataclass
-class Theatre:
-    """A random forest of groups with hooks that write down that they ran and fail at random, and random requests."""
+class RandomRequests:
+    """A random forest of groups, with hooks that record that they ran and fail at random, and random requests."""
 
     seed: int
     journal: Journal = field(default_factory=Journal)
@@ -33,7 +33,7 @@ class Theatre:
 
     def tools(self) -> ToolSet:
         random = Random(self.seed)
-        tools, paths = ToolSet("theatre"), list[str]()
+        tools, paths = ToolSet("random_requests"), list[str]()
         for number in range(7):
             parent = random.choice([None, *paths]) if paths else None
             path = f"g{number}" if parent is None else f"{parent}.g{number}"
@@ -48,7 +48,7 @@ class Theatre:
         return tools
 
     async def play(self, tools: ToolSet) -> None:
-        """Open two sessions, and ask them for this and that; what comes of it is written down."""
+        """Open two sessions, and make random requests of them; the outcomes are recorded."""
         random = Random(self.seed + 1)
         paths = [group.path for group in tools.groups()]
         async with tools.open_session(identity="one") as one, tools.open_session(identity="two") as two:
@@ -76,7 +76,7 @@ class Theatre:
 
 
 async def switching() -> Trace:
-    """Opening a group that displaces another: with a listener, first in vain, since a hook fails, then well."""
+    """Opening a group that displaces another, with a listener: first a hook fails, then it succeeds."""
     journal = Journal()
 
     async def play(tools: ToolSet) -> None:
@@ -94,7 +94,7 @@ async def switching() -> Trace:
 
 
 async def crossing() -> Trace:
-    """Two sessions at once: one waits, a hook of one asks the other, a hook asks its own, and one is forced."""
+    """Two concurrent sessions: one waits, a hook of one asks the other, a hook asks its own, and one is forced."""
     journal = Journal()
 
     async def play(tools: ToolSet) -> None:
@@ -125,7 +125,7 @@ async def crossing() -> Trace:
 
 
 async def gates(*texts: str) -> Trace:
-    """Groups that open on the success of a tool; one can't, for each of the texts, and a handler opens one itself."""
+    """Groups that open on the success of a tool, one that fails for each of the texts, and one that a handler opens."""
     tools = ToolSet("gates")
     tools.register("observe", lambda: "seen")
     tools.register_group("gate", opens_on=success_of("observe"))

@@ -1,4 +1,4 @@
-"""What mutmut's runs of pytest load: quick tests come first, and Hypothesis always tries the same and never shrinks."""
+"""The plugin of mutmut's pytest runs: quick tests come first, and Hypothesis is deterministic and never shrinks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 STATS = Path("mutmut-stats.json")
 """What mutmut measured before it changed anything."""
 
-# A health check fails on a busy machine, and what fails counts as noticed.
+# A health check fails on a busy machine, and a failure counts as a kill.
 settings.register_profile(
     "mutation",
     database=None,

@@ -1,8 +1,8 @@
-"""Mutation testing: change the core in small ways, and see that for each change some test fails.
+"""Mutation testing: change the core in small ways, and check that for each change some test fails.
 
-mutmut works in a temporary copy. What makes no test fail must be explained in `equivalent.toml`; an explanation of
-something that does is stale. Exit status: 0 if every survivor is explained and no explanation is stale, 1 otherwise,
-2 if it could not run.
+mutmut works in a temporary copy. A mutant that makes no test fail must be explained in `equivalent.toml`; an
+explanation of one that does is stale. Exit status: 0 if every survivor is explained and no explanation is stale, 1
+otherwise, 2 if it could not run.
 
 mutmut changes functions, and not the tables at module level: tests compare those with the specification as a whole.
 """
@@ -32,8 +32,8 @@ MODULES = ("machine.compiled", "machine.planner", "machine.transaction", "_view.
 COPIED = ("core/toolfold", "specs/toolfold_specs", "tests/conftest.py", "tests/core", "tests/mutation/plugin.py")
 
 # mutmut takes a module's name from its path, so the copy has the packages at its top. Its workers are forked from a
-# process that has imported the tests and run none: what tests keep (`functools.cache`) was never made by the original.
-# What only the garbage collector complains of breaks pytest itself; a test has to fail.
+# process that has imported the tests and run none, so what tests cache (`functools.cache`) was never computed by the
+# original. What only the garbage collector reports breaks pytest itself; a test must fail.
 SETTINGS = """
 [tool.mutmut]
 source_paths = ["toolfold"]
@@ -68,7 +68,7 @@ PYTEST = {
     "PYTEST_PLUGINS": "anyio.pytest_plugin,xdist.plugin,tests.mutation.plugin",
 }
 VERDICTS = {1: "killed", 0: "survived", 33: "no tests", -24: "out of time"}
-"""The exit statuses of mutmut's workers; mutmut itself takes a pytest that breaks (255) for one out of time."""
+"""The exit statuses of mutmut's workers; mutmut itself takes a pytest that crashes (255) for a time-out."""
 
 
 class CouldNotRun(Exception):
@@ -77,7 +77,7 @@ class CouldNotRun(Exception):
 
 @frozen
 class Mutant:
-    """A change to a function: the lines that it replaces, and what by. `name` is mutmut's, and shifts."""
+    """A change to a function: the lines that it replaces, and their replacement. `name` is mutmut's, and unstable."""
 
     module: str
     function: str
@@ -139,7 +139,7 @@ def mutmut(folder: Path, *arguments: str, quiet: bool = True) -> str:
 
 
 def verdicts(folder: Path) -> dict[str, str]:
-    """Return what became of each mutant, by mutmut's name of it."""
+    """Return the verdict on each mutant, by mutmut's name of it."""
     found: dict[str, int | None] = {}
     for module in MODULES:
         path = folder / "mutants" / "toolfold" / f"{source_of(module)}.meta"
@@ -185,12 +185,12 @@ def summary(found: dict[str, str]) -> Iterator[str]:
     """Yield a line for each module."""
     for module in MODULES:
         counts = Counter(verdict for name, verdict in found.items() if name.startswith(f"toolfold.{module}.x"))
-        told = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
-        yield f"{module}: {counts.total()} mutants: {told}"
+        text = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
+        yield f"{module}: {counts.total()} mutants: {text}"
 
 
 def judged(folder: Path) -> bool:
-    """Return whether every survivor is explained, and no explanation is stale; print what is not so."""
+    """Return whether every survivor is explained, and no explanation is stale; print those that are not."""
     found = verdicts(folder)
     print(*summary(found), sep="\n")
     survivors = [mutant(name, mutmut(folder, "show", name)) for name, verdict in found.items() if verdict != "killed"]

@@ -1,4 +1,4 @@
-"""What the mutation run makes of its survivors, and that the explanations speak of code that is there."""
+"""How the mutation run judges its survivors, and that the explanations are about existing code."""
 
 import ast
 import json
@@ -50,7 +50,7 @@ reason = "It is so."
         ("_view.visibility.x_holds__mutmut_1", "holds"),
     ],
 )
-def test_a_mutant_is_known_by_its_function_and_its_lines_and_not_by_its_number(name: str, function: str) -> None:
+def test_a_mutant_is_identified_by_its_function_and_its_lines(name: str, function: str) -> None:
     found = mutant(f"toolfold.{name}", SHOWN)
     assert found == Mutant("_view.visibility", function, OF.before, OF.after)
     assert str(found) == f"_view.visibility.{function} toolfold.{name}\n- return View(snapshot)\n+ return View(None)"
@@ -68,7 +68,7 @@ def test_survivors_and_explanations_are_matched_one_by_one() -> None:
     assert compared([other], [OF, OF, other]) == ([], [OF, OF])
 
 
-def test_an_explanation_says_which_mutant_and_why() -> None:
+def test_an_explanation_names_a_mutant_and_the_reason() -> None:
     assert explained(ENTRY) == [OF]
     assert explained("") == []
     for broken in (ENTRY.replace("It is so.", ""), ENTRY.replace("after", "later"), ENTRY + 'more = "x"'):
@@ -77,7 +77,7 @@ def test_an_explanation_says_which_mutant_and_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "explanation", "status", "told"),
+    ("verdict", "explanation", "status", "output"),
     [
         ("killed", "", 0, "0 not killed, 0 unexplained; 0 stale explanations"),
         ("survived", ENTRY, 0, "1 not killed, 0 unexplained; 0 stale explanations"),
@@ -97,11 +97,11 @@ def test_an_explanation_says_which_mutant_and_why() -> None:
         ("killed", "mutant = ", 2, ""),
     ],
 )
-def test_the_exit_status_tells_whether_all_that_survived_is_explained(
+def test_the_exit_status_is_0_if_every_survivor_is_explained(
     verdict: str,
     explanation: str,
     status: int,
-    told: str,
+    output: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -113,7 +113,7 @@ def test_the_exit_status_tells_whether_all_that_survived_is_explained(
     monkeypatch.setattr(run, "verdicts", lambda folder: {name: verdict})
     monkeypatch.setattr(os, "nice", lambda increment: 0)
     assert run.main() == status
-    assert told in capsys.readouterr().out
+    assert output in capsys.readouterr().out
 
 
 def test_a_mutant_without_a_verdict_is_no_result(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_mutant_without_a_verdict_is_no_result(tmp_path: Path) -> None:
             run.verdicts(tmp_path)
 
 
-def test_properties_are_written_so_that_they_are_changed_too() -> None:
+def test_properties_are_rewritten_so_that_they_are_mutated_too() -> None:
     rest = "\n    @staticmethod\n    def c() -> None: ...\n"
     source = f"class A:\n    @property\n    def b(self) -> int:\n        return 1\n{rest}"
     changed = f"class A:\n    def b(self) -> int:\n        return 1\n    b = property(b)\n{rest}"
@@ -141,7 +141,7 @@ def test_properties_are_written_so_that_they_are_changed_too() -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_explanation_is_of_lines_that_are_in_its_function(module: str) -> None:
+def test_every_explanation_is_about_lines_of_its_function(module: str) -> None:
     text = (ROOT / "core" / "toolfold" / source_of(module)).read_text(encoding="utf-8")
     lines = {function: [line.strip() for line in source.splitlines()] for function, source in functions(text)}
     for each in explained(EXPLAINED.read_text(encoding="utf-8")):
