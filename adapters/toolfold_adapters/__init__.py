@@ -2,8 +2,8 @@
 
     mcp/        over MCP, to clients of both eras       gateway/    groups in front of an existing MCP server
     inprocess/  to a model in an agent's own loop       manifests.py  groups of tools in JSON files
-    tokens.py   what definitions cost, about            names.py    which names clients and models accept
-    sdk.py      the one place that touches private parts of the `mcp` SDK
+    tokens.py   approximate costs of definitions        names.py    the names that clients and models accept
+    sdk.py      the only module that uses private parts of the `mcp` SDK
 
 Nothing is imported here, so that each needs only its own extra.
 """

@@ -1,12 +1,12 @@
 """Groups of tools as data: JSON files that are read into a `ToolSet` (SPEC GRP-1, GRP-2).
 
-A file that holds an array is a group, named after the file (`web.search.json` is the group `search` in `web`); each
-element is a tool. A first element with `"_meta": true` may give the group's `display_name` and `description`. A file
-that holds one object is one tool of no group.
+A file that contains an array is a group, named after the file (`web.search.json` is the group `search` in `web`); each
+element is a tool. A first element with `"_meta": true` may have the group's `display_name` and `description`. A file
+that contains one object is one tool in no group.
 
-A tool has a `name`, a `description`, and the JSON Schema of its arguments as `parameters` or `inputSchema`, without
-which it takes none; it may have `title`, `outputSchema`, `annotations`, `icons`, `category`, `tags`, `hidden`, and a
-`function`: another name to find its handler by. What else it has is left alone.
+A tool has a `name`, a `description`, and the JSON Schema of its arguments as `parameters` or `inputSchema`; without a
+schema it takes no arguments. It may have `title`, `outputSchema`, `annotations`, `icons`, `category`, `tags`, `hidden`,
+and a `function`: another name to find its handler by. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from toolfold.spi import NO_ARGUMENTS, canonical_key, check_text, split_name, ta
 
 Find = Callable[[str], Callable[..., Any] | None]
 Handlers = Mapping[str, Callable[..., Any]] | Find
-"""Finds the handler of a tool by name: a mapping, or a function that answers `None` or raises for a name it lacks."""
+"""Finds the handler of a tool by name: a mapping, or a function that returns `None` or raises for an unknown name."""
 
 _OPTIONS = {
     "description": "description",
@@ -41,7 +41,7 @@ _OPTIONS = {
 
 @frozen
 class ManifestReport:
-    """The result of loading manifests: the groups and tools that were registered, and what could not be."""
+    """The result of loading manifests: the groups and tools that were registered, and the errors."""
 
     groups: tuple[GroupSpec, ...] = ()
     tools: tuple[Component, ...] = ()
@@ -60,16 +60,16 @@ class ManifestReport:
 def load_manifests(
     tools: ToolSet, *paths: str | PathLike[str], handlers: Handlers, flat: bool = True, strict: bool = False
 ) -> ManifestReport:
-    """Register the groups and tools of manifest files and return what was loaded and what was not (SPEC GRP-1, GRP-2).
+    """Register the groups and tools of manifest files and return what was loaded, and the errors (SPEC GRP-1, GRP-2).
 
-    An entry or a file that is wrong is reported and loses nothing else. A group comes with all of its good tools, or,
-    if it has none, not at all.
+    An invalid entry or file is reported, and everything else is loaded. A group is registered with all its valid tools,
+    or, if it has none, not at all.
 
     Args:
-        tools: Where to register them.
-        paths: Files, and folders whose `.json` files are taken in order of name.
+        tools: The tool set to register them in.
+        paths: Files, and folders whose `.json` files are read in order of name.
         handlers: Finds the handler of each tool, by its name or else by its `function`.
-        flat: Whether tools keep their names as they are; otherwise they are qualified by the group (SPEC NAM-5).
+        flat: Whether tools keep their names unchanged; otherwise they are qualified by the group (SPEC NAM-5).
         strict: Raise instead of reporting, and register nothing then.
 
     Raises:
@@ -89,7 +89,7 @@ def load_manifests(
 
 
 class _InvalidEntry(Exception):
-    """Says why an entry is no tool, or a file no group."""
+    """An entry is not a valid tool, or a file not a valid group."""
 
 
 @frozen
@@ -116,11 +116,11 @@ class _Loader:
             self.report(path, "folder", f"it can't be read: {error.strerror}")
             return ()
         if not found:
-            self.report(path, "folder", "it holds no .json file")
+            self.report(path, "folder", "it contains no .json file")
         return sorted(found, key=lambda file: canonical_key(file.stem))
 
     def load(self, file: Path) -> None:
-        """Load one file: a group, or a single tool of no group."""
+        """Load one file: a group, or a single tool in no group."""
         try:
             content = _parsed(file)
         except ManifestError as error:
@@ -131,10 +131,10 @@ class _Loader:
         elif "name" in (table(content) or {}):
             self.components.extend(self.tool(file, "file", content, None))
         else:
-            self.report(file, "file", "it must hold an array of tools, or one object that is a tool and has a name")
+            self.report(file, "file", "it must contain an array of tools, or one object that is a tool and has a name")
 
     def group(self, file: Path, entries: list[object]) -> None:
-        """Load a group: all of its good tools, or nothing if there is none."""
+        """Load a group with all its valid tools, or nothing if there are none."""
         about = self.about(file, entries[0]) if entries and _is_meta(entries[0]) else {}
         title = about.get("display_name", _display_name(file.stem))
         description = about.get("description", f"Tools from {file.stem} group")
@@ -154,7 +154,7 @@ class _Loader:
             self.components.extend(made)
 
     def about(self, file: Path, meta: object) -> dict[str, str]:
-        """Return what a `_meta` element says of its group; what is not a text is reported and left out."""
+        """Return the texts in the `_meta` element of a group; values that are not strings are reported and left out."""
         texts: dict[str, str] = {}
         for key in ("display_name", "description"):
             try:
@@ -177,7 +177,7 @@ class _Loader:
             return ()
 
     def handler(self, *names: object) -> Callable[..., Any]:
-        """Return the handler that is found first by one of the names."""
+        """Return the first handler that is found by one of the names."""
         asked = [name for name in names if isinstance(name, str)]
         for name in asked:
             try:
@@ -190,9 +190,9 @@ class _Loader:
 
 
 def _parsed(file: Path) -> object:
-    """Return the JSON value that a file holds, or raise `ManifestError`."""
+    """Return the JSON value in a file, or raise `ManifestError`."""
     try:
-        if not stat.S_ISREG(file.stat().st_mode):  # a pipe may never end, nor ever begin
+        if not stat.S_ISREG(file.stat().st_mode):  # reading a pipe may block for ever
             raise ManifestError(str(file), "file", "it is not a regular file")
         return json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -203,19 +203,21 @@ def _parsed(file: Path) -> object:
         place = f"line {error.lineno}, column {error.colno}"
         raise ManifestError(str(file), place, f"it is not JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:
-        raise ManifestError(str(file), "file", "it holds a number or a nesting beyond all bounds") from error
+        raise ManifestError(
+            str(file), "file", "it contains a number that is too long or is nested too deeply"
+        ) from error
 
 
 def _tool(entry: object) -> tuple[str, object, dict[str, Any]]:
-    """Return name, function and options of registration of a tool, or raise `_InvalidEntry`."""
+    """Return the name, the function and the registration options of a tool, or raise `_InvalidEntry`."""
     given = table(entry)
     if given is None:
         raise _InvalidEntry("a tool must be an object")
     if _is_meta(given):
-        raise _InvalidEntry("a _meta element must be the first of its file, and is not a tool")
+        raise _InvalidEntry("a _meta element must be the first in its file, and is not a tool")
     name = given.get("name")
     if not isinstance(name, str):
-        raise _InvalidEntry("it has no name" if name is None else "its name must be a text")
+        raise _InvalidEntry("it has no name" if name is None else "its name must be a string")
     schemas = (given.get("parameters"), given.get("inputSchema"))
     schema = next((given for given in schemas if given is not None), NO_ARGUMENTS)
     if not isinstance(given.get("hidden", False), bool):
@@ -224,7 +226,7 @@ def _tool(entry: object) -> tuple[str, object, dict[str, Any]]:
         if not isinstance(given.get(key, []), list):
             raise _InvalidEntry(f"its {key} must be a list")
     options = {option: given[key] for key, option in _OPTIONS.items() if given.get(key) is not None}
-    options.setdefault("description", "")  # and not the docstring of a handler that several tools may share
+    options.setdefault("description", "")  # not the docstring of a handler, which several tools may share
     return name, given.get("function"), {**options, "input_schema": schema, "meta": given.get("_meta")}
 
 
@@ -233,13 +235,13 @@ def _is_meta(entry: object) -> bool:
 
 
 def _position(number: int, entry: object) -> str:
-    """Return where an entry is: its number, from 1, and its name if it has one."""
+    """Return the position of an entry: its number, from 1, and its name if it has one."""
     name = (table(entry) or {}).get("name")
     return f"entry {number + 1} ({name})" if isinstance(name, str) and name.isprintable() else f"entry {number + 1}"
 
 
 def _display_name(path: str) -> str:
-    """Return the name that people see for a group that gives none: `google_gmail` gives `Google Gmail`."""
+    """Return the default display name of a group: `google_gmail` becomes `Google Gmail`."""
     words = split_name(path)[1].replace("_", " ").split()
     return " ".join(word[:1].upper() + word[1:] for word in words)
 

@@ -1,4 +1,4 @@
-"""The one module that touches private parts of the `mcp` SDK: what it offers no public way to."""
+"""The only module that uses private parts of the `mcp` SDK, where there is no public API."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from starlette.types import ASGIApp
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
-    """Return the durable connection behind a request: one for each session or process of the legacy era."""
+    """Return the persistent connection of a request: in the legacy era one for each session or process."""
     return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
 
 
 def has_standing_stream(server: Server[Any], connection: Connection) -> bool:
-    """Return whether messages outside of a request reach the client now.
+    """Return whether messages outside a request can reach the client now.
 
-    A pipe always carries them; over streamable HTTP the client must have opened the session's GET stream.
+    They always can over stdio; over streamable HTTP the client must have opened the session's GET stream.
     """
     if connection.session_id is None:
         return connection.has_standalone_channel
@@ -42,18 +42,18 @@ def http_sessions(server: Server[Any]) -> Mapping[str, StreamableHTTPServerTrans
 
 
 def idle_deadline(transport: StreamableHTTPServerTransport) -> float:
-    """Return when a session ends unless it is used, by the clock of the event loop: never while a request lasts."""
+    """Return when an unused session expires, by the clock of the event loop; never during a request."""
     return math.inf if transport.idle_scope is None else transport.idle_scope.deadline
 
 
 def wrap_endpoint(server: Server[Any], guard: Callable[[ASGIApp], ASGIApp]) -> None:
-    """Put a guard in front of the endpoint of a server that has an HTTP application, behind its authentication."""
-    manager: Any = server.session_manager  # which types the endpoint as what it makes it itself
+    """Put a guard in front of the endpoint of a server's HTTP application, behind its authentication."""
+    manager: Any = server.session_manager  # its type for the endpoint is its own class only
     manager.asgi_app = guard(manager.asgi_app)
 
 
 def can_notify_in_responses(server: Server[Any], connection: Connection) -> bool:
-    """Return whether a notification sent within a request reaches the client: not where responses are plain JSON."""
+    """Return whether a notification sent during a request reaches the client: not if responses are plain JSON."""
     manager = server._session_manager  # pyright: ignore[reportPrivateUsage]
     return connection.session_id is None or manager is None or not manager.json_response
 

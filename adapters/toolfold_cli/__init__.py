@@ -1,10 +1,10 @@
 """The command line, `toolfold`.
 
     program.py    the program and its commands      options.py     TARGET, `--` and the options that commands share
-    targets.py    what a TARGET stands for          references.py  objects named module:attribute or file.py:attribute
-    printing.py   tables, text and JSON             failures.py    how a command fails, and what it logs
-    costs.py      token counts at the start         signals.py     signals and standard streams while serving
-    progress.py   the progress of a long run       watchdog.py    how such a run is ended before its time
+    targets.py    the kinds of TARGET               references.py  objects named module:attribute or file.py:attribute
+    printing.py   tables, text and JSON             failures.py    failures of commands, and logging
+    costs.py      initial token counts              signals.py     signals and standard streams while serving
+    progress.py   the progress of a long run        watchdog.py    ending such a run early
     drivers.py    how `conform` reaches a target
 
 Each command has a module of its name. Results go to standard output, everything else to standard error. The exit status

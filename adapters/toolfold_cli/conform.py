@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SMOKE_LAYERS = ("exhaustive",)
 SMOKE_BUDGET = 674
-"""How many operations the systems of up to three groups take; the layer begins with the smallest."""
+"""The number of operations for all systems of up to three groups; the layer begins with the smallest."""
 TIMEOUT = 600.0
 DEEP_TIMEOUT = 3600.0
 ERAS: tuple[Era, ...] = ("legacy", "modern")
@@ -37,7 +37,7 @@ WIDTH = 160
 
 
 class NothingChecked(Failed):
-    """Nothing is known about the target: exits with status 2."""
+    """The target could not be checked: exits with status 2."""
 
     exit_code = 2
 
@@ -51,7 +51,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     epilog=examples(
         "toolfold conform shop.conformance:ShopDriver           through a driver, in process",
         "toolfold conform shop:tools                            a ToolSet, as clients see it",
-        "toolfold conform --smoke shop.conformance:ShopDriver   the smallest systems alone",
+        "toolfold conform --smoke shop.conformance:ShopDriver   only the smallest systems",
         "toolfold conform https://example.org/mcp --era modern",
         "toolfold conform --describe groups.toml -- npx -y some-mcp-server",
         "toolfold conform --driver -- node driver.ts            a command that speaks the driver protocol",
@@ -74,16 +74,16 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     default="state",
     show_default=True,
     metavar="NAMES",
-    help="The levels of conformance to aim at, separated by commas: state, hooks, sessions, delivery, style, or all.",
+    help="The levels of conformance to check, separated by commas: state, hooks, sessions, delivery, style, or all.",
 )
-@click.option("--layers", metavar="NAMES", help="Run these layers of checks alone, separated by commas.")
-@click.option("--smoke", is_flag=True, help="Check the smallest systems alone; this takes seconds.")
+@click.option("--layers", metavar="NAMES", help="Run only these layers of checks, separated by commas.")
+@click.option("--smoke", is_flag=True, help="Check only the smallest systems; this takes seconds.")
 @click.option("--deep", is_flag=True, help="Search further than usual; this takes minutes.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help=f"End the run after this long, and report what was found until then.  [default: {TIMEOUT:g}, with --deep "
+    help=f"End the run after this time, and report what was found until then.  [default: {TIMEOUT:g}, with --deep "
     f"{DEEP_TIMEOUT:g}]",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of everything random.")
@@ -113,8 +113,8 @@ def conform_command(
     TARGET is module:attribute or path/to/file.py:attribute (a Driver of the kit, a function that makes one, or a
     ToolSet), a .toml file, or the URL of an MCP server; after -- comes the command that starts one, or with --driver a
     command that speaks the driver protocol over stdio. Without --era and --transport, all are tried, and those that the
-    target does not have are skipped. The status is 0 if every MUST of the levels in --profile that applies holds, 1 if
-    one is violated, 2 if the kit could not tell.
+    target does not support are skipped. The status is 0 if every applicable MUST of the levels in --profile holds, 1 if
+    one is violated, 2 if the kit could not decide.
     """
     with _failing():
         chosen = _layers(ctx, layers)
@@ -220,7 +220,7 @@ def _conform(
 
 @define(eq=False)
 class _Output:
-    """Where the report goes: it is printed, and written to a folder if there is one."""
+    """Prints the report, and writes it to a folder if there is one."""
 
     arguments: str
     folder: Path | None
@@ -228,7 +228,7 @@ class _Output:
     run: Run | None = None
 
     def journal(self) -> AbstractContextManager[Callable[[Result], None]]:
-        """Return what keeps each result in the folder as it comes."""
+        """Return the function that writes each result to the folder at once."""
         from toolfold_specs.render import journal
 
         return nullcontext(lambda _: None) if self.folder is None else journal(self.folder)
@@ -250,13 +250,13 @@ class _Output:
                 click.echo(f"toolfold: to replay the first violation: {command}", err=True)
 
     def interrupted(self, error: Ended) -> None:
-        """Show what was found before the run was ended."""
+        """Show the results that were found before the run was ended."""
         if self.run is not None:
             self.show(self.run.report(f"the run was ended: {error.reason}"))
-        click.echo(f"toolfold: The run was ended before its time: {error.reason}.", err=True)
+        click.echo(f"toolfold: The run was ended early: {error.reason}.", err=True)
 
     def forced(self, error: Ended) -> None:
-        """Do so although the run is stuck, and end what it has started."""
+        """Show them although the run is stuck, and kill the processes that it has started."""
         from toolfold_specs.children import kill_all
 
         kill_all()
@@ -364,7 +364,7 @@ def _failing() -> AbstractContextManager[None]:
 
 @contextmanager
 def _implementation_log_silenced() -> Generator[None]:
-    """Hide what the implementation logs: the kit makes its handlers and hooks fail on purpose."""
+    """Suppress the implementation's log: the kit makes its handlers and hooks fail on purpose."""
     before = logging.root.manager.disable
     if not debugging():
         logging.disable(logging.ERROR)

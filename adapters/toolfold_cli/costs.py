@@ -1,4 +1,4 @@
-"""The state that a session starts in, and what its list of tools costs (SPEC GWY-5)."""
+"""The initial state of a session, and the cost of its list of tools (SPEC GWY-5)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CALL_TOOL = "call_tool"
 async def initial_view_of(
     target: Target, options: GatewayOptions, profile: str | None, active: Iterable[str]
 ) -> RequestView:
-    """Return a view of the initial state of a target, which is opened for that and closed again."""
+    """Return a view of the initial state of a target, which is opened and closed again."""
     with stdout_reserved():
         async with open_target(target, options) as opened:
             return initial_view(opened.tools, profile, active)
 
 
 def initial_view(tools: ToolSet, profile: str | None = None, active: Iterable[str] = ()) -> RequestView:
-    """Return a view of the state that a session starts in; no session is opened and no hook runs.
+    """Return a view of a session's initial state, without opening a session or running hooks.
 
     Raises:
         ConfigError: There is no such profile.
@@ -38,10 +38,10 @@ def initial_view(tools: ToolSet, profile: str | None = None, active: Iterable[st
 
 
 def wire_costs(view: RequestView) -> tuple[Costs, int | None]:
-    """Return the costs for a client with a session, and about how many tokens one without a session is given.
+    """Return the costs for a client with a session, and the approximate tokens for one without.
 
-    The list of the latter, of MCP 2026-07-28, has the same tools, but each control tool takes a handle there. Without
-    the package `mcp`, return the costs for a conversation in process, and `None`.
+    The list without a session, of MCP 2026-07-28, has the same tools, but its control tools take a handle. If the
+    package `mcp` is not installed, return the costs for a conversation in process, and `None`.
     """
     try:
         from toolfold_adapters.mcp.proxy import CallToolProxy, with_handle

@@ -28,9 +28,9 @@ BINARY = ("png", "pdf")
 def _help() -> str:
     views = [f"  {name:<12} {summary}" for name, (summary, _, _) in VIEWS.items()]
     paragraphs = (
-        "Draw a TARGET: its groups, its states, or what happens as groups are opened.",
-        "On a terminal it prints a tree with the state of each group. The format is that of the suffix of FILE, or "
-        f"--format: {', '.join(FORMATS)}. SVG, PNG and PDF are rendered by Graphviz.",
+        "Draw a TARGET: its groups, its states, or what happens when groups are opened.",
+        "On a terminal it prints a tree with the state of each group. The format follows from the suffix of FILE, or "
+        f"from --format: {', '.join(FORMATS)}. SVG, PNG and PDF are rendered by Graphviz.",
         "\b\nViews:\n" + "\n".join(views),
         'The view "sequence" opens the groups of --active one after the other, runs their hooks, and draws what '
         "happened; or TARGET is a .json file with a trace recorded by toolfold_diagrams.tracing.",
@@ -61,7 +61,9 @@ def _help() -> str:
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), help="The format of the picture.")
 @click.option("--profile", metavar="NAME", help="Draw it with this profile.")
-@click.option("--active", metavar="GROUPS", multiple=True, callback=parse_groups, help="Groups to open, by commas.")
+@click.option(
+    "--active", metavar="GROUPS", multiple=True, callback=parse_groups, help="Groups to open, separated by commas."
+)
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="The greatest number of groups or states to draw."
 )
@@ -102,12 +104,12 @@ def diagram_command(
 
 
 def _default_view(form: str | None) -> str:
-    """Return the first view that has the format, or the first of all."""
+    """Return the first view that has the format, or else the first view."""
     return next((view for view, (_, forms, _) in VIEWS.items() if form in forms), next(iter(VIEWS)))
 
 
 def _refuse(ctx: click.Context, what: str, given: Mapping[str, object]) -> None:
-    """Raise `click.UsageError` if something is given that a picture does not depend on."""
+    """Raise `click.UsageError` if an argument is given that the picture does not depend on."""
     for name, value in given.items():
         if value:
             raise click.UsageError(f"{what} does not depend on {name}: leave it out.", ctx)
@@ -132,7 +134,7 @@ def _format_for(ctx: click.Context, view: str, form: str | None, output: Path | 
     forms = VIEWS[view][1]
     if form is None and output is not None:
         raise click.UsageError(
-            f"The suffix of {output.name!r} names no format: use --format, one of {', '.join(forms)}.", ctx
+            f"The suffix of {output.name!r} is not that of a format: use --format, one of {', '.join(forms)}.", ctx
         )
     if form is None:
         form = "tree" if "tree" in forms and sys.stdout.isatty() else "dot"

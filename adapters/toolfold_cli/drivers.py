@@ -1,4 +1,4 @@
-"""The drivers with which `toolfold conform` reaches a target: one for each way in which it can be reached."""
+"""The drivers with which `toolfold conform` reaches a target: one for each transport and era that it supports."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def driver_factories(
 ) -> Generator[Mapping[str, Factory]]:
     """Yield a factory of drivers for each setting of a target: "in process", or a transport and an era of MCP.
 
-    What is started for them ends with the block.
+    Servers that are started for them end with the block.
 
     Args:
-        target: What to check.
-        eras: The eras to speak; they do not matter in process.
-        transports: "stdio", "http" and "in-process", those to use if the target has them.
+        target: The target to check.
+        eras: The eras to speak; ignored in process.
+        transports: Those of "stdio", "http" and "in-process" to use if the target supports them.
         description: A file that describes the groups of a server that was not made for the kit.
 
     Raises:
@@ -91,7 +91,7 @@ def _available(wanted: Sequence[str], has: Sequence[str], target: Target) -> lis
 def _in_process(reference: Reference) -> Factory | Description | None:
     """Return the factory of drivers that a reference names, or else a description of the tool set there.
 
-    The latter is `None` if the tool set has to be awaited, which is left to the server, or can't be described.
+    The description is `None` if the tool set has to be awaited, which is left to the server, or can't be described.
     """
     from toolfold_specs import Driver
     from toolfold_specs.drivers.description import described
@@ -112,7 +112,7 @@ def _in_process(reference: Reference) -> Factory | Description | None:
 
 
 def _address(target: Target, transport: str, stack: ExitStack) -> Any:
-    """Return a function that returns how a target is reached: a command for each driver to start, or a URL."""
+    """Return a function that returns the address of a target: a command for each driver to start, or a URL."""
     from toolfold_specs.drivers.process import Command
     from toolfold_specs.served import Served
 

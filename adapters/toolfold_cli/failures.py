@@ -1,4 +1,4 @@
-"""How a command fails: with a paragraph on standard error instead of a traceback. Likewise what is logged."""
+"""Failures of commands, which are printed as a paragraph on standard error without a traceback, and logging."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolfold import ToolfoldError
 from toolfold.spi import extras_named
 
 MESSAGE_LENGTH = 2000
-"""How many characters of a message are logged."""
+"""The maximum length of a logged message in characters."""
 
 _TRACEBACK = "toolfold.traceback"
 
@@ -40,11 +40,11 @@ def run(job: Callable[[], Any]) -> Any:
 
 @contextmanager
 def failing(*expected: type[Exception], failure: type[Failed] = Failed) -> Generator[None]:
-    """Turn errors into a failure of the command, with a traceback only if one was asked for.
+    """Convert errors into a failure of the command, with a traceback only on request.
 
     Args:
         expected: Errors whose messages explain themselves, besides those of Toolfold.
-        failure: What to raise.
+        failure: The exception to raise.
     """
     try:
         with extras_named():
@@ -62,12 +62,12 @@ def failing(*expected: type[Exception], failure: type[Failed] = Failed) -> Gener
 
 
 def request_traceback(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    """Note whether the user asked for tracebacks: the callback of the option."""
+    """Record whether the user requested tracebacks: the callback of the option."""
     ctx.meta[_TRACEBACK] = ctx.meta.get(_TRACEBACK, False) or value
 
 
 def traceback_wanted() -> bool:
-    """Return whether the user asked for tracebacks."""
+    """Return whether the user requested tracebacks."""
     ctx = click.get_current_context(silent=True)
     return (ctx is not None and ctx.meta.get(_TRACEBACK, False)) or debugging()
 
@@ -78,7 +78,7 @@ def debugging() -> bool:
 
 
 def configure_logging() -> None:
-    """Have warnings of this library and of the SDK printed on standard error, without tracebacks."""
+    """Print warnings of this library and of the SDK on standard error, without tracebacks."""
     for name in ("toolfold", "mcp"):
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_BoundedFormatter(f"{name}: %(message)s"))
@@ -88,9 +88,9 @@ def configure_logging() -> None:
 
 
 class _BoundedFormatter(logging.Formatter):
-    """Writes a message on one line of bounded length, and leaves tracebacks out unless they were asked for.
+    """Formats a message as one line of bounded length, without tracebacks unless they were requested.
 
-    What a caller wrote can then neither fill a log nor forge a line of it (SPEC SAF-3, SAF-6).
+    So texts of callers can neither fill a log nor forge a line in it (SPEC SAF-3, SAF-6).
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
@@ -109,7 +109,7 @@ def one_line(text: str) -> str:
 
 
 def _leaves(error: Exception) -> Iterator[Exception]:
-    """Yield the error itself, or those in the group that it is."""
+    """Yield the error itself, or those in an exception group."""
     if isinstance(error, ExceptionGroup):
         for inner in cast("ExceptionGroup[Exception]", error).exceptions:
             yield from _leaves(inner)

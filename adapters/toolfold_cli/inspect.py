@@ -1,4 +1,4 @@
-"""`toolfold inspect`: what a target offers, without serving it."""
+"""`toolfold inspect`: the groups and tools of a target, without serving it."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def inspect_command(
 ) -> None:
     """Show a TARGET's groups with their tools and approximate tokens.
 
-    BEFORE is what all tools would cost without groups, AFTER what a client is given at first, including the tools that
-    open groups and call_tool. Tokens are a quarter of the characters of the definitions.
+    BEFORE is the cost of all tools without groups, AFTER that of the list that a client gets at first, including
+    call_tool and the tools that open groups. Tokens are a quarter of the characters of the definitions.
     """
     target, options = chosen_target(ctx, targets, **given)
     view: RequestView = run(partial(initial_view_of, target, options, profile, active))
@@ -89,7 +89,7 @@ def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
     show(rows)
     show(_verdict(view, costs, target))
     if without_session not in (None, costs.after):
-        show(f"Clients without sessions (MCP 2026-07-28) are given {approximate(without_session or 0)}.")
+        show(f"Clients without sessions (MCP 2026-07-28) get {approximate(without_session or 0)} tokens.")
     for members in view.snapshot.catalog.exclusions:
         show(f"Only one at a time: {', '.join(sorted(members))}")
 
@@ -104,13 +104,13 @@ def _verdict(view: RequestView, costs: Costs, target: Target) -> str:
     if costs.after <= costs.before:
         return f"\n{costs.saved:g}% of the tokens are saved {when}."
     return (
-        f"\nThe list costs {-costs.saved:g}% more {when} than all tools would: their definitions are shorter than the "
-        f"control tools. What costs less: {' or '.join(_advice(view, target))}."
+        f"\nThe list costs {-costs.saved:g}% more {when} than all tools would: their definitions are shorter than "
+        f"those of the control tools. What costs less: {' or '.join(_advice(view, target))}."
     )
 
 
 def _advice(view: RequestView, target: Target) -> list[str]:
-    """Return what would make the list shorter, as an option or as code, depending on the target."""
+    """Return ways to make the list shorter, as an option or as code, depending on the target."""
     advice = ["larger groups"]
     control_tools = [
         component
@@ -146,7 +146,7 @@ def _tools_of(view: RequestView, path: str | None) -> list[Component]:
 
 
 def _report(view: RequestView) -> dict[str, Any]:
-    """Return what `inspect --json` prints; keys are only ever added to it."""
+    """Return the output of `inspect --json`; keys may be added to it, and none removed."""
     costs, without_session = wire_costs(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
     listed_names = {component.name for component in listed(view, "tool")}

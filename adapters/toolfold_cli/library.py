@@ -1,6 +1,6 @@
 """The example tool set of `toolfold demo`: the desk of a small lending library.
 
-It has nested groups, two that exclude one another, and a vault that does not open at the first attempt.
+It has nested groups, two that exclude each other, and a vault that does not open at the first attempt.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TITLES = ("A Field Guide to Mosses", "The Clockmaker's Atlas", "Tides and Timeta
 
 
 def desk(hook_log: list[str] | None = None) -> ToolSet:
-    """Return the tool set of a small library's desk; its hooks append what they do to `hook_log`."""
+    """Return the tool set of a small library's desk; its hooks append to `hook_log`."""
     tools = ToolSet("library-desk", control_visibility="relevant")
     _add_root_tools(tools)
     _add_catalog(tools)
@@ -30,12 +30,12 @@ def _add_root_tools(tools: ToolSet) -> None:
 
     @tools.tool()
     def find_shelf(subject: str) -> str:
-        """Where the books on a subject stand, by floor and shelf."""
+        """Where to find the books on a subject, by floor and shelf."""
         return f"{subject.capitalize()}: floor {len(subject) % 3 + 1}, shelf {len(subject)}"
 
 
 def _add_catalog(tools: ToolSet) -> None:
-    tools.register_group("catalog", "Search and describe what the library has")
+    tools.register_group("catalog", "Search and describe the library's books")
 
     @tools.tool(group="catalog", annotations={"readOnlyHint": True})
     def search(words: str, limit: int = 10) -> list[str]:
@@ -61,12 +61,12 @@ def _add_catalog(tools: ToolSet) -> None:
 
     @tools.tool(group="catalog.loans")
     def take_back(title: str, member: str) -> str:
-        """Take back a copy of a title from a member and settle what is overdue."""
+        """Take back a copy of a title from a member and settle overdue charges."""
         return f"{title} is back from {member}."
 
     @tools.tool(group="catalog.loans")
     def reserve(title: str, member: str, until: str | None = None) -> str:
-        """Keep the next free copy of a title for a member, if wanted only until a date."""
+        """Reserve the next free copy of a title for a member, optionally until a date."""
         return f"{title} is reserved for {member}{' until ' + until if until else ''}."
 
 
@@ -75,7 +75,7 @@ def _add_members(tools: ToolSet) -> None:
 
     @tools.tool(group="members", annotations={"readOnlyHint": True})
     def find_member(name: str) -> dict[str, Any]:
-        """The number, the standing and the open loans of a member."""
+        """The number, the status and the open loans of a member."""
         return {"name": name, "number": 1000 + len(name), "loans": 0}
 
     @tools.tool(group="members")
@@ -85,7 +85,7 @@ def _add_members(tools: ToolSet) -> None:
 
     @tools.tool(group="members", annotations={"destructiveHint": True})
     def end_membership(name: str, reason: str) -> str:
-        """End a membership; open loans must have been settled before."""
+        """End a membership; open loans must be settled first."""
         return f"{name} is no longer a member: {reason}."
 
 
@@ -102,7 +102,7 @@ def _add_exclusive_groups(tools: ToolSet, log: list[str]) -> None:
 
     tools.register_group(
         "stocktake",
-        "Count what stands on the shelves, which are closed to readers meanwhile",
+        "Count the books on the shelves, which are closed to readers meanwhile",
         on_activate=lambda: log.append("shelves: closed"),
         on_deactivate=lambda: log.append("shelves: opened"),
     )

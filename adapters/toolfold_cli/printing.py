@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 UNLIMITED = 10_000
-"""A width in characters in which nothing is cut off or wrapped."""
+"""A width in characters at which nothing is cut off or wrapped."""
 
 
 class _Screen(Console):
-    """A console that raises `BrokenPipeError`, for the program to handle, if its reader has gone."""
+    """A console that raises `BrokenPipeError`, for the program to handle, when its reader has gone."""
 
     def on_broken_pipe(self) -> None:
         raise
@@ -60,5 +60,5 @@ def approximate(tokens: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where that is right."""
+    """Return a number with its noun, in the plural unless it is 1."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -17,9 +17,9 @@ from .options import examples
 COMMANDS = MappingProxyType(
     {
         "conform": "Check an implementation against the specification.",
-        "demo": "See what it does, on an example.",
+        "demo": "Watch an example.",
         "diagram": "Draw groups, states and traces.",
-        "inspect": "Show groups, their tools, and what they cost.",
+        "inspect": "Show groups, their tools and their token counts.",
         "profiles": "Show the profiles that a target can be served with.",
         "serve": "Serve tools in groups, over stdio or HTTP.",
     }
@@ -58,8 +58,8 @@ class Program(click.Group):
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog=examples(
-        "toolfold demo                               see what it does",
-        "toolfold inspect shop:tools                 groups, and what their tools cost",
+        "toolfold demo                               watch an example",
+        "toolfold inspect shop:tools                 groups, tools and token counts",
         "toolfold serve shop:tools                   over stdio",
         "toolfold serve -- npx -y some-mcp-server    put groups in front of another server",
     ),
@@ -69,6 +69,6 @@ def program() -> None:
     """Tools in groups that open and close, for MCP servers and agents.
 
     A TARGET is module:attribute or path/to/file.py:attribute (a ToolSet, or a function that makes one; modules in the
-    current folder are found), a .toml file, the URL of an MCP server, or, after --, the command that starts one.
+    current folder can be imported), a .toml file, the URL of an MCP server, or, after --, the command that starts one.
     """
     configure_logging()

@@ -1,4 +1,4 @@
-"""The progress of a long run, on standard error: a status line on a terminal, otherwise a line now and then."""
+"""The progress of a long run, on standard error: a status line on a terminal, otherwise an occasional line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Timed = Callable[[str, float], str]
 
 @contextmanager
 def show_progress(limit: float, clock: Callable[[], float] = time.monotonic) -> Generator[Callable[[str], None]]:
-    """Yield a function that shows a few words on the progress, and how much of the time it may take has passed."""
+    """Yield a function that shows a short text on the progress, with the time passed and the limit."""
     begun = clock()
 
     def timed(text: str, now: float) -> str:
@@ -36,7 +36,7 @@ def show_progress(limit: float, clock: Callable[[], float] = time.monotonic) -> 
 
 
 def _periodic_lines(begun: float, clock: Callable[[], float], timed: Timed) -> Callable[[str], None]:
-    """Return a function that prints no more than one line in each interval; in a short run it prints nothing."""
+    """Return a function that prints at most one line in each interval, and so nothing in a short run."""
     last = begun
 
     def show(text: str) -> None:

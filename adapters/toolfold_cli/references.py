@@ -21,7 +21,7 @@ from attrs import frozen
 from toolfold import ConfigError
 
 MOST_NAMES = 10
-"""How many names a message lists at most."""
+"""The maximum number of names in a message."""
 _FILE = re.compile(r"(?P<file>.+\.py)(:(?P<attribute>.*))?", re.IGNORECASE | re.DOTALL)
 
 
@@ -50,7 +50,7 @@ class Reference:
 
     @property
     def title(self) -> str:
-        """The module or the file, as a sentence begins with it."""
+        """The module or the file, as the beginning of a sentence."""
         return f"The file {self.source}" if self.is_file else f"Module {self.source!r}"
 
     def describe(self, error: BaseException) -> str:
@@ -64,7 +64,7 @@ class Reference:
 
 
 def parse_reference(text: str, folder: Path | None = None) -> Reference | None:
-    """Return what a text refers to, without importing it; `None` if it is no reference."""
+    """Return a text as a reference, without importing it; `None` if it is not one."""
     folder = (folder or Path()).absolute()
     if match := _FILE.fullmatch(text):
         source, attribute, is_file = match["file"], match["attribute"], True
@@ -78,7 +78,7 @@ def parse_reference(text: str, folder: Path | None = None) -> Reference | None:
 
 
 def not_a_module(text: str) -> str | None:
-    """Return what is wrong with the path of a folder, or of a file that is not a module; `None` if it is neither."""
+    """Return the problem with the path of a folder or of a file that is not a module; `None` if it is neither."""
     path = Path(text)
     if path.is_dir():
         return f"{text} is a folder; name a Python file in it: {path / 'FILE.py'}:NAME."
@@ -97,7 +97,7 @@ class Loaded:
     value: Any
 
     def call(self) -> Any:
-        """Return the object itself, or what it returns, which may have to be awaited.
+        """Return the object itself, or the result of calling it, which may have to be awaited.
 
         Raises:
             ConfigError: It takes arguments, or raised an error, which is the cause.
@@ -109,15 +109,15 @@ class Loaded:
         except TypeError as error:
             raise ConfigError(f"{self.reference.text} can't be called without arguments: {error}.") from error
         except ValueError:
-            pass  # it has no signature to read: calling it will show
+            pass  # it has no signature: the call below decides
         with self._failing():
             return self.value()
 
     async def instance(self) -> Any:
-        """Return an instance of one of the wanted types: the object itself, or what it makes.
+        """Return an instance of one of the wanted types: the object itself, or its result.
 
         Raises:
-            ConfigError: It takes arguments, raised an error or made something else.
+            ConfigError: It takes arguments, raised an error or returned something else.
         """
         made = self.call()
         with self._failing():
@@ -125,7 +125,7 @@ class Loaded:
         return self.checked(made)
 
     def checked(self, made: object) -> Any:
-        """Return what was made; raises `ConfigError` unless it is an instance of one of the wanted types."""
+        """Return `made`; raises `ConfigError` unless it is an instance of one of the wanted types."""
         if isinstance(made, self.types):
             return made
         raise ConfigError(
@@ -149,7 +149,7 @@ def load(reference: Reference, *types: type) -> Loaded:
         types: The types that are wanted.
 
     Raises:
-        ConfigError: It can't be found or imported, or is neither; what was raised is the cause.
+        ConfigError: It can't be found or imported, or is neither; the cause is the original error.
     """
     folders = [str(folder) for folder in reference.folders]
     sys.path[:] = [*folders, *(path for path in sys.path if path not in folders)]
@@ -181,15 +181,15 @@ def _imported(reference: Reference) -> ModuleType:
         raise ConfigError(f"{title} needs {missing!r}, which is not installed. {reference.describe(error)}") from error
     except SystemExit as error:
         raise ConfigError(
-            f"{title} exits when it is imported; put what it runs under "
-            'if __name__ == "__main__", and what is to be served outside.'
+            f"{title} exits when it is imported; put the code that runs it under "
+            'if __name__ == "__main__", and the tool set outside.'
         ) from error
     except Exception as error:
         raise ConfigError(f"{title} can't be imported. {reference.describe(error)}") from error
 
 
 def _import_file(reference: Reference) -> ModuleType:
-    """Return a file as a module of the same name, as others in its folder import it."""
+    """Return a file as a module of the same name, by which others in its folder import it."""
     path = Path(reference.source).absolute()
     if not path.is_file():
         raise _no_file(reference, path)
@@ -267,7 +267,7 @@ def _only_candidate(reference: Reference, module: ModuleType, types: tuple[type,
 
 
 def _candidates_in_words(reference: Reference, module: ModuleType, types: tuple[type, ...]) -> str:
-    """Return a sentence that names what in the module would be suitable."""
+    """Return a sentence that names the suitable objects in the module."""
     source = reference.source
     if names := _candidates(module, types):
         return f" In {source!r} there is {', '.join(f'{source}:{name}' for name in names)}."
@@ -294,7 +294,7 @@ def _is_below(file: Path, folders: Iterable[Path]) -> bool:
 
 
 def _hint(name: str, siblings: list[str], where: str, prefix: str = "") -> str:
-    """Return a sentence that names those with a similar name, or else some that exist; nothing if there are none."""
+    """Return a sentence with similar names, or else with some that exist; empty if there are none."""
     if near := get_close_matches(name, siblings, n=3):
         return f" Did you mean {_either(prefix + one for one in near)}?"
     return f" {where} has: {', '.join(siblings[:MOST_NAMES])}." if siblings else ""

@@ -1,6 +1,6 @@
 """The steps of `toolfold demo`: a real MCP client drives the library's desk, and the result of every step is checked.
 
-Nothing that is reported is written down beforehand.
+Everything that is reported was received from the server.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Step:
     """A step of the demo, as it happened.
 
     Attributes:
-        title: What the step is about.
-        request: What the client requested.
-        answers: The responses and other effects, in words.
-        listed: How many tools the client is given after the step.
-        before: About how many tokens the client's list was before the step.
+        title: The subject of the step.
+        request: The client's requests.
+        answers: The texts of the responses and of other effects.
+        listed: How many tools are listed after the step.
+        before: The approximate tokens of the list before the step.
         after: The same after the step.
         notices: How many times the client was notified that its list changed.
         failures: The expectations that were not met; empty if the step succeeded.
@@ -55,7 +55,7 @@ class Step:
 
 @frozen
 class DemoClient:
-    """The client of the demo: the connection, and what was observed so far."""
+    """The client of the demo: the connection, and the observations so far."""
 
     connection: Client
     hook_log: list[str]
@@ -63,13 +63,13 @@ class DemoClient:
     tokens: list[int] = field(factory=lambda: [0])
 
     async def list_tools(self) -> tuple[set[str], int]:
-        """Return the names of the tools that are listed now, and about how many tokens they are."""
+        """Return the names of the tools that are listed now, and their approximate tokens."""
         tools = (await self.connection.list_tools(cache_mode="bypass")).tools
         wire = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
         return {tool.name for tool in tools}, sum(map(approximate_tokens, wire))
 
     async def step(self, title: str, request: str, answers: list[str], checks: dict[str, bool], notices: int) -> Step:
-        """Return the step that was just made; `checks` has the expectations, and whether they were met."""
+        """Return the step that was just taken; `checks` has the expectations, and whether they were met."""
         names, tokens = await self.list_tools()
         before, notified = self.tokens[-1], len(self.notifications)
         self.notifications.clear()
@@ -98,7 +98,7 @@ class DemoClient:
 
 
 async def play(on_step: Callable[[Step], None]) -> None:
-    """Make the steps of the demo, and pass each to `on_step` once it is made."""
+    """Take the steps of the demo, and pass each one to `on_step`."""
     with extras_named():
         from mcp import Client
 
@@ -121,7 +121,7 @@ async def play(on_step: Callable[[Step], None]) -> None:
 
 @asynccontextmanager
 async def _silent_log() -> AsyncGenerator[None]:
-    """Keep the library's log quiet: the hook that fails is part of the demo."""
+    """Suppress the library's log: the hook that fails is part of the demo."""
     logger = logging.getLogger("toolfold")
     logger.addFilter(_reject)
     try:
@@ -154,14 +154,19 @@ async def _first_list(client: DemoClient, tools: ToolSet) -> Step:
     )
 
 
-async def _hidden(client: DemoClient) -> Step:
+async def _search(client: DemoClient, title: str, check: str, expected: Callable[[bool, str], bool]) -> Step:
+    """Return the step of a search, whose success and text are `expected`."""
     succeeded, text = await client.call("catalog__search", words="atlas")
-    return await client.step(
+    request = 'tools/call catalog__search {"words": "atlas"}'
+    return await client.step(title, request, [text], {check: expected(succeeded, text)}, notices=0)
+
+
+async def _hidden(client: DemoClient) -> Step:
+    return await _search(
+        client,
         "A tool of a closed group does not exist",
-        "tools/call catalog__search",
-        [text],
-        {"the call is refused with -32602": not succeeded and text.startswith("error -32602")},
-        notices=0,
+        "the call is refused with -32602",
+        lambda succeeded, text: not succeeded and text.startswith("error -32602"),
     )
 
 
@@ -182,13 +187,11 @@ async def _open(client: DemoClient) -> Step:
 
 
 async def _use(client: DemoClient) -> Step:
-    succeeded, text = await client.call("catalog__search", words="atlas")
-    return await client.step(
+    return await _search(
+        client,
         "Its tools work now",
-        'tools/call catalog__search {"words": "atlas"}',
-        [text],
-        {"the search finds the title": succeeded and TITLES[1] in text},
-        notices=0,
+        "the search finds the title",
+        lambda succeeded, text: succeeded and TITLES[1] in text,
     )
 
 

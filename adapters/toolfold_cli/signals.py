@@ -19,7 +19,7 @@ _HANGUP: int | None = getattr(signal, "SIGHUP", None)  # not every system has it
 
 @define
 class Shutdown:
-    """The signal that has asked the program to end; `None` while none has."""
+    """The signal that has requested the program to end; `None` if there was none."""
 
     signal: int | None = None
 
@@ -31,8 +31,8 @@ class Shutdown:
     def repeated_by(self, number: int) -> bool:
         """Return whether a signal only repeats the request to end.
 
-        A hangup comes twice when a terminal is closed, from its driver and from its shell, and beside SIGTERM from some
-        supervisors.
+        When a terminal is closed, SIGHUP comes twice, from its driver and from its shell; some supervisors send it
+        together with SIGTERM.
         """
         return number == _HANGUP and self.signal is not None
 
@@ -42,9 +42,9 @@ Released = Callable[[], AbstractContextManager[None]]
 
 @contextmanager
 def stdout_reserved() -> Generator[Released]:
-    """Redirect what is printed within to standard error, by child processes too: standard output is for results.
+    """Redirect all output of the block, also of child processes, to standard error; standard output is reserved.
 
-    Yields a function whose context manager gives standard output back for a while, to the transport.
+    Yields a function that returns a context manager in which standard output is available, for the transport.
     """
     sys.stdout.flush()
     original, stdout = os.dup(1), sys.stdout
@@ -69,7 +69,7 @@ def stdout_reserved() -> Generator[Released]:
 
 @contextmanager
 def cancelled_by_signals() -> Generator[Shutdown]:
-    """Have SIGTERM and SIGHUP cancel the work within as Ctrl-C does, so that everything is cleaned up."""
+    """Cancel the block on SIGTERM and SIGHUP as on Ctrl-C, so that everything is cleaned up."""
     shutdown = Shutdown()
 
     def cancel(number: int, _: FrameType | None) -> None:
@@ -89,10 +89,10 @@ def cancelled_by_signals() -> Generator[Shutdown]:
 
 @contextmanager
 def stdin_closed_by_signals(shutdown: Shutdown) -> Generator[None]:
-    """Have SIGINT, SIGTERM and SIGHUP close standard input for what runs within, as a client does that disconnects.
+    """Close standard input of the block on SIGINT, SIGTERM and SIGHUP, like a client that disconnects.
 
-    A thread that waits for input can't be cancelled; the end of the input wakes it, and a server then shuts down in an
-    orderly way. So standard input is replaced by a pipe that a thread fills. A second signal ends the process at once.
+    A thread that waits for input can't be cancelled; the end of the input wakes it, and a server then shuts down
+    gracefully. So standard input is replaced by a pipe that a thread fills. A second signal ends the process at once.
     """
     source = os.dup(0)
     reading, writing = os.pipe()
@@ -100,7 +100,7 @@ def stdin_closed_by_signals(shutdown: Shutdown) -> Generator[None]:
     os.close(reading)
 
     def close_pipe() -> None:
-        """Close the pipe but keep its number in use, so that no other file receives what the thread still writes."""
+        """Close the pipe but keep its descriptor in use, so that the thread can't write to another file."""
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, writing)
         os.close(devnull)
@@ -127,7 +127,7 @@ def _termination_signals() -> list[int]:
 
 @contextmanager
 def _handled(numbers: Iterable[int], handler: Callable[[int, FrameType | None], None]) -> Generator[None]:
-    """Have `handler` called for signals within, and the previous handlers afterwards."""
+    """Call `handler` for signals in the block, and restore the previous handlers afterwards."""
     previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

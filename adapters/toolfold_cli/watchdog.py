@@ -1,8 +1,7 @@
-"""How a long run is ended before its time: by a limit, Ctrl-C or SIGTERM, and even where a thread is blocked for ever.
+"""Ends a long run early: at a time limit, on Ctrl-C or SIGTERM, even if the main thread is blocked for ever.
 
-The end comes in two steps. First the main thread is interrupted, so that whatever it has opened is closed as usual. If
-it does not react in time, since it is blocked where no exception reaches it, another thread does what is left to do and
-ends the process.
+This takes two steps. First the main thread is interrupted, so that it closes its resources as usual. If it does not
+react in time, since it is blocked where no exception is raised, another thread reports and ends the process.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from . import INTERRUPTED
 TERMINATED = 128 + signal.SIGTERM
 UNDECIDED = 2
 GRACE = 5.0
-"""Seconds that the main thread has to react, and to close what it has opened."""
+"""Seconds that the main thread has to react and to close its resources."""
 
 
 class Ended(KeyboardInterrupt):
-    """The run is ended: raised in the main thread, where nothing but the command itself catches it."""
+    """The run is ended: raised in the main thread, and caught only by the command itself."""
 
     def __init__(self, reason: str, status: int) -> None:
         self.reason = reason
@@ -45,11 +44,11 @@ class Watchdog:
         self._leave = leave
         self._over = threading.Event()
         self._lock = threading.Lock()
-        self._told = False
+        self._reacted = False
         self.ended: Ended | None = None
 
     def watch(self) -> None:
-        """Wait for the end of the run; at the limit bring it about."""
+        """Wait for the end of the run, and end it at the time limit."""
         if self._over.wait(self._seconds):
             return
         with self._lock:
@@ -68,17 +67,17 @@ class Watchdog:
         raise self.ended
 
     def stop(self) -> None:
-        """Take note that the main thread goes on; of an ended run it only remains that the process ends in time."""
+        """Record that the main thread has reacted; if the run was ended, only the process remains to be ended."""
         with self._lock:
-            self._told = True
+            self._reacted = True
             if self.ended is None:
                 self._over.set()
 
     def _force(self) -> None:
-        """End the process unless it ends by itself in time."""
+        """End the process unless it ends in time."""
         assert self.ended is not None
         time.sleep(self._grace)
-        if not self._told:
+        if not self._reacted:
             with suppress(BaseException):
                 self._last(self.ended)
         self._leave(self.ended.status)
@@ -96,8 +95,8 @@ def watched(
 
     Args:
         seconds: How long the block may take.
-        last: What to do before the process is ended from another thread, if the main thread does not react.
-        grace: Seconds that it has to react.
+        last: Called before the process is ended from another thread, if the main thread does not react.
+        grace: Seconds that the main thread has to react.
         leave: Ends the process with a status.
     """
     dog = Watchdog(seconds, last, grace, leave)

@@ -119,7 +119,7 @@ def test_an_export_has_no_limit_as_the_picture_has_one(form: str, shop: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (["shop:tools", "-o", "shop.jpeg"], 2, "The suffix of 'shop.jpeg' names no format"),
+        (["shop:tools", "-o", "shop.jpeg"], 2, "The suffix of 'shop.jpeg' is not that of a format"),
         (["shop:tools", "--view", "structure", "--format", "scxml"], 2, "'structure' has no format scxml"),
         (["shop:tools", "--view", "structure", "--format", "scxml"], 2, "Views with scxml: 'statechart'."),
         (["shop:tools", "--view", "statechart", "-o", "a.html"], 2, "has no format html"),

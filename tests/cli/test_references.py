@@ -158,8 +158,8 @@ async def test_an_empty_folder_is_said_to_have_no_modules(
         ),
         (
             "script:tools",
-            "Module 'script' exits when it is imported; put what it runs under "
-            'if __name__ == "__main__", and what is to be served outside.',
+            "Module 'script' exits when it is imported; put the code that runs it under "
+            'if __name__ == "__main__", and the tool set outside.',
         ),
         ("ending:make", "ending:make raised SystemExit: 3 (ending.py, line 2)."),
         (

@@ -53,13 +53,13 @@ def test_a_main_thread_that_catches_the_exception_gets_its_report_and_the_proces
         left.append(status)
         gone.set()
 
-    with watched(0.01, report, grace=0.0, leave=leave):
+    with watched(0.05, report, grace=0.05, leave=leave):
         while not gone.is_set():
             try:
                 gone.wait()
             except Ended:
                 continue
-    assert (reported, left) == (["the limit of 0.01 seconds was reached"], [2])
+    assert (reported, left) == (["the limit of 0.05 seconds was reached"], [2])
 
 
 def test_what_ends_in_time_is_left_alone(left: list[int]) -> None:

@@ -1,11 +1,11 @@
 """Toolfold in process: the tools of an agent's own loop, without a protocol in between (SPEC 19).
 
-conversation.py  `Conversation`: what one conversation is given, and what it calls
+conversation.py  `Conversation`: the tools and the calls of one conversation
 blocking.py      the same for code without an event loop
 formats.py       definitions in the shapes of providers' APIs
-turn.py          the order in which the calls of a turn run      execution.py  runs them
-history.py       which groups a conversation had loaded          messages.py   the calls in its messages
-failures.py      which of them failed                            arguments.py, wire_names.py  what a model writes
+turn.py          the order in which the calls of a turn run      execution.py  running them
+history.py       the groups that a conversation had loaded       messages.py   the calls in its messages
+failures.py      which of these calls failed                     arguments.py, wire_names.py  what a model writes
 """
 
 from .blocking import BlockingConversation

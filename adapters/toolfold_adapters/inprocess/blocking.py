@@ -17,8 +17,8 @@ from .conversation import Conversation
 class BlockingConversation:
     """A `Conversation` whose calls wait for their results; use it with `with`.
 
-    All calls run in one event loop, so that what a hook or a handler opens there lasts from call to call. What does not
-    run handlers is asked of `conversation` itself.
+    All calls run in one event loop, so that what a hook or a handler opens there stays open from call to call. For
+    everything that does not run handlers, use `conversation` itself.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -33,7 +33,7 @@ class BlockingConversation:
             raise SessionClosed(self.conversation.session.id, problem)
 
         async def __aexit__(self, *_: object) -> None:
-            """Be there, so that `async with` gets as far as to the message above."""
+            """Exist, so that `async with` reaches the message above."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:

@@ -1,7 +1,7 @@
 """`Conversation`: the tools of one conversation of an agent's own loop (SPEC 19, GRP-6).
 
-It finds the session, asks the core, and puts the answers in the shape that a model's provider takes. What it adds is
-an order: what a model was shown keeps its place, and what is new comes at the end.
+It finds the session, calls the core, and renders the answers in the shape of a model's provider. What it adds is an
+order: tools that a model was given before keep their positions, and new ones come at the end.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class Tokens(NamedTuple):
 
 
 class Conversation:
-    """What one conversation with a model is given, and what it calls.
+    """The tools of one conversation with a model, and its calls of them.
 
-    Use it with `async with`, or call `execute` and, in the end, `close`. Until it is started it shows what it is going
-    to start with; the first `execute` starts it, and hooks run then.
+    Use it with `async with`, or call `execute` and, in the end, `close`. Before it is started it has the tools that it
+    will start with; the first `execute` starts it and runs hooks.
 
     Args:
-        tools: The tools.
+        tools: The tool set.
         profile: The profile of its session.
         active: Groups to start with, or one.
-        separator: What stands for the dot in names: providers accept letters, digits, `_` and `-` only (SPEC AGT-3).
+        separator: Replaces the dot in names: providers accept letters, digits, `_` and `-` only (SPEC AGT-3).
         max_length: How many characters a name may have.
 
     Raises:
@@ -90,25 +90,25 @@ class Conversation:
         self._loaded = _in_order(loaded, beginning)
         session.on_list_changed(lambda kinds: self._update_loaded())
 
-    # -- other beginnings ---------------------------------------------------------------------------------------------
+    # -- restoring ----------------------------------------------------------------------------------------------------
 
     @classmethod
     def restore(
         cls, tools: ToolSet, data: Any, profile: str | Profile | None = None, **name_options: Unpack[NameOptions]
     ) -> Self:
-        """Return the conversation that `dump` was asked of, with the same groups loaded in the same order (SPEC GRP-6).
+        """Return a dumped conversation, with the same groups loaded in the same order (SPEC GRP-6).
 
-        Against a changed catalog it is normalised, and `discarded` has what is gone (SPEC PER-2). What
-        `Session.dump` gave is taken too.
+        Against a changed catalog it is normalised, and `discarded` has the groups that it lost (SPEC PER-2). The result
+        of `Session.dump` is accepted too.
 
         Args:
-            tools: The tools.
-            data: What `dump` gave, perhaps by way of JSON.
-            profile: A profile in place of the one that the conversation had.
+            tools: The tool set.
+            data: The result of `dump`, perhaps after a round trip through JSON.
+            profile: A profile that replaces that of the conversation.
             name_options: `separator` and `max_length`.
 
         Raises:
-            HandleInvalid: The data is damaged, or of another tool set.
+            HandleInvalid: The data is damaged, or belongs to another tool set.
             ConfigError: There is no such profile.
         """
         saved = read(tools.name, data)
@@ -128,24 +128,23 @@ class Conversation:
         failed: FailureCheck | None = None,
         **name_options: Unpack[NameOptions],
     ) -> Self:
-        """Return a conversation with the groups loaded that its messages have loaded (SPEC GRP-6).
+        """Return a conversation with the groups that its messages have loaded (SPEC GRP-6).
 
-        The turns are replayed in the present catalog, the calls of each in the order in which `execute` runs them. A
-        call did nothing if its answer is marked as an error or, in messages that have no such mark, reads as one of the
-        library's refusals; an answer that reads otherwise is taken for a success. What would be refused by now is
-        passed over.
+        The turns are replayed in the current catalog, the calls of each in the order in which `execute` runs them. A
+        call is taken to have failed if its answer is marked as an error or, in messages that have no such mark, reads
+        as one of the library's refusals; otherwise to have succeeded. Calls that would now be refused are skipped.
 
-        Messages do not have everything. Facts are not restored, nor what handlers or code opened and closed. A group
-        that opens with the success of a tool is taken to have opened, though its hook may have failed; and OpenAI's
-        messages, which mark no errors, do not show when such a tool failed with a message of its own.
+        Messages do not contain everything. Facts are not restored, nor groups that handlers or code opened and closed.
+        A group that opens on the success of a tool is taken to have opened, though its hook may have failed; and
+        OpenAI's messages, which mark no errors, do not show that such a tool failed with a message of its own.
 
         Args:
-            tools: The tools.
+            tools: The tool set.
             messages: Of Anthropic's Messages API, of OpenAI's Chat Completions API, or items of its Responses API.
             profile: The profile of the conversation.
             active: The groups that the conversation started with.
-            failed: Returns whether a `PastCall` failed, for answers that were not stored as they were given; `None`
-                from it leaves that to the answer.
+            failed: Returns whether a `PastCall` failed, for answers that were altered before they were stored; if it
+                returns `None`, the answer decides.
             name_options: `separator` and `max_length`.
 
         Raises:
@@ -160,7 +159,7 @@ class Conversation:
                 made._start_snapshot = state
                 made._update_loaded()
             if made._start_snapshot is not before:
-                made._listed()  # what the model was given next keeps its position
+                made._listed()  # tools that the model was given next keep their positions
         made._restore(made.dump())
         return made
 
@@ -174,8 +173,8 @@ class Conversation:
         """Return a conversation for a sub-agent: under the same profile and wire names, with a state of its own.
 
         Args:
-            groups: `"inherit"` to start with the facts and the groups of this one, transient ones apart; `"fresh"`
-                as a new conversation does; or the groups to start with.
+            groups: `"inherit"` to start with the facts and the groups of this one, except transient ones; `"fresh"` to
+                start like a new conversation; or the groups to start with.
 
         Raises:
             ToolfoldError: A group can't be active at the start.
@@ -199,7 +198,7 @@ class Conversation:
         """Open the session, unless it was opened, and return the conversation.
 
         Raises:
-            HookFailed: A group that it starts with could not be set up; the conversation is over.
+            HookFailed: An initial group could not be set up; the conversation is over.
             QuotaExceeded: Too many sessions are open (SPEC SES-4).
         """
         async with self._starting:
@@ -209,7 +208,7 @@ class Conversation:
         return self
 
     async def close(self) -> None:
-        """End the session; its groups are torn down. Raises as `Session.close` does."""
+        """End the session and tear down its groups. Raises as `Session.close` does."""
         await self._session.close()
 
     if not TYPE_CHECKING:  # a type checker refuses `with` because there is no such method
@@ -219,7 +218,7 @@ class Conversation:
             raise SessionClosed(self._session.id, problem)
 
         def __exit__(self, *_: object) -> None:
-            """Be there, so that `with` gets as far as to the message above."""
+            """Exist, so that `with` reaches the message above."""
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -229,11 +228,11 @@ class Conversation:
     ) -> None:
         await self.close()
 
-    # -- what the model is given --------------------------------------------------------------------------------------
+    # -- the tools of the model ---------------------------------------------------------------------------------------
 
     @property
     def session(self) -> Session:
-        """The session behind it, open once the conversation is started."""
+        """The session of the conversation, open once this is started."""
         return self._session
 
     @property
@@ -244,7 +243,7 @@ class Conversation:
 
     @property
     def discarded(self) -> tuple[str, ...]:
-        """The groups that it was restored without (SPEC PER-2)."""
+        """The groups that were discarded when it was restored (SPEC PER-2)."""
         return self._session.discarded
 
     def tools(self, format: Format | None = None, *, deferred: bool = False) -> list[Definition]:
@@ -256,13 +255,13 @@ class Conversation:
         Args:
             format: `None` for the shape of the MCP specification, `"anthropic"`, `"openai"` (Chat Completions) or
                 `"openai_responses"`.
-            deferred: Use what the provider has for late tools, so that a load leaves the list as it is: groups that the
-                conversation did not start with are announced by what `late` returns after a load. For `"anthropic"`
-                their tools are in the list, withheld from the model until they are needed; for `"openai_responses"`
-                the loader is given as a tool search, which the caller carries out by calling the loader.
+            deferred: Use the provider's mechanism for late tools, so that a load does not change the list: groups that
+                the conversation did not start with are announced by the result of `late` after a load. For
+                `"anthropic"` their tools are in the list, withheld from the model until they are referred to; for
+                `"openai_responses"` the loader is given as a tool search, which the caller performs by calling it.
 
         Raises:
-            ConfigError: There is no such format, or it has nothing for late tools.
+            ConfigError: There is no such format, or it has no late tools.
         """
         if deferred:
             formats.check_late(format)
@@ -270,7 +269,7 @@ class Conversation:
         return [formats.definition(component, format, self._names.to_wire) for component in self._listed()]
 
     def late(self, result: ToolResult, format: Format) -> list[Definition]:
-        """Return what to send to a provider about the tools that a result made callable, for `tools(deferred=True)`.
+        """Return what announces the tools that a result made available to a provider, for `tools(deferred=True)`.
 
         For `"anthropic"` they are blocks for the content of the tool result; for `"openai_responses"`, the tools of a
         `tool_search_output` item.
@@ -282,33 +281,33 @@ class Conversation:
         return formats.late(components, format, self._names.to_wire)
 
     def system_prompt(self, base: str = "") -> str:
-        """Return a system prompt with the section on the groups at its end (SPEC GRP-5, AGT-1)."""
+        """Return a system prompt that ends with the section on groups (SPEC GRP-5, AGT-1)."""
         return system_prompt(base, self._session, to_wire=self._names.to_wire)
 
     def tokens(self) -> Tokens:
-        """Return about what the tools of the next turn cost, section of the prompt included, and all tools (AGT-4)."""
+        """Return the approximate cost of the next turn's tools and prompt section, and of all tools (SPEC AGT-4)."""
         costs = measure(self._view(), to_wire=self._names.to_wire)
         section = prompt_section(self._session, to_wire=self._names.to_wire)
         return Tokens(costs.after + approximate_tokens(section), costs.before)
 
-    # -- what the model calls -----------------------------------------------------------------------------------------
+    # -- the calls of the model ---------------------------------------------------------------------------------------
 
     async def execute(self, calls: Iterable[tuple[str, Any]]) -> list[ToolResult]:
         """Return the results of the calls of one turn, in the order of the calls (SPEC AGT-1, AGT-2).
 
-        Calls of control tools run in the order in which the model wrote them. All others run at once after them, so
-        that a tool can be called in the turn in which its group is loaded; but what was written before a call that
-        closes a group runs before it, and so does a call whose success opens groups. What can't be called is an error
-        result; with `ToolSet(on_hidden="hint")` it says which group to load.
+        Calls of control tools run in the order in which the model wrote them. All others run concurrently after them,
+        so that a tool can be called in the turn in which its group is loaded; but calls that were written before one
+        that closes a group run before it, and so does a call whose success opens groups. A tool that can't be called
+        has an error result; with `ToolSet(on_hidden="hint")` it names the group to load.
 
-        Each call has its own result: one that fails, in whatever way, changes nothing for the others.
+        Each call has its own result, and no failure affects the others.
 
         Args:
             calls: Names, as the model knows them, with arguments: a mapping or JSON text.
 
         Raises:
             SessionClosed: The conversation is over.
-            HookFailed, QuotaExceeded: As `start`, which the first call of this does.
+            HookFailed, QuotaExceeded: As `start`, which the first turn calls.
         """
         await self.start()
         if not self._session.is_open:
@@ -316,7 +315,7 @@ class Conversation:
         self._names.update(self._snapshot.catalog)
         return await run_turn(self._session, self._names, calls, self._update_loaded)
 
-    # -- within -------------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------------
 
     @property
     def _snapshot(self) -> Snapshot:
@@ -361,7 +360,7 @@ class Conversation:
 
 def _paths(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(path, str) for path in cast("list[Any]", value)):
-        raise HandleInvalid("The conversation can't be restored: its loaded groups are no list of paths.")
+        raise HandleInvalid("The conversation can't be restored: its loaded groups are not a list of paths.")
     return tuple(cast("list[str]", value))
 
 
@@ -372,5 +371,5 @@ def _in_order(loaded: Iterable[str], snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _place(component: Component, loaded: tuple[str, ...]) -> int:
-    """Return the place of the last loaded group that the tool needs; tools that need none come before all."""
+    """Return the position of the last loaded group that the tool requires, or -1 if it requires none."""
     return max((loaded.index(path) for path in required_groups(component.rule) if path in loaded), default=-1)

@@ -1,4 +1,4 @@
-"""Running the calls of one turn: each has a result of its own, whatever becomes of the others (SPEC AGT-1)."""
+"""Runs the calls of one turn, each with a result of its own whatever happens to the others (SPEC AGT-1)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ async def run_turn(
 ) -> list[ToolResult]:
     """Return the results of the calls of a turn, in the order of the calls.
 
-    Control tools are called by the task that calls this, since a hook may open what the same task has to close; all
-    others by tasks of their own.
+    Control tools are called in the task that calls this function, since a task must close what its hooks have opened;
+    all others are called in tasks of their own.
 
     Args:
-        session: What is called.
-        names: The names that the model knows the tools by.
+        session: The session of the calls.
+        names: The names by which the model knows the tools.
         written: Names and arguments, as the model wrote them.
         after_call: Called after each call.
     """
@@ -42,7 +42,7 @@ async def run_turn(
         if isinstance(name, str):
             results[number] = await _result(session, calls[number], names.to_wire, in_own_task=in_own_task)
         else:
-            problem = f"The name of a tool is a text, not {type(name).__name__}."
+            problem = f"The name of a tool must be a string, not {type(name).__name__}."
             results[number] = ToolResult.of_text(problem, is_error=True)
         after_call()
 
@@ -76,13 +76,13 @@ async def _result(session: Session, call: Call, to_wire: Callable[[str], str], *
         if not in_own_task or anyio.current_effective_deadline() == -math.inf:
             raise  # the whole turn is cancelled
         log.exception("the call of %r cancelled itself", call.name)
-    except BaseException as error:  # it must not take the other calls with it
+    except BaseException as error:  # it must not affect the other calls
         if not is_failure(error):
             raise
-        log.exception("the call of %r failed beyond its handler", call.name)
+        log.exception("the call of %r failed outside its handler", call.name)
     return internal_error(name)
 
 
 def _text(name: Any) -> str:
-    """Return a name as UTF-8 can carry it; what is no text is no tool's name either."""
+    """Return a name as UTF-8 can encode it, and an empty one for what is not a string."""
     return name.encode(errors="replace").decode() if isinstance(name, str) else ""

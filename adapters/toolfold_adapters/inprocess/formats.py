@@ -17,7 +17,7 @@ Definition = dict[str, Any]
 
 
 def definition(component: Component, format: Format | None, to_wire: ToWire) -> Definition:
-    """Return what a model is shown of a tool; raises `ConfigError` for an unknown format."""
+    """Return a tool's definition in a provider's shape; raises `ConfigError` for an unknown format."""
     return shape(format)(component, to_wire(component.name))
 
 
@@ -27,7 +27,7 @@ def deferred(component: Component, format: Format | None, to_wire: ToWire) -> De
 
 
 def search(loader: Component) -> Definition:
-    """Return a loader as the Responses API's tool search, which the caller carries out."""
+    """Return a loader as the Responses API's tool search, which the caller performs."""
     return {
         "type": "tool_search",
         "execution": "client",
@@ -44,9 +44,9 @@ def late(components: Iterable[Component], format: Format | None, to_wire: ToWire
 
 
 def check_late(format: Format | None) -> None:
-    """Raise `ConfigError` unless the format has a way to load definitions late."""
+    """Raise `ConfigError` unless the format has late loading."""
     if format not in ("anthropic", "openai_responses"):
-        raise ConfigError(f'Late loading is known in "anthropic" and "openai_responses", not in {format!r}.')
+        raise ConfigError(f'Late loading is supported by "anthropic" and "openai_responses", not by {format!r}.')
 
 
 def _mcp(component: Component, name: str) -> Definition:
@@ -66,7 +66,7 @@ def _openai(component: Component, name: str) -> Definition:
 
 
 def _openai_responses(component: Component, name: str) -> Definition:
-    # strict mode takes a part of JSON Schema only, and the API turns it on by default
+    # strict mode supports only a part of JSON Schema, and the API enables it by default
     return {"type": "function", **_function(component, name), "strict": False}
 
 
@@ -83,7 +83,7 @@ _SHAPES: Mapping[str | None, Callable[[Component, str], Definition]] = {
 
 
 def shape(format: str | None) -> Callable[[Component, str], Definition]:
-    """Return what puts a tool into a format, or raise `ConfigError`."""
+    """Return the function that renders a tool in a format, or raise `ConfigError`."""
     if format not in _SHAPES:
         known = ", ".join(repr(known) for known in _SHAPES)
         raise ConfigError(f"There is no format {format!r} for tools; the formats are {known}.")

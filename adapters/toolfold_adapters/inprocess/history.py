@@ -1,4 +1,4 @@
-"""Which groups a conversation had loaded, by its messages (SPEC GRP-6)."""
+"""The groups that a conversation had loaded, according to its messages (SPEC GRP-6)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .turn import Call, batches
 from .wire_names import WireNameCodec
 
 FailureCheck = Callable[[PastCall], bool | None]
-"""Says whether a call failed; `None` to go by how it was answered."""
+"""Returns whether a call failed; `None` to decide by its answer."""
 
 
 @define
 class Replay:
-    """Repeats the transition requests of past turns, in the order in which they were made.
+    """Replays the transition requests of past turns, in the order in which they were made.
 
     Attributes:
-        snapshot: The state that they have led to so far.
-        view_of: Gives the view of a snapshot.
-        names: The names that the model knows the tools by.
-        check: Says whether a call failed, in place of how it was answered.
+        snapshot: The state after the requests so far.
+        view_of: Returns the view of a snapshot.
+        names: The names by which the model knows the tools.
+        check: Returns whether a call failed, in place of its answer.
     """
 
     snapshot: Snapshot
@@ -37,9 +37,9 @@ class Replay:
     check: FailureCheck | None = None
 
     def states(self, turn: Iterable[PastCall]) -> Iterator[Snapshot]:
-        """Give the states that the calls of a turn led to, one after the other.
+        """Yield the states after the calls of a turn, one after the other.
 
-        A call that failed, or that is refused by now, leads nowhere.
+        Calls that failed, or that would now be refused, have no effect.
         """
         catalog = self.snapshot.catalog
         past = list(turn)

@@ -1,4 +1,4 @@
-"""The calls in the messages of a conversation, and what they were answered, in the shapes of providers (SPEC GRP-6).
+"""The calls in the messages of a conversation, and their answers, in the shapes of providers (SPEC GRP-6).
 
 The messages may be those of Anthropic's Messages API, of OpenAI's Chat Completions API, or the items of its Responses
 API, as mappings or as the objects of the official packages.
@@ -15,14 +15,14 @@ from pydantic import BaseModel
 
 @frozen
 class PastCall:
-    """A call in the messages of a conversation, and how it was answered.
+    """A call in the messages of a conversation, and its answer.
 
     Attributes:
-        name: The tool, as the model calls it; empty for a tool search, which stands for the loader.
+        name: The tool, as the model calls it; empty for a tool search, which means the loader.
         arguments: A mapping or JSON text, as it was written.
         text: The texts of the answer, joined by line breaks.
-        marked: Whether the message marks the answer as an error; `None` if it does not say.
-        found: For a tool search, whether it was answered with any tools.
+        marked: Whether the message marks the answer as an error; `None` if it has no such mark.
+        found: For a tool search, whether the answer has any tools.
     """
 
     name: str
@@ -35,8 +35,7 @@ class PastCall:
 def turns_of(messages: Iterable[Any]) -> list[list[PastCall]]:
     """Return the calls that were answered, turn by turn, as they were written.
 
-    A turn is what the model calls before it is answered. A call without an answer was never carried out, as far as the
-    messages tell.
+    A turn is the calls of a model between two answers. A call without an answer is taken not to have run.
     """
     turns: list[dict[int, PastCall]] = []
     waiting: dict[str, list[tuple[dict[int, PastCall], int, str, Any]]] = {}
@@ -77,7 +76,7 @@ def _call(part: Mapping[str, Any]) -> tuple[str, str, Any] | None:
 
 
 def _answer(part: Mapping[str, Any]) -> tuple[str, tuple[str, bool | None, bool | None]] | None:
-    """Return the identity of a call, and the text, mark and finding of its answer."""
+    """Return the identity of a call, and the `text`, `marked` and `found` of its answer."""
     match part:
         case {"type": "tool_result", "tool_use_id": str(identity)}:
             marked = part.get("is_error")
@@ -100,7 +99,7 @@ def _text(content: Any) -> str:
 
 
 def _parts(messages: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-    """Give messages, and the blocks and calls within them, in order."""
+    """Yield messages, and the blocks and calls within them, in order."""
     for message in _tables(list(messages)):
         yield message
         for key in ("content", "tool_calls"):
@@ -108,13 +107,13 @@ def _parts(messages: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _tables(values: Any) -> Iterator[Mapping[str, Any]]:
-    """Give those of a list that are mappings, or objects that have the fields of one."""
+    """Yield the values of a list that are mappings or models."""
     for value in cast("Iterable[Any]", values) if isinstance(values, list | tuple) else ():
         if (found := _table(value)) is not None:
             yield found
 
 
 def _table(value: Any) -> Mapping[str, Any] | None:
-    # only the object itself: what a model wrote into it may be nested without end
+    # only the object itself: its contents come from a model and may be nested without limit
     found: Any = dict(value) if isinstance(value, BaseModel) else value
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else None

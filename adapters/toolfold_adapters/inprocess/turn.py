@@ -1,15 +1,15 @@
-"""The order in which the calls of one turn run, where they are carried out and where they are replayed (SPEC AGT-2).
+"""The order in which the calls of one turn run, both when they are executed and when they are replayed (SPEC AGT-2).
 
-A model writes the calls of a turn one after the other, and is answered once. The calls of control tools run one at a
-time, in the order in which they were written. All other calls wait and run at the end of the turn, at once, so that
-they can use what the turn opens. Of those that were written before a control call, and whose tools are available by
-then, some can't wait:
+A model writes the calls of a turn one after the other, and is answered once. Calls of control tools run one at a time,
+in the order in which they were written. All other calls wait until the end of the turn and run concurrently, so that
+they can use the groups that the turn opens. Before a control call, some of the calls written earlier can't wait, if
+their tools are available by then:
 
-- If the control call closes groups, all of them run before it: they may need what it closes.
-- If not, those run before it whose success opens groups; later, they could undo what the control call was answered.
+- If the control call closes groups, all of them run first, since they may need these groups.
+- Otherwise those run first whose success opens groups; later, they could contradict the answer to the control call.
 
-So what a control call was answered stays true until the end of the turn, unless a call that was written after it
-changes it. This does not hold for groups that a handler opens or closes through its context: only the handler knows.
+So the answer to a control call stays true until the end of the turn, unless a call that was written after it changes
+that. This does not hold for groups that a handler opens or closes through its context, which can't be predicted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from toolfold import Catalog, Snapshot, ToolfoldError, TransitionRequest, plan
 from toolfold.spi import RequestView, available, request_of
 
 Batch = list[list[int]]
-"""The numbers of calls that run at once; those of one list within run one after the other."""
+"""The indices of calls that run concurrently; those of one inner list run one after the other."""
 
 
 @frozen
@@ -34,16 +34,16 @@ class Call:
     arguments: Mapping[str, Any] | None
 
     def is_control(self, catalog: Catalog) -> bool:
-        """Return whether it is of a control tool."""
+        """Return whether its tool is a control tool."""
         component = catalog.tools.get(self.name)
         return component is not None and component.control is not None
 
     def opens(self, catalog: Catalog) -> tuple[str, ...]:
-        """Return the groups that its success opens, if it is of a tool that groups open on (SPEC SES-6)."""
+        """Return the groups that open on its success (SPEC SES-6)."""
         return catalog.opened_by.get(self.name, ())
 
     def requests(self, catalog: Catalog) -> Sequence[TransitionRequest]:
-        """Return what it requests if it succeeds: nothing unless it is of a tool that opens or closes groups."""
+        """Return its transition requests if it succeeds; none unless its tool opens or closes groups."""
         component = catalog.tools.get(self.name)
         if component is None or component.control is None:
             return [TransitionRequest(activate=path) for path in self.opens(catalog)] if component is not None else ()
@@ -57,11 +57,11 @@ class Call:
 
 
 def batches(calls: Sequence[Call], view: Callable[[], RequestView]) -> Iterator[Batch]:
-    """Give the calls of a turn in the order in which they run.
+    """Yield the calls of a turn in the order in which they run.
 
     Args:
         calls: The calls, as they were written.
-        view: Gives the present view; it is asked when the calls of the batches before have run.
+        view: Returns the current view; called after the calls of the previous batches have run.
     """
     waiting: list[int] = []
     for number, call in enumerate(calls):
@@ -95,9 +95,9 @@ def _closes(control: Call, snapshot: Snapshot) -> bool:
 
 
 def _batch(numbers: list[int], calls: Sequence[Call], catalog: Catalog) -> Batch:
-    """Return a batch of these calls: all at once, but for those of different tools that groups open on.
+    """Return a batch of these calls, which run concurrently, except those of different tools that groups open on.
 
-    Which of those came first decides the order of the groups, and which of two that exclude one another stays open.
+    Their order determines the order of the groups, and which of two that exclude one another stays open.
     """
     openers = [number for number in numbers if calls[number].opens(catalog)]
     if len({calls[number].name for number in openers}) < 2:

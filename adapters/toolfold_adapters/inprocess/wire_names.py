@@ -1,4 +1,4 @@
-"""The wire names of a catalog: names as a model knows them, and back (SPEC NAM-6, AGT-3)."""
+"""Converts names of a catalog into those that a model knows, and back (SPEC NAM-6, AGT-3)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ log = logging.getLogger("toolfold.inprocess")
 
 
 class NameOptions(TypedDict, total=False):
-    """Options of the names that a model is given: what stands for the dot, and how long they may be."""
+    """Options of the names that a model knows: the replacement of the dot, and the maximum length."""
 
     separator: str
     max_length: int
 
 
 class WireNameCodec:
-    """Turns the names of one catalog, the newest that it was given, into wire names and back.
+    """Converts the names of the newest catalog that it was given into wire names and back.
 
     Its arguments are those of `WireNames`.
     """
@@ -31,10 +31,10 @@ class WireNameCodec:
         self._names = WireNames(separator, max_length)
 
     def update(self, catalog: Catalog, *, strict: bool = False) -> None:
-        """Take the names of a catalog.
+        """Use the names of a catalog from now on.
 
-        A name that has no wire name raises `ConfigError` if `strict`, as it must when a conversation begins; later, it
-        is logged, and its tool is left out. Names that were known before keep their wire names.
+        A name that has no wire name raises `ConfigError` if `strict`, as when a conversation is made; otherwise it is
+        logged, and its tool is left out. Names that were known before keep their wire names.
         """
         if catalog is self._catalog:
             return

@@ -4,16 +4,16 @@
     sessions.py  delivery from sessions: those of a          modern.py   delivery under handles, for the era
                  connection (legacy.py) or of a caller                   from 2026-07-28 (handles.py)
                  (principal.py)                              disclosure.py  delivery to clients that fetch groups
-    handlers.py  which delivery answers a request            callers.py  whom a request is from
-    limits.py    how much there may be, by caller            selection.py  which groups a request begins with
+    handlers.py  the delivery of each request                callers.py  the caller of a request
+    limits.py    limits in all and per caller                selection.py  the groups that a request selects
     http.py      guards of the endpoint                      connections.py, http_sessions.py   limits of HTTP
-    notify.py    notifications of legacy connections         subscriptions.py  those of the modern era
-    answers.py   answers of the library's own tools          describe.py  tools in a text, within a budget
+    notify.py    notifications of legacy connections         subscriptions.py  notifications of the modern era
+    answers.py   answers of the library's own tools          describe.py  descriptions of tools, within a budget
     proxy.py     `call_tool`, which calls other tools        render.py    definitions, results and errors on the wire
-    client.py    a client that carries the handle along      meta.py      what Toolfold adds to MCP
+    client.py    a client that sends the newest handle       meta.py      Toolfold's additions to MCP
 
-Deliveries have the same verbs: `list`, `call`, `prompt`, `read`. Each finds the session or snapshot of a request, and
-asks the core.
+Deliveries have the same verbs: `list`, `call`, `prompt`, `read`. Each finds the session or snapshot of a request and
+calls the core.
 """
 
 from toolfold.spi import Limit, extras_named

@@ -1,7 +1,7 @@
 """What the library itself answers, for the model and for programs (SPEC CTL-4, CTL-5, CALL-2).
 
-A model is sure to read the text of a result; whether it reads structured content instead, beside it or not at all is up
-to its client. So everything that it needs is in the text, each definition once, and for programs there is `_meta`.
+Every client shows its model the text of a result; some show structured content as well or instead, others do not. So
+the text has everything that a model needs, each definition once, and `_meta` has the same for programs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .render import Renderer
 
 AnswerForm = Literal["auto", "definitions", "names"]
 LEAST_TOKENS = 1_200
-"""The smallest budget: it leaves some room beside the longest handle that is accepted, and the sentence about it."""
+"""The smallest budget: it has room for the longest handle that is accepted, and for the sentence about it."""
 
 
 @frozen(kw_only=True)
@@ -56,7 +56,7 @@ class ListingHistory:
         self._latest: dict[str | None, Page] = {}
 
     def listed(self, page: Page, cursor: str | None) -> None:
-        """Note a page of tools that the client was given; one without a cursor begins another list."""
+        """Record a page of tools that the client was sent; one without a cursor begins a new list."""
         if cursor is None:
             self._before, self._latest = self._latest, {}
         before = self._before.get(cursor)
@@ -65,17 +65,17 @@ class ListingHistory:
         self._latest[cursor] = page
 
     def was_listed(self, component: Component) -> bool:
-        """Return whether the client was given the definition of a tool."""
+        """Return whether the client was sent the definition of a tool."""
         registered = component.origin or component
         pages = (*self._latest.values(), *self._before.values())
         return any(registered is (one.origin or one) for page in pages for one in page.items)
 
 
 class Answers:
-    """Turns answers of the core into those that go on the wire.
+    """Converts answers of the core into those on the wire.
 
     Args:
-        renderer: Has the definitions as clients of this delivery are shown them.
+        renderer: Renders the definitions for the clients of this delivery.
         options: How tools are described.
     """
 
@@ -96,9 +96,9 @@ class Answers:
         """Return the answer to a call of `component`.
 
         Args:
-            result: What the core answers.
+            result: The answer of the core.
             component: The tool that was called.
-            was_listed: Tells whether the caller was given the definition of a tool.
+            was_listed: Returns whether the caller was sent the definition of a tool.
             relists: Whether the caller lists again automatically when its list has changed.
         """
         control = component is not None and component.control is not None
@@ -110,13 +110,13 @@ class Answers:
     def for_change(
         self, result: ToolResult, *, relists: bool = False, handle: str | None = None, guide: str = ""
     ) -> ToolResult:
-        """Return the answer of a control tool that has done what it is there for (SPEC CTL-4).
+        """Return the answer of a control tool that succeeded (SPEC CTL-4).
 
         Args:
-            result: What the core answers.
+            result: The answer of the core.
             relists: Whether the caller lists again automatically when its list has changed.
-            handle: The handle of the state that it led to, if there is one.
-            guide: How the handle is used, in words.
+            handle: The handle of the new state, if there is one.
+            guide: A text that explains how to use the handle.
         """
         if result.about is None:
             return result
@@ -130,7 +130,7 @@ class Answers:
         return _of_text(result, text, {CHANGE_META: {**change, HANDLE: handle}, HANDLE_META: handle})
 
     def with_new_tools(self, result: ToolResult, new: Iterable[Component], handle: str, guide: str) -> ToolResult:
-        """Return the answer of any other tool, with a text on what it made callable (SPEC DEL-2, CALL-5)."""
+        """Return the answer of any other tool, with a text on the tools it made available (SPEC DEL-2, CALL-5)."""
         tools = self._described(new)
         short = self._form == "names"
         text = self._text(
@@ -140,7 +140,7 @@ class Answers:
         return evolve(result, content=content, meta={**(result.meta or {}), HANDLE_META: handle})
 
     def _with_schema(self, result: ToolResult, was_listed: Callable[[Component], bool]) -> ToolResult:
-        """Return a refusal of arguments with the schema that they must fit, for who may not know it (SPEC CALL-2)."""
+        """Return a refusal of arguments, with the schema if the caller may not know it (SPEC CALL-2)."""
         if result.about is None or was_listed(result.about.tools[0]):
             return result
         for tool in self._described(result.about.tools):
@@ -149,13 +149,13 @@ class Answers:
         return result
 
     def _refused(self, result: ToolResult) -> ToolResult:
-        """Return a refusal of a control tool; its data for programs moves to where all its answers have it."""
+        """Return a refusal of a control tool, with its structured content in `_meta` as in all its answers."""
         meta: Mapping[str, Any] = result.meta or {}
         about: dict[str, Any] = {**meta.get(ERROR_META, {}), **(result.structured or {})}
         return _of_text(result, _cut(result.text, self._room), {ERROR_META: about} if about else {})
 
     def _described(self, components: Iterable[Component], *, ranked: bool = False) -> list[Described]:
-        """Return those tools that clients of this delivery can be shown, as ranked, or in the order of their lists."""
+        """Return the tools that can be listed to clients of this delivery, as ranked or in list order."""
         found: list[Described] = []
         for component in components:
             if component not in self._known:
@@ -172,7 +172,7 @@ class Answers:
         room = self._room - len(end)
         described = describe_tools(tools, room - len(text("."))) if tools else ""
         whole = text(described)
-        if described not in whole:  # an author's words may leave the tools out, but then nothing else names them
+        if described not in whole:  # an author's text may omit the tools, but nothing else names them
             whole = f"{whole}\n{described}".lstrip("\n")
         if tools and len(whole) > room:
             described = describe_tools(tools, 0)
@@ -181,10 +181,10 @@ class Answers:
 
 
 class SessionAnswers(Answers):
-    """Answers in sessions: their clients have been listed something, and may list again when that has changed.
+    """Answers in sessions, whose clients may list again when their list has changed.
 
     Args:
-        renderer: Has the definitions as clients of this delivery are shown them.
+        renderer: Renders the definitions for the clients of this delivery.
         options: How tools are described.
         wire: The names that clients see.
     """
@@ -195,7 +195,7 @@ class SessionAnswers(Answers):
         self._histories: WeakKeyDictionary[Session, ListingHistory] = WeakKeyDictionary()
 
     def page(self, session: Session, kind: Kind, cursor: str | None, extra: tuple[Component, ...] = ()) -> Page:
-        """Return a page of what a session lists, and of `extra` beside it; raises `InvalidCursor`."""
+        """Return a page of what a session lists, `extra` included; raises `InvalidCursor`."""
         page = session.list(kind, cursor, extra, self._wire.to_wire)
         if kind == "tool":
             self._history(session).listed(page, cursor)
@@ -206,7 +206,7 @@ class SessionAnswers(Answers):
     ) -> ToolResult:
         """Return the answer to a call of a tool by its name on the wire; raises as `Session.call` does.
 
-        With `proxied`, it is called by the call-tool proxy, so the caller may not know its schema.
+        With `proxied`, the call-tool proxy makes the call, so the caller may not know the schema.
         """
         known, history = self._wire.from_wire(name), self._history(session)
         component, relists = session.catalog.tools.get(known), history.relists
@@ -222,7 +222,7 @@ class SessionAnswers(Answers):
 
 
 def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
-    """Return an answer under a handle that also says which groups of it the newest catalog discards (SPEC PER-2)."""
+    """Return an answer under a handle that also names its groups that the newest catalog discards (SPEC PER-2)."""
     if not paths:
         return result
     named = ", ".join("a group that no longer exists" if path == NAMELESS else path for path in paths)
@@ -235,7 +235,7 @@ _MORE = "More may be available now."
 
 
 def _of_text(result: ToolResult, text: str, meta: Mapping[str, Any] | None = None) -> ToolResult:
-    """Return a result with another text, and if `meta` is given with that in place of structured content."""
+    """Return a result with another text and, if `meta` is given, with that in place of structured content."""
     content = [{"type": "text", "text": text}]
     if meta is None:
         return evolve(result, content=content)

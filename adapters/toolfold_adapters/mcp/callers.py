@@ -1,4 +1,4 @@
-"""Who asks: the principal of a request, or else the address that it came from (SPEC DEL-6, SAF-4)."""
+"""The caller of a request: its principal, or else the address that it came from (SPEC DEL-6, SAF-4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp.server.auth.provider import principal_components
 from toolfold.spi import Caller
 
 _PREFIX = 64
-"""The length of an IPv6 network: whoever has one address in it has all of them."""
+"""The prefix length of an IPv6 network that counts as one caller: its owner has all addresses in it."""
 
 
 def principal_of(ctx: Any) -> str:
@@ -23,13 +23,13 @@ def principal_of(ctx: Any) -> str:
 
 
 def caller_of(ctx: Any) -> Caller:
-    """Return who asks: a principal, else an address, or `None` over stdio and in memory."""
+    """Return the caller of a request: a principal, else an address, or `None` over stdio and in memory."""
     client = ctx.request.client if ctx.request is not None else None
     return caller_at(client.host if client is not None else None)
 
 
 def caller_at(host: str | None) -> Caller:
-    """Return who asks in the present HTTP request, which comes from `host`."""
+    """Return the caller of the current HTTP request, which comes from `host`."""
     principal = principal_of(None)
     if principal:
         return f"principal {principal}"
@@ -38,10 +38,10 @@ def caller_at(host: str | None) -> Caller:
 
 @lru_cache(maxsize=1024)
 def address(host: str) -> str:
-    """Return the address that stands for a caller at `host`: in IPv6 that of its network."""
+    """Return the address by which a caller at `host` is counted: in IPv6 that of its network."""
     try:
         parsed = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:  # from a proxy, which may say anything
+    except ValueError:  # a proxy may send any text
         return f"address {host[:64]}"
     if isinstance(parsed, ipaddress.IPv6Address):
         if parsed.ipv4_mapped is None:

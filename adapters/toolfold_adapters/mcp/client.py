@@ -1,4 +1,4 @@
-"""A client that carries the handle along, so that a program sees lists change and calls tools by name (SPEC DEL-11)."""
+"""A client that sends the newest handle with each request, so that lists follow the groups it opens (SPEC DEL-11)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .meta import HANDLE_META, NO_HANDLE
 class FollowingClient(Client):
     """An `mcp.Client` whose lists and calls follow the groups that it opens, in either era.
 
-    In the modern era it remembers the newest handle of a result and sends it with each later list and call. In the
-    legacy era the server keeps a session, and this changes nothing. Make its calls one after the other:
-    of two at once that both open a group, the handle of the later answer stays. To go on from an earlier state, set
-    `handle` to an earlier handle; to start over, to `None`.
+    In the modern era it stores the handle of the latest result and sends it with each later list and call. In the
+    legacy era the server keeps a session, and this class changes nothing. Make its calls one at a time: if two
+    concurrent calls both open a group, only the handle of the later answer is kept. To continue from an earlier state,
+    set `handle` to an earlier handle; to start over, set it to `None`.
     """
 
     handle: str | None = field(default=None, kw_only=True)
@@ -36,7 +36,7 @@ class FollowingClient(Client):
     async def list_tools(
         self, *, cursor: str | None = None, meta: RequestParamsMeta | None = None, cache_mode: CacheMode = "use"
     ) -> ListToolsResult:
-        """List the tools that are available under the handle; without one, once the server refuses it."""
+        """List the tools that are available under the handle, or without it if the server refuses it."""
         carrying = self._carrying(meta)
         try:
             return await super().list_tools(
@@ -58,7 +58,7 @@ class FollowingClient(Client):
         request_state: str | None = None,
         meta: RequestParamsMeta | None = None,
     ) -> CallToolResult:
-        """Call a tool under the handle, and take the handle of what it changed."""
+        """Call a tool under the handle, and store the handle of the result, if it has one."""
         carrying = self._carrying(meta)
         result = await super().call_tool(
             name,
@@ -74,13 +74,13 @@ class FollowingClient(Client):
         return result
 
     def _carrying(self, meta: RequestParamsMeta | None) -> RequestParamsMeta | None:
-        """Return what goes with a request: the handle, unless the request names another itself."""
+        """Return the `_meta` of a request, with the handle unless the request has one of its own."""
         if self.handle is None or self.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return meta
         return cast(RequestParamsMeta, {HANDLE_META: self.handle, **(meta or {})})
 
     def _forgets(self, answer: Any, carried: Mapping[str, Any] | None) -> bool:
-        """Forget the handle that a request carried if the answer refuses it; return whether it did."""
+        """Discard the handle that a request carried if the answer refuses it; return whether it does."""
         refused = isinstance(answer, Mapping) and cast("Mapping[str, Any]", answer).get(HANDLE_META) == NO_HANDLE
         if not refused or self.handle != (carried or {}).get(HANDLE_META):
             return False

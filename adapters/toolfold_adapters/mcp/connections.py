@@ -1,6 +1,6 @@
-"""The connections of a server over HTTP: how many there may be, and how long a request may take to come.
+"""The connections of an HTTP server: how many there may be, and how long a request may take to arrive.
 
-uvicorn has no time-outs for what a client sends, and a limit of connections in all only (SPEC SAF-4, SAF-5).
+uvicorn has no time-outs for requests, and its limit of connections is not per caller (SPEC SAF-4, SAF-5).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .callers import address
 HEADER_TIMEOUT = 10.0
 BODY_TIMEOUT = 60.0
 DESCRIPTORS_OF_OTHERS = 128
-"""How many of the files that a process may open are not for connections."""
+"""File descriptors that are reserved for anything but connections."""
 
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _NO_ROOM = b"HTTP/1.1 %d %s\r\nretry-after: %d\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -30,13 +30,13 @@ _NO_ROOM = b"HTTP/1.1 %d %s\r\nretry-after: %d\r\nconnection: close\r\ncontent-l
 
 @frozen
 class ConnectionBounds:
-    """What connections may take (SPEC SAF-4, SAF-5).
+    """The limits of connections (SPEC SAF-4, SAF-5).
 
     Attributes:
-        header_timeout: Seconds from the connection, or from the response before, to the end of a request's head.
+        header_timeout: Seconds from the connection, or from the previous response, to the end of a request's head.
         body_timeout: Seconds from there to the end of its body.
-        tally: Counts them.
-        by_address: Whether they are counted by address, too; not where proxies make them for others.
+        tally: Counts the connections.
+        by_address: Whether they are also counted by address; not behind proxies, which connect for others.
     """
 
     header_timeout: float
@@ -50,15 +50,15 @@ class ConnectionBounds:
                 raise ConfigError(f"{name} must be more than 0 seconds, not {getattr(self, name)}.")
 
     def protocol(self) -> type[asyncio.Protocol]:
-        """Return what makes the protocol of each connection, for `uvicorn.Config`."""
+        """Return a factory of the protocol of each connection, for `uvicorn.Config`."""
         return cast(type[asyncio.Protocol], partial(BoundedProtocol, self))
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's connection, within bounds: one too many is refused, and one whose client takes too long is closed.
+    """uvicorn's connection with limits: one too many is refused, and one whose client takes too long is closed.
 
-    The head of a request must come in a bounded time, and then its body. What a response takes has no limit here:
-    subscriptions last.
+    The head of a request must arrive in a bounded time, and so must its body. A response may take any time, since
+    subscriptions are responses that last.
     """
 
     def __init__(self, bounds: ConnectionBounds, *args: Any, **named: Any) -> None:
@@ -71,7 +71,7 @@ class BoundedProtocol(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request, if there is room for one more connection."""
+        """Accept the connection if there is room for one more, and wait for its first request."""
         peer = get_remote_addr(transport) if self._by_address else None
         caller = None if peer is None else address(peer[0])
         try:
@@ -86,24 +86,24 @@ class BoundedProtocol(H11Protocol):
             self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came, and see what is awaited now."""
+        """Parse the data, and restart the timer if another part is awaited now."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Go on to the next request."""
+        """Wait for the next request."""
         super().on_response_complete()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Release the connection's place and stop the timer."""
         if self._counted is not None:
             self._tally.give_back(*self._counted)
             super().connection_lost(exc)
             self._stop()
 
     def _watch(self) -> None:
-        """Begin a new time if something else is awaited than before: another part, or another request's."""
+        """Restart the timer if another part of a request, or another request, is awaited than before."""
         awaited = (self.conn.their_state, self.cycle)
         if awaited == self._awaited:
             return
@@ -126,7 +126,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def within_descriptors(limit: Limit) -> Limit:
-    """Return the limit of connections as far as the system allows this process as many; some files are others'."""
+    """Return a limit of connections that leaves the process file descriptors for everything else."""
     try:
         import resource  # not every system has it
     except ImportError:

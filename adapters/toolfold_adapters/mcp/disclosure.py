@@ -1,9 +1,9 @@
 """Disclosure, experimental: the draft extension `io.modelcontextprotocol/groups` (SPEC DEL-5).
 
-A client that declares the extension in a request fetches groups by `groups/list` and `groups/get`. It is listed only
-what is in no group, and calls the tools of a group directly: which groups matter to it is its own business.
+A client that declares the extension in a request fetches groups by `groups/list` and `groups/get`. Its lists have only
+what is in no group, and it calls the tools of a group directly, without opening it.
 
-The draft prescribes an error that the revision of 2026-07-28 has done away with; an unknown group is -32602 here.
+The draft prescribes an error that the revision of 2026-07-28 no longer has; an unknown group is -32602 here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class GroupParams(RequestParams):
 
 
 class GroupsListParams(PaginatedRequestParams):
-    """The parameters of `groups/list`, which has one page: a cursor is never one of its own, and so is refused."""
+    """The parameters of `groups/list`, which has one page; so any cursor is refused."""
 
     @field_validator("cursor")
     @classmethod
@@ -83,12 +83,12 @@ def require_extension(ctx: Any, method: str) -> None:
 
 
 class Disclosure:
-    """Answers requests that declare the extension, from the state that they begin in.
+    """Answers requests that declare the extension, from their initial state.
 
     Args:
-        tools: What is delivered.
+        tools: The tool set.
         wire: The names that clients see.
-        default: What the server was built to begin with.
+        default: The initial state that the server was built with.
     """
 
     def __init__(self, tools: ToolSet, wire: WireNames, default: Selection) -> None:
@@ -104,14 +104,14 @@ class Disclosure:
         return self._renderer.page(page_of(view, kind, cursor, self._tools.page_size, to_wire=self._wire.to_wire), kind)
 
     def groups(self, ctx: Any) -> dict[str, Any]:
-        """Return the groups at root; those inside of others are found by `group`."""
+        """Return the groups at root; `group` returns those inside others."""
         groups = selectable_groups(self._start(ctx))
         names = draft_names(groups)
         top = [_group_entry(group, names) for group in groups if group.parent is None]
         return {"resultType": "complete", "groups": top}
 
     def group(self, ctx: Any, name: str) -> dict[str, Any]:
-        """Return what is in a group: full definitions, and the groups inside; raises `MCPError` for an unknown one."""
+        """Return the contents of a group: full definitions, and the groups inside; raises `MCPError` if unknown."""
         start = self._start(ctx)
         groups = selectable_groups(start)
         names = draft_names(groups)
@@ -131,9 +131,9 @@ class Disclosure:
         return {"resultType": "complete", "contents": contents, **({"instructions": described} if described else {})}
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what a tool answers, whichever group it is in; the group is open for this call alone.
+        """Return the result of a tool in any group, which is open for this call only.
 
-        Control tools are unknown: nothing that they open would stay open.
+        Control tools are unknown, since nothing that they open would stay open.
         """
         known = self._wire.from_wire(name)
         try:
@@ -150,13 +150,13 @@ class Disclosure:
         return self._renderer.result(result)
 
     async def prompt(self, server: Any, ctx: Any, name: str, arguments: dict[str, str] | None) -> Any:
-        """Return the messages of a prompt, whichever group it is in."""
+        """Return the messages of a prompt in any group."""
         start = self._start(ctx)
         async with self._session(ctx, start, start.catalog.components["prompt"].by_name.get(name)) as session:
             return self._renderer.plain(await session.get_prompt(name, arguments, ctx))
 
     async def read(self, server: Any, ctx: Any, uri: str) -> Any:
-        """Return the contents of a resource, whichever group it is in."""
+        """Return the contents of a resource in any group."""
         start = self._start(ctx)
         components = start.catalog.components
         component = components["resource"].by_name.get(uri)
@@ -168,7 +168,7 @@ class Disclosure:
 
     @asynccontextmanager
     async def _session(self, ctx: Any, start: Snapshot, component: Component | None) -> AsyncGenerator[Session]:
-        """Yield a session with the group of `component` open, for one call; hooks run before, and are undone after."""
+        """Yield a session for one call, with the group of `component` open; its hooks run before and after the call."""
         profile = selection_of(self._tools, self._default, ctx.request).profile
         state = _opened(start, component)
         if not state.catalog.has_hooks:
@@ -184,14 +184,14 @@ class Disclosure:
 
 
 def _opened(start: Snapshot, component: Component | None) -> Snapshot:
-    """Return the state in which the group of `component` is open if it is disclosed; raises if it can't be opened."""
+    """Return the state with the group of `component` open, if it is disclosed; raises if it can't be opened."""
     if component is None or component.group not in {group.path for group in selectable_groups(start)}:
         return start
     return start.after(TransitionRequest(activate=(*ancestors(component.group), component.group)))
 
 
 def draft_names(groups: Iterable[GroupSpec]) -> Mapping[str, str]:
-    """Return the name of each group by its path, as the draft allows: lower-case letters, digits and hyphens."""
+    """Return a name for each path, as the draft requires: of lower-case letters, digits and hyphens."""
     names: dict[str, str] = {}
     used: set[str] = set()
     for group in groups:

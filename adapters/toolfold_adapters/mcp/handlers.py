@@ -1,4 +1,4 @@
-"""The requests that a server answers: each goes to the delivery of its era, within the limits of its caller."""
+"""The request handlers of a server: each request goes to the delivery of its era, within the limits of its caller."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class RequestHandlers:
     Attributes:
         legacy: Answers requests of the era up to 2025-11-25.
         modern: Answers those of 2026-07-28.
-        disclosure: Answers those of them that declare the extension for groups; `None` to serve it to nobody.
+        disclosure: Answers modern requests that declare the extension for groups; `None` to serve it to nobody.
         by_principal: Whether modern requests must be authenticated.
-        subscriptions: Where modern clients listen.
-        calls: Counts requests under way.
+        subscriptions: The subscriptions of modern clients.
+        calls: Counts requests in progress.
         streams: Counts subscriptions.
         server: The server, once it is built.
     """
@@ -49,7 +49,7 @@ class RequestHandlers:
     server: Server[Any] = field(init=False)
 
     def delivery(self, ctx: Context) -> SessionDelivery | HandleDelivery | Disclosure:
-        """Return what answers a request; without an authenticated caller there is none for lists by caller."""
+        """Return the delivery of a request; raises if lists are per caller and the caller is not authenticated."""
         if not _is_modern(ctx):
             return self.legacy
         if self.by_principal and not principal_of(ctx):
@@ -58,7 +58,7 @@ class RequestHandlers:
 
     @contextmanager
     def answering(self, ctx: Context, asked: str) -> Generator[None]:
-        """Count a request about `asked` while it is answered, and turn errors into those of the protocol."""
+        """Count a request for `asked` while it is answered, and convert errors into those of the protocol."""
         with wire_errors(asked, modern=_is_modern(ctx)), self.calls.held(caller_of(ctx)):
             yield
 
@@ -68,7 +68,7 @@ class RequestHandlers:
             return await self.delivery(ctx).list(self.server, ctx, kind, params.cursor if params else None)
 
     async def call(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
-        """Answer a call of a tool; a limit that is reached is an error result, which models read."""
+        """Answer a call of a tool; a limit that is reached is reported in an error result, which models read."""
         with wire_errors(params.name, modern=_is_modern(ctx)):
             try:
                 with self.calls.held(caller_of(ctx)):
@@ -104,7 +104,7 @@ class RequestHandlers:
     def _disclosure(self, ctx: Context, method: str) -> Disclosure:
         require_extension(ctx, method)
         delivery = self.delivery(ctx)
-        assert isinstance(delivery, Disclosure), "the methods of the extension are served with it alone"
+        assert isinstance(delivery, Disclosure), "the methods of the extension are registered only with it"
         return delivery
 
 

@@ -1,7 +1,7 @@
 """Handles: how a protocol without sessions refers to a state (SPEC DEL-2, DEL-3).
 
-Without hooks a handle is the signed snapshot itself: the server stores nothing, every replica that has the key can read
-it, and from one handle several can be made. With hooks it names a stored session, which holds what the hooks opened.
+Without hooks a handle is the signed snapshot itself: the server stores nothing, every replica with the key can read it,
+and a client can branch from it. With hooks it identifies a stored session, which has what the hooks opened.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Handles = Literal["auto", "stored"]
 AGAIN = "Activate the groups that you need again, without a handle."
 MAX_LENGTH = 4096
 REMEMBERED = 256
-"""How many handles that were found valid are remembered with their snapshots; their time is checked all the same."""
+"""How many verified handles are cached with their snapshots; their expiry is checked nevertheless."""
 KEY_VARIABLE = "TOOLFOLD_HANDLE_KEY"
 
 log = logging.getLogger("toolfold.mcp")
@@ -36,7 +36,7 @@ log = logging.getLogger("toolfold.mcp")
 
 @frozen
 class Reading:
-    """What a handle stands for in the newest catalog, and which of its groups that discards (SPEC PER-2)."""
+    """The snapshot of a handle in the newest catalog, and its groups that this catalog discards (SPEC PER-2)."""
 
     snapshot: Snapshot
     discarded: tuple[str, ...] = ()
@@ -46,11 +46,11 @@ class SignedHandles:
     """Makes and reads handles that are signed snapshots.
 
     Args:
-        keys: Secrets; the last one signs, and all of them are accepted, so that keys can be changed under way.
+        keys: Secrets; the last one signs, and all of them are accepted, so that keys can be rotated.
         lifetime: Seconds for which a handle is accepted.
-        stale: What to do with a handle of an older catalog: `"normalise"` it as a stored state is (SPEC PER-2), where
-            it has the names of its groups, or `"refuse"` it.
-        clock: Tells the time in seconds since 1970.
+        stale: What to do with a handle of an older catalog: `"normalise"` it like a stored state (SPEC PER-2), if it
+            has the names of its groups, or `"refuse"` it.
+        clock: Returns the time in seconds since 1970.
     """
 
     def __init__(self, keys: Sequence[str | bytes], lifetime: float, stale: Stale, clock: Callable[[], float]) -> None:
@@ -66,19 +66,19 @@ class SignedHandles:
         self._packer = StatePacker()
 
     def issue(self, snapshot: Snapshot, principal: str) -> str:
-        """Return a handle of `snapshot` for a caller; `principal` is `""` where callers are not known.
+        """Return a handle of `snapshot` for a caller; `principal` is `""` if callers are not authenticated.
 
-        One of more than `MAX_LENGTH` characters would not be accepted.
+        A handle of more than `MAX_LENGTH` characters would not be accepted.
         """
         signed = self._signer(snapshot.catalog, principal).sign(base64_encode(self._packer.pack(snapshot)))
         return signed.decode("ascii")
 
     def read(self, handle: str, catalog: Catalog, principal: str) -> Reading:
-        """Return the snapshot that a handle stands for, in `catalog`, and what of it that discards.
+        """Return the snapshot of a handle in `catalog`, and its groups that `catalog` discards.
 
         Raises:
-            HandleInvalid: It is forged, damaged, or was made for another caller or catalog.
-            HandleExpired: Its time is over.
+            HandleInvalid: It is forged or damaged, or was made for another caller or catalog.
+            HandleExpired: It has expired.
         """
         found, issued = self._verified.get((handle, principal), (None, 0.0))
         fresh = int(self._clock()) - issued <= int(self._lifetime)
@@ -91,7 +91,7 @@ class SignedHandles:
         return found
 
     def _verify(self, handle: str, catalog: Catalog, principal: str) -> tuple[Reading, float]:
-        """Return what a handle stands for, and when it was issued; raises as `read` does."""
+        """Return the content of a handle, and when it was issued; raises as `read` does."""
         if len(handle) > MAX_LENGTH or not handle.isascii() or not _is_canonical(handle):
             raise HandleInvalid(f"The handle is damaged. {AGAIN}")
         try:
@@ -108,7 +108,7 @@ class SignedHandles:
         return Reading(*saved.restored(catalog)), issued.timestamp()
 
     def _signer(self, catalog: Catalog, principal: str) -> TimestampSigner:
-        """Return what signs for one tool set and one caller: for others the signature is wrong."""
+        """Return the signer for one tool set and one caller; for any others the signature is invalid."""
         bound = json.dumps(["toolfold.handle", catalog.name, principal])
         salt = hashlib.sha256(bound.encode()).digest()
         return _Signer(self._clock, self._keys, salt=salt, sep=".", digest_method=hashlib.sha256)
@@ -125,7 +125,7 @@ class _Signer(TimestampSigner):
 
 
 def _is_canonical(handle: str) -> bool:
-    """Return whether each part is the only writing of its bytes, so that no other text is the same handle."""
+    """Return whether each part is the canonical encoding of its bytes, so that no other text is the same handle."""
     try:
         return all(base64_encode(base64_decode(part)).decode() == part for part in handle.split("."))
     except Exception:
@@ -133,33 +133,33 @@ def _is_canonical(handle: str) -> bool:
 
 
 class StoredHandles:
-    """Makes and reads handles of stored sessions: short ones without a dot, which signed ones have."""
+    """Makes and reads handles of stored sessions, which are short and, unlike signed ones, without a dot."""
 
     def __init__(self, pool: SessionPool[Session]) -> None:
         self._pool = pool
         self._last_active: WeakKeyDictionary[Session, tuple[str, ...]] = WeakKeyDictionary()
 
     async def issue(self, session: Session, principal: str) -> str:
-        """Return a handle of a session, which is stored from now on; raises `QuotaExceeded` (SPEC SAF-4)."""
+        """Store a session and return its handle; raises `QuotaExceeded` (SPEC SAF-4)."""
         handle = secrets.token_urlsafe(16)
         await self._pool.admit(session, _key(handle, principal))
         self.note_answer(session)
         return handle
 
     def check(self, caller: Caller) -> None:
-        """Raise `QuotaExceeded` if there would be no place for a session of a caller."""
+        """Raise `QuotaExceeded` if there is no room for a session of a caller."""
         self._pool.check(caller)
 
     async def end_if_over(self, handle: str, principal: str) -> None:
-        """End the session of a handle that is refused."""
+        """End the session of a handle that was refused, if it is over."""
         await self._pool.end_if_over(_key(handle, principal))
 
     def note_answer(self, session: Session) -> None:
-        """Note that the caller knows by now which groups of a session are active."""
+        """Record the active groups of a session as those that its caller knows of."""
         self._last_active[session] = session.active
 
     def discarded(self, session: Session) -> tuple[str, ...]:
-        """Return the groups that were active when the caller was answered last and that do not exist any more."""
+        """Return the groups that were active at the last answer to the caller and no longer exist."""
         known = session.catalog.index
         return tuple(path for path in self._last_active.get(session, ()) if path not in known)
 
@@ -167,8 +167,8 @@ class StoredHandles:
         """Return the session of a handle.
 
         Raises:
-            HandleInvalid: There is none, it is another caller's, it has expired, or groups that its session inherits
-                from another one have been closed there.
+            HandleInvalid: There is none, it belongs to another caller, it has expired, or groups that its session
+                inherits from another one have been closed there.
         """
         session = self._pool.find(_key(handle, principal))
         if session is None:
@@ -177,7 +177,7 @@ class StoredHandles:
 
 
 def is_signed(handle: str) -> bool:
-    """Return whether a text has the form of a signed handle; else it can only be that of a stored session."""
+    """Return whether a text has the form of a signed handle; otherwise it can only be that of a stored session."""
     return "." in handle
 
 
@@ -188,7 +188,7 @@ def _key(handle: str, principal: str) -> str:
 def signing_keys(
     given: str | bytes | Sequence[str | bytes] | None, environment: Mapping[str, str]
 ) -> list[str | bytes]:
-    """Return the keys for handles: those given, else those in `TOOLFOLD_HANDLE_KEY`, else one of this process alone.
+    """Return the keys for handles: those given, else those in `TOOLFOLD_HANDLE_KEY`, else a random one.
 
     The variable may hold several keys, separated by spaces, the newest last.
     """

@@ -1,7 +1,6 @@
-"""What stands in front of the SDK's HTTP application (SPEC DEL-10).
+"""The guards in front of the SDK's HTTP application (SPEC DEL-10).
 
-A request reaches it only if it is for a name that this server goes by, comes from an origin that may ask, and is
-complete and below a bounded size.
+A request passes only if its host and its origin are allowed, and it is complete and of a limited size.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ def http_app(
         max_request_bytes: The size of a body above which a request is refused with status 413.
 
     Raises:
-        ConfigError: A name can't be a host or an origin, the path does not start with `/`, or `host` is not loopback,
-            and no host names are given.
+        ConfigError: A name is not that of a host or an origin, the path does not start with `/`, or `host` is not
+            loopback and no host names are given.
     """
     if not path.startswith("/"):
         raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")
@@ -72,9 +71,9 @@ def http_app(
 
 @frozen
 class Addresses:
-    """Which `Host` and `Origin` headers are accepted: each is compared as a whole (SPEC DEL-10).
+    """The `Host` and `Origin` headers that are accepted, each compared as a whole (SPEC DEL-10).
 
-    A port `*` stands for any that is given as a number. Upper and lower case are the same.
+    A port `*` matches any number. Case does not matter.
     """
 
     hosts: frozenset[str]
@@ -82,10 +81,10 @@ class Addresses:
 
     @classmethod
     def of(cls, host: str, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = ()) -> Addresses:
-        """Return the headers of loopback, if a server is bound to that, and those that are allowed beside them.
+        """Return those of loopback, if a server is bound to it, and those that are explicitly allowed.
 
         Raises:
-            ConfigError: One of them can't be, or `host` is not loopback, and no host names are given.
+            ConfigError: One of them is malformed, or `host` is not loopback and no host names are given.
         """
         hosts = [_checked(_HOST, "--allow-host", "tools.example.org:*", given) for given in allowed_hosts]
         origins = [_checked(_ORIGIN, "--allow-origin", "https://example.org", given) for given in allowed_origins]
@@ -95,7 +94,7 @@ class Addresses:
             origins += [f"http://{name}" for name in names]
         elif not hosts:
             raise ConfigError(
-                f"{host} can be reached from elsewhere: say under which names with allowed_hosts "
+                f"{host} can be reached from other machines: name the allowed hosts with allowed_hosts "
                 '(--allow-host), such as "tools.example.org:*", or bind to 127.0.0.1.'
             )
         return cls(frozenset(hosts), frozenset(origins))
@@ -112,9 +111,7 @@ class Addresses:
 def _checked(form: re.Pattern[str], option: str, example: str, given: str) -> str:
     allowed = given.lower()
     if form.fullmatch(allowed.removesuffix(":*")) is None:
-        raise ConfigError(
-            f"{option} can't be {quoted(given)!r}; it has the form of {example}, with nothing after that."
-        )
+        raise ConfigError(f"{option} can't be {quoted(given)!r}; it has the form of {example}, with nothing after it.")
     return allowed
 
 
@@ -128,12 +125,12 @@ def _is_among(allowed: frozenset[str], form: re.Pattern[str], given: str) -> boo
 def error_response(
     status: int, message: str, code: int = types.INVALID_REQUEST, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """Return a response that refuses a request, in the form of an error of the protocol."""
+    """Return a response that refuses a request with an error of the protocol."""
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, status, headers)
 
 
 class _HostCheck:
-    """Passes on what is for a name of this server and from an origin that may ask: against DNS rebinding."""
+    """Passes on requests whose host and origin are allowed: a defence against DNS rebinding."""
 
     def __init__(self, app: ASGIApp, addresses: Addresses) -> None:
         self._app = app
@@ -149,12 +146,12 @@ class _HostCheck:
         hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
         if len(hosts) != 1 or not self._addresses.accept_host(hosts[0]):
             log.warning("refused a request for the host %r, which --allow-host does not name", _quoted(hosts))
-            return error_response(421, "This server is not known by the host name of the request.")
+            return error_response(421, "This server does not accept the host name of the request.")
         if len(origins) > 1 or not all(map(self._addresses.accept_origin, origins)):
             log.warning(
                 "refused a request from the origin %r, which allowed_origins (--allow-origin) lacks", _quoted(origins)
             )
-            return error_response(403, "This server does not answer requests from the origin of this one.")
+            return error_response(403, "This server does not accept the origin of the request.")
         return None
 
 
@@ -167,7 +164,7 @@ def _quoted(values: list[str]) -> str:
 
 
 class _CompleteRequests:
-    """Passes on requests whose body has come in as a whole; if the client left before that, nothing happens."""
+    """Passes on requests whose body is complete; if the client disconnects before that, nothing happens."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

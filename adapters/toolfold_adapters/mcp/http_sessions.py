@@ -1,7 +1,7 @@
-"""How many sessions of the era up to 2025-11-25 are open over HTTP, in all and of each caller (SPEC SES-4, SAF-4).
+"""The limit of legacy sessions (up to 2025-11-25) that are open over HTTP, in all and per caller (SPEC SES-4, SAF-4).
 
-The SDK opens one for every handshake, and has a limit in all only, which a single client can reach. So requests that
-would open one are counted before the SDK sees them.
+The SDK opens one for every handshake, and its only limit is a total, which a single client can exhaust. So requests
+that would open a session are counted before the SDK sees them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .callers import caller_at
 from .http import error_response
 
 FORGOTTEN = 64
-"""About how many sessions that have ended are remembered at most."""
+"""How many sessions that have ended may still be recorded, about."""
 LATER = 30.0
-"""Seconds after which to come again if all sessions are in use."""
+"""Seconds after which to try again if all sessions are in use."""
 
 
 class BoundedSessions:
-    """Passes on what opens a session only if there is room for it.
+    """Passes on a request that opens a session only if there is room for one.
 
     Args:
         app: The endpoint of the SDK.
-        server: Whose endpoint it is.
+        server: The server of that endpoint.
         tally: Counts the sessions.
     """
 
@@ -62,7 +62,7 @@ class BoundedSessions:
             await self._open(caller, scope, receive, send)
 
     async def _take(self, caller: Caller) -> None:
-        """Take a place for a session, of one that has ended or is idle if need be; raises `Full`."""
+        """Take a place for a session, ending an idle one if need be and allowed; raises `Full`."""
         if not self._tally.has_room(caller) or len(self._opened) > 2 * len(http_sessions(self._server)) + FORGOTTEN:
             self._forget_ended()
         if not self._tally.has_room(caller) and self._tally.limit.when_full == "end_idlest":
@@ -70,7 +70,7 @@ class BoundedSessions:
         self._tally.take(caller, lambda own: self._seconds_left({caller} if own else None))
 
     async def _open(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and give the place back unless it is answered with a session."""
+        """Pass the request on, and release the place unless the response opens a session."""
         opened = False
 
         async def watch(message: Message) -> None:
@@ -94,7 +94,7 @@ class BoundedSessions:
             self._tally.give_back(self._opened.pop(session_id))
 
     async def _end_idlest(self, caller: Caller) -> None:
-        """End the session of a caller that has been idle for longest, if one is."""
+        """End the session of a caller that has been idle for the longest time, if any is idle."""
         deadline, session_id = self._idlest({caller})
         if deadline < inf:
             del self._opened[session_id]
@@ -102,19 +102,19 @@ class BoundedSessions:
             self._tally.give_back(caller)
 
     def _seconds_left(self, callers: Container[Caller] | None) -> float:
-        """Return in how many seconds a session will end unless it is used, or a guess if none is idle."""
+        """Return the seconds until the next idle session expires, or a guess if none is idle."""
         deadline, _ = self._idlest(callers)
         return deadline - anyio.current_time() if deadline < inf else LATER
 
     def _idlest(self, callers: Container[Caller] | None) -> tuple[float, str]:
-        """Return when the session ends that has been idle for longest, and its id; of some callers, or of all."""
+        """Return the deadline and the id of the session that has been idle for longest, of some callers or of all."""
         open_now = http_sessions(self._server)
         mine = [one for one, caller in self._opened.items() if callers is None or caller in callers]
         return min(((idle_deadline(open_now[one]), one) for one in mine if one in open_now), default=(inf, ""))
 
 
 def _opens_session(scope: Scope) -> bool:
-    """Return whether a request is one of those for which the SDK opens a session."""
+    """Return whether the SDK opens a session for a request."""
     if scope["type"] != "http":
         return False
     headers = Headers(scope=scope)

@@ -9,13 +9,13 @@ SHOWN = 24
 
 
 def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy: str | None, *, modern: bool) -> str:
-    """Return a server's instructions: those it was given, then the groups and how to open them.
+    """Return a server's instructions: those of its author, then the groups and how to open them.
 
     Args:
-        given: What the server's author says.
-        catalog: Has the groups.
+        given: The author's instructions, if any.
+        catalog: The catalog of the groups.
         wire: The names that clients see.
-        proxy: The name of the call-tool proxy, if there is one; without, the client's list itself changes.
+        proxy: The name of the call-tool proxy, if there is one; without it, the client's list itself changes.
         modern: Whether the client is of the modern era.
     """
     by_group = openers(catalog)
@@ -39,6 +39,6 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
 
 
 def _line(group: GroupSpec) -> str:
-    """Return one line, whatever line breaks a description has."""
+    """Return a group and its description on one line."""
     described = " ".join(group.description.split())
     return f"- {group.path}: {described}" if described else f"- {group.path}"

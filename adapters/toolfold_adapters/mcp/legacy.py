@@ -1,6 +1,6 @@
-"""The sessions of clients of the era up to 2025-11-25: each connection has one of its own (SPEC DEL-1).
+"""The sessions of legacy clients (up to 2025-11-25): one for each connection (SPEC DEL-1).
 
-A session begins when the first request needs it, in what that request selects (SPEC DEL-4).
+A session is opened by the first request that needs it, with the groups that this request selects (SPEC DEL-4).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ConnectionSession:
         self._opening = anyio.Lock()
 
     async def session(self) -> Session:
-        """Return the open session of this connection; a new one if it has ended meanwhile."""
+        """Return the open session of this connection, a new one if the last has ended."""
         async with self._opening:
             if self._session is None or not self._session.is_open:
                 profile = self._selection.profile
@@ -47,7 +47,7 @@ class ConnectionSession:
             return self._session
 
     async def end(self) -> None:
-        """End the session; observers are notified of hooks that fail, since no client is there any more."""
+        """End the session; hooks that fail are reported to observers, since the client has gone."""
         if self._session is not None:
             with suppress(ExceptionGroup, ToolfoldError):
                 await self._session.close()
@@ -57,8 +57,8 @@ class ConnectionSessions:
     """The sessions of legacy connections.
 
     Args:
-        tools: What is delivered.
-        default: What the server was built to begin with; an HTTP request that opens a session may select otherwise.
+        tools: The tool set.
+        default: The selection that the server was built with; an HTTP request that opens a session may override it.
         tally: Counts the sessions.
     """
 
@@ -69,7 +69,7 @@ class ConnectionSessions:
 
     @asynccontextmanager
     async def session(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> AsyncGenerator[Session]:
-        """Yield the session of the connection that a request came on; changes are notified of before its answer."""
+        """Yield the session of a request's connection; the client is notified of changes before the answer."""
         connection = self._connection(server, ctx)
         async with connection.notifier.during(ctx):
             yield await connection.session()

@@ -1,4 +1,4 @@
-"""What Toolfold adds to MCP: keys of `_meta`, an argument and a header (SPEC DEL-2, DEL-11, CTL-4)."""
+"""Toolfold's additions to MCP: keys of `_meta`, an argument and a header (SPEC DEL-2, DEL-11, CTL-4)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ HANDLE = "handle"
 HANDLE_META = "dev.toolfold/handle"
 HANDLE_HEADER = "toolfold-handle"
 NO_HANDLE = ""
-"""Stands for a handle in an answer that refuses the one that the request itself carried."""
+"""The handle in an answer that refuses the one that the request itself carried."""
 CHANGE_META = "dev.toolfold/change"
-"""In an answer of a control tool: what it changed, as data."""
+"""In an answer of a control tool: the change, as structured data."""
 DISCARDED_META = "dev.toolfold/discarded"
-"""In lists and answers: groups that a handle had open and that the catalog does not allow any more."""
+"""In lists and answers: groups that were open under a handle and that the catalog no longer allows."""

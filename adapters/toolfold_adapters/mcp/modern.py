@@ -1,8 +1,8 @@
 """Handle delivery, for requests of the modern era, 2026-07-28, which has no sessions (SPEC DEL-2, DEL-7, DEL-11).
 
-A list is a function of its request: of what the request selects, or of the handle that it carries, and of the
-application state where predicates, modes or counts look at that. Opening a group changes no list; it answers with the
-definitions of what became available and with a handle, under which `call_tool` calls.
+A list is a function of its request: of the groups that it selects or the handle that it carries, and of the application
+state that predicates, modes and counts read. Opening a group changes no list; its answer has the definitions of the
+tools that became available, and a handle under which `call_tool` calls them.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class RequestState:
 
 
 class HandleDelivery:
-    """Answers modern requests from the state that they name themselves.
+    """Answers modern requests from the state that each request names.
 
     Args:
-        tools: What is delivered.
+        tools: The tool set.
         wire: The names that clients see.
-        default: What the server was built to begin with.
+        default: The selection that the server was built with.
         signed: Makes handles for catalogs without hooks.
         handles: `"stored"` to make no signed ones.
-        pool: Has the sessions that are stored between requests.
+        pool: The pool of sessions that are stored between requests.
         proxy: The call-tool proxy.
         options: How tools are described in answers (SPEC CTL-4).
     """
@@ -87,9 +87,9 @@ class HandleDelivery:
         self._answers = Answers(self._renderer, options)
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
-        """Return a page of the list that the request is about.
+        """Return a page of a list.
 
-        It is for this caller alone if what caches do not compare has a say in it: a handle, a header, a predicate.
+        It is private if it depends on anything that is not part of a cache's key: a handle, a header, a predicate.
         """
         try:
             handle = _handle_of(ctx)
@@ -110,7 +110,7 @@ class HandleDelivery:
         return {**shown, "cacheScope": "private"} if own else shown
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what a tool answers, and the handle of what it has changed."""
+        """Return the result of a tool, with the handle of the new state if it changed the state."""
         selection, own = selection_of(self._tools, self._default, ctx.request), None
         catalog = self._tools.catalog_under(selection.profile)
         proxied = name == self._proxy.name and bool(catalog.groups)
@@ -149,7 +149,7 @@ class HandleDelivery:
             contents = await session.read(uri, ctx, self._wire.to_wire)
         return self._renderer.contents(contents)
 
-    # -- which state --------------------------------------------------------------------------------------------------
+    # -- the state of a request ---------------------------------------------------------------------------------------
 
     def _reading(self, ctx: Any, handle: str | None) -> Reading:
         selection = selection_of(self._tools, self._default, ctx.request)
@@ -161,14 +161,14 @@ class HandleDelivery:
         return Reading(session.snapshot, self._stored.discarded(session))
 
     def _signed_state(self, ctx: Any, selection: Selection, handle: str) -> Reading:
-        """Return what a signed handle stands for, which can't be a state that hooks have set up."""
+        """Return the content of a signed handle; a catalog with hooks has no signed handles."""
         catalog = self._tools.catalog_under(selection.profile)
         if catalog.has_hooks:
             raise HandleInvalid(f"The handle is not one of this server, or was made before its groups changed. {AGAIN}")
         return self._signed.read(handle, catalog, principal_of(ctx))
 
     def _session(self, ctx: Any, handle: str) -> Session:
-        """Return the session of a stored handle; ends it if the handle is no longer valid."""
+        """Return the session of a stored handle; if the handle is no longer valid, end it."""
         try:
             return self._stored.get(handle, principal_of(ctx))
         except HandleInvalid:
@@ -177,7 +177,7 @@ class HandleDelivery:
 
     @asynccontextmanager
     async def _state(self, ctx: Any, selection: Selection, handle: str | None) -> AsyncGenerator[RequestState]:
-        """Yield a session in the state that the request names; what it opened is closed again unless it is stored."""
+        """Yield a session in the state that the request names; unless it is stored, it ends with the request."""
         if handle is not None and not is_signed(handle):
             session = self._session(ctx, handle)
             yield RequestState(session, session.snapshot, handle, self._stored.discarded(session))
@@ -209,7 +209,7 @@ class HandleDelivery:
         control = component is not None and component.control is not None
         opening = may_change(component, call.arguments)
         if opening and state.stored is None and self._stores_sessions(session.catalog):
-            self._stored.check(session.caller)  # before hooks run in vain
+            self._stored.check(session.caller)  # before any hook runs
         result = await session.call(
             name,
             call.arguments,
@@ -220,7 +220,7 @@ class HandleDelivery:
         )
         changed = session.active != state.before.active or session.snapshot.facts != state.before.facts
         if not changed and (not opening or result.is_error):
-            # Without a handle, what is listed is listed to everybody (SPEC DEL-7).
+            # Without a handle, every client has the same list (SPEC DEL-7).
             own = not proxied and call.handle is None
             return self._answers.for_call(result, component, lambda one: own and not is_hidden(one, view))
         handle = await self._handle(ctx, state)
@@ -232,7 +232,7 @@ class HandleDelivery:
         return self._answers.with_new_tools(result, new, handle, guide)
 
     async def _handle(self, ctx: Any, state: RequestState) -> str:
-        """Return a handle of the present state; its session is stored unless the handle is the state itself."""
+        """Return a handle of the current state; the session is stored unless the handle is the state itself."""
         snapshot = state.session.snapshot
         if state.stored is None:
             if not self._stores_sessions(snapshot.catalog):
@@ -243,7 +243,7 @@ class HandleDelivery:
         return state.stored
 
     def _stores_sessions(self, catalog: Catalog) -> bool:
-        """Return whether handles of a catalog name stored sessions, and not only where a signed one is too long."""
+        """Return whether all handles of a catalog name stored sessions, and not only those too long to be signed."""
         return self._short or catalog.has_hooks
 
 
@@ -251,7 +251,7 @@ def _handle_of(ctx: Any) -> str | None:
     """Return the handle that a request itself carries, in its `_meta` or a header (SPEC DEL-11); `""` is none.
 
     Raises:
-        HandleInvalid: What its `_meta` has is no text.
+        HandleInvalid: The one in its `_meta` is not a string.
     """
     given: Any = NO_HANDLE
     if ctx.meta and HANDLE_META in ctx.meta:
@@ -259,10 +259,10 @@ def _handle_of(ctx: Any) -> str | None:
     elif ctx.request is not None:
         given = ctx.request.headers.get(HANDLE_HEADER)
     if given is not None and not isinstance(given, str):
-        raise HandleInvalid(f"_meta has a {HANDLE_META} that is no text. {AGAIN}")
+        raise HandleInvalid(f"The {HANDLE_META} in _meta is not a string. {AGAIN}")
     return given or None
 
 
 def _refused_handle(error: Exception) -> MCPError:
-    """Return the refusal of a request by the handle that it carries."""
+    """Return the refusal of a request whose own handle is invalid."""
     return MCPError(code=INVALID_PARAMS, message=str(error), data={HANDLE_META: NO_HANDLE})

@@ -1,8 +1,8 @@
 """The notifications of a legacy connection that its lists have changed: one for each change (SPEC DEL-1, NTF-1, NTF-2).
 
-A change made within a request goes out on that request's own stream, before its answer: that reaches clients with and
-without a standing stream. Any other change goes out on the standing stream. While there is none, what is owed is one
-notification for each kind of list, however often it changed: it goes with the next request.
+A change during a request is sent on that request's own stream, before its answer, which reaches clients with and
+without a standing stream. Any other change is sent on the standing stream. While there is none, one notification for
+each kind of list is queued, however often it changed, and sent with the next request.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EVENTS: dict[str, Any] = {
     "resource": ResourcesListChanged,
     "resource_template": ResourcesListChanged,
 }
-"""What is published to the subscriptions of modern clients when a kind of list changes."""
+"""The event that is published to the subscriptions of modern clients when a kind of list changes."""
 _NOTIFICATIONS: dict[str, Any] = {
     "notifications/tools/list_changed": types.ToolListChangedNotification,
     "notifications/prompts/list_changed": types.PromptListChangedNotification,
@@ -42,7 +42,7 @@ _NOTIFICATIONS: dict[str, Any] = {
 }
 
 MAX_WAITING = 16
-"""How many notifications of one kind may wait to be sent to a client that receives them; the last covers the rest."""
+"""How many notifications of one kind may be queued for a client with a stream; the last one covers the rest."""
 
 
 class Notifier:
@@ -56,7 +56,7 @@ class Notifier:
         self._sending = False
 
     def changed(self, kinds: frozenset[str]) -> None:
-        """Note that lists changed, and see to it that the client is notified."""
+        """Queue notifications that lists have changed."""
         methods = sorted({METHODS[kind] for kind in kinds})
         scope = _request_scope.get()
         if scope is not None and scope.carries(self):
@@ -66,9 +66,9 @@ class Notifier:
 
     @asynccontextmanager
     async def during(self, ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[None]:
-        """Send what changes during a request, and what is owed from before, on the request's own stream.
+        """Send notifications of changes during a request, and queued ones, on the request's own stream.
 
-        If the request is cancelled, what it changed goes out later like any other change.
+        If the request is cancelled, its changes are notified of later like any others.
         """
         scope = RequestScope(self if can_notify_in_responses(self._server, self._connection) else None)
         token = _request_scope.set(scope)
@@ -84,7 +84,7 @@ class Notifier:
                 self._owe(scope.pending)
 
     def _owe(self, methods: Iterable[str]) -> None:
-        """Send notifications on the standing stream; while there is none, one of each kind waits."""
+        """Send notifications on the standing stream; while there is none, one of each kind is queued."""
         can_receive = self._can_receive()
         _queue(self._owed, methods, MAX_WAITING if can_receive else 1)
         if can_receive and not self._sending:
@@ -103,14 +103,14 @@ class Notifier:
 
 
 class RequestScope:
-    """One request under way, and the notifications to send before its answer."""
+    """A request in progress, and the notifications to send before its answer."""
 
     def __init__(self, notifier: Notifier | None) -> None:
         self.notifier = notifier
         self.pending: deque[str] = deque()
 
     def carries(self, notifier: Notifier) -> bool:
-        """Return whether changes of that connection go with this request."""
+        """Return whether changes of that connection are notified of in this request."""
         return self.notifier is notifier
 
 
@@ -118,7 +118,7 @@ _request_scope: ContextVar[RequestScope | None] = ContextVar("toolfold_request_s
 
 
 def _queue(queue: deque[str], methods: Iterable[str], most: int) -> None:
-    """Add notifications to those that wait; of each kind no more than `most` wait."""
+    """Queue notifications, up to `most` of each kind."""
     for method in methods:
         if queue.count(method) < most:
             queue.append(method)
@@ -126,12 +126,12 @@ def _queue(queue: deque[str], methods: Iterable[str], most: int) -> None:
 
 @asynccontextmanager
 async def background() -> AsyncGenerator[TaskGroup]:
-    """Yield a task group for what outlives a request; it is cancelled at the end."""
+    """Yield a task group for work that outlives a request; it is cancelled at the end."""
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         try:
             yield tasks
-        except Exception as error:  # to come out as it is, not in the group of this task group
+        except Exception as error:  # to be raised unchanged, not in the exception group of this task group
             failure = error
         tasks.cancel_scope.cancel()
     if failure is not None:

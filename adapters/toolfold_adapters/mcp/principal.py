@@ -1,7 +1,7 @@
-"""The sessions of authenticated callers, whom lists follow in the modern era (SPEC DEL-6).
+"""The sessions of authenticated callers: in the modern era each has lists of its own (SPEC DEL-6).
 
-Each caller has one session, whatever connection a request comes from; its list is private, and its changes go to that
-caller's subscriptions only. Chosen with `delivery="principal"`.
+Each caller has one session, on all its connections; its lists are private, and changes are sent to that caller's
+subscriptions only. Chosen with `delivery="principal"`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class PrincipalSessions:
     """The sessions of authenticated callers.
 
     Args:
-        tools: What is delivered.
-        default: What a caller's session begins with.
-        pool: Has the sessions.
-        subscriptions: Where callers listen.
+        tools: The tool set.
+        default: The initial state of a caller's session.
+        pool: The pool of these sessions.
+        subscriptions: The subscriptions of the callers.
     """
 
     def __init__(

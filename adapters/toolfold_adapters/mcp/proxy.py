@@ -20,7 +20,7 @@ _HANDLE_SCHEMA = {
 
 @frozen
 class ToolCall:
-    """A call of a tool by its name on the wire, under a handle, if it has one."""
+    """A call of a tool by its name on the wire, under a handle if there is one."""
 
     name: str
     arguments: dict[str, Any]
@@ -31,8 +31,8 @@ class CallToolProxy:
     """`call_tool`: a tool that calls other tools by name.
 
     Args:
-        name: What it is called.
-        with_handle: Whether it takes a handle: where there are no sessions.
+        name: The name of the tool.
+        with_handle: Whether it takes a handle, as it must without sessions.
     """
 
     def __init__(self, name: str, *, with_handle: bool) -> None:
@@ -67,33 +67,33 @@ class CallToolProxy:
 
 
 async def _never_run(arguments: dict[str, Any], context: Context) -> None:
-    """Never run: a delivery unpacks the call and makes the one in it."""
+    """Do nothing: a delivery unpacks the call and makes the one inside."""
 
 
 def with_handle(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the definition of a control tool that takes a handle beside its own arguments."""
+    """Return the definition of a control tool with a handle among its arguments."""
     schema = definition["inputSchema"]
     properties = {**schema.get("properties", {}), HANDLE: _HANDLE_SCHEMA}
     return {**definition, "inputSchema": {**schema, "properties": properties}}
 
 
 def take_handle(component: Component | None, call: ToolCall) -> ToolCall:
-    """Return a call of a control tool with its handle taken out of the arguments; any other unchanged."""
+    """Return a call of a control tool with the handle removed from its arguments; any other call unchanged."""
     if component is None or component.control is None or HANDLE not in call.arguments:
         return call
     arguments = dict(call.arguments)
     handle = arguments.pop(HANDLE)
     if not isinstance(handle, str):
-        raise InvalidArguments(component.name, {f"arguments.{HANDLE}": "a handle is a text"})
+        raise InvalidArguments(component.name, {f"arguments.{HANDLE}": "a handle is a string"})
     return ToolCall(call.name, arguments, handle)
 
 
 def reserve_names(tools: ToolSet, wire: WireNames, name: str | None) -> None:
-    """Give the names of `tools` to `wire`, now and from now on, and keep `name` for the call-tool proxy, if any.
+    """Register the present and future names of `tools` with `wire`, and reserve `name` for the call-tool proxy, if any.
 
     Raises:
-        ConfigError: Two names would be the same on the wire, or a tool has `name` (SPEC NAM-6, DEL-2). Nothing is
-            kept then, so that the names are free for another server.
+        ConfigError: Two names would be the same on the wire, or a tool has `name` (SPEC NAM-6, DEL-2). Nothing stays
+            reserved then, so that the names are free for another server.
     """
     if name is not None:
         try:
@@ -104,7 +104,7 @@ def reserve_names(tools: ToolSet, wire: WireNames, name: str | None) -> None:
     def admit(registered: str) -> None:
         if wire.to_wire(registered) == name:
             raise ConfigError(
-                f"A tool is called {name!r}, and so is the call-tool proxy: rename one, the latter by call_tool="
+                f"A tool has the name of the call-tool proxy, {name!r}: rename the tool, or the proxy with call_tool="
             )
         wire.admit(registered)
 

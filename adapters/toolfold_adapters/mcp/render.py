@@ -32,9 +32,9 @@ from toolfold.spi import MAX_URI, Full, Kind, quoted
 from .selection import SELECTION_FAILURES, refusal_text
 
 RESOURCE_NOT_FOUND = -32002
-"""What the legacy era answers for an unknown resource; the modern era uses `INVALID_PARAMS`."""
+"""The legacy error for an unknown resource; the modern era uses `INVALID_PARAMS`."""
 
-UNASKABLE = "More input is needed, for which clients of this protocol version can't be asked in a result."
+UNASKABLE = "More input is needed, which a result can't request in this protocol version."
 
 LISTS: Mapping[Kind, tuple[str, str]] = {
     "tool": ("tools/list", "tools"),
@@ -42,31 +42,31 @@ LISTS: Mapping[Kind, tuple[str, str]] = {
     "resource": ("resources/list", "resources"),
     "resource_template": ("resources/templates/list", "resourceTemplates"),
 }
-"""The method that lists each kind, and where in its result the list is."""
+"""The method that lists each kind, and the key of the list in its result."""
 
 log = logging.getLogger("toolfold.mcp")
 
 
 FROM_MODES = ("inputSchema", "_meta")
-"""What of a composite tool's definition depends on its modes: nothing that could keep it from fitting (SPEC MOD-1)."""
+"""The parts of a composite tool's definition that depend on its modes; they never make it invalid (SPEC MOD-1)."""
 
 Adjust = Callable[[dict[str, Any]], dict[str, Any]]
 CacheScope = Literal["public", "private"]
 
 
 class Renderer:
-    """Puts pages and results on the wire of one era.
+    """Renders pages and results for one era.
 
-    A definition is rendered and checked against the era's schema once, for all sessions and states; what the modes of a
-    composite tool change of it is put into that.
+    A definition is rendered and checked against the era's schema once, for all sessions and states; the parts that
+    depend on modes are then replaced.
 
     Args:
         wire: The names that clients see.
-        modern: Whether the wire is that of 2026-07-28.
-        adjust: Changes the definitions of control tools, where a delivery gives them more arguments.
+        modern: Whether the era is that of 2026-07-28.
+        adjust: Changes the definitions of control tools, for deliveries that give them more arguments.
         cache_scope: Whether caches may share lists between callers.
 
-    `to_wire` gives a name as clients see it.
+    `to_wire` returns a name as clients see it.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Renderer:
         return self._complete(result)
 
     def definitions(self, components: Iterable[Component]) -> list[dict[str, Any]]:
-        """Return the definitions of those that clients of this era can be shown."""
+        """Return the definitions of the components that can be listed in this era."""
         return [definition for component in components if (definition := self.definition(component)) is not None]
 
     def definition(self, component: Component) -> dict[str, Any] | None:
-        """Return a definition as clients of this era are shown it, or `None` if their schema has no place for it.
+        """Return a definition as it is listed in this era, or `None` if the era's schema does not allow it.
 
-        One that does not fit would cost every client the whole list (SPEC REG-6).
+        An invalid one would make clients reject the whole list (SPEC REG-6).
         """
         registered = component.origin or component
         if registered not in self._definitions:
@@ -143,7 +143,7 @@ class Renderer:
         return self.plain({**rendered, **meta})
 
     def contents(self, result: Mapping[str, Any] | InputRequired) -> dict[str, Any]:
-        """Return the contents of a resource, with the hints for caches that are for contents only."""
+        """Return the contents of a resource, with hints for caches."""
         if isinstance(result, InputRequired) or not self._modern:
             return self.plain(result)
         return self.plain({"ttlMs": 0, "cacheScope": "private", **result})
@@ -165,7 +165,7 @@ def _input_required(needs: InputRequired) -> dict[str, Any]:
 
 @contextmanager
 def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
-    """Turn errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-4, DEL-9, SAF-4).
+    """Convert errors of the core into errors of the protocol (SPEC CALL-1, LST-3, DEL-4, DEL-9, SAF-4).
 
     Args:
         asked: The name or URI in the request, as the client wrote it.
@@ -191,7 +191,7 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
     except ToolError as error:
         raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
     except SessionClosed as error:
-        message = "The session of this request has ended meanwhile; send the request again."
+        message = "The session of this request has ended; send the request again."
         raise MCPError(code=types.INTERNAL_ERROR, message=message) from error
     except MCPError:
         raise
@@ -201,5 +201,5 @@ def wire_errors(asked: str, *, modern: bool) -> Generator[None]:
 
 
 def unknown_text(error: ToolNotFound, asked: str) -> str:
-    """Return the message about a name that is not known, as the caller wrote it (SPEC CALL-1)."""
+    """Return the message about an unknown name, as the caller wrote it (SPEC CALL-1)."""
     return f"Unknown {error.kind}: {quoted(asked)}" + (f" ({error.hint})" if error.hint else "")

@@ -1,7 +1,7 @@
-"""Selection: a request itself selects the groups that it begins with, in its URL or headers (SPEC DEL-4).
+"""Selection: the groups and the profile that a request selects in its URL or headers (SPEC DEL-4).
 
-`?groups=a,b` and `?profile=x`, or the headers `Toolfold-Groups` and `Toolfold-Profile`. What a request does not say is
-the server's default. A group brings its parents.
+`?groups=a,b` and `?profile=x`, or the headers `Toolfold-Groups` and `Toolfold-Profile`. Otherwise the server's default
+applies. A group includes its parents.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from toolfold.spi import Caller, SessionPool, ancestors, enumerated, quoted, sel
 log = logging.getLogger("toolfold.mcp")
 
 REMEMBERED = 64
-"""How many snapshots of selections, and with them their lists, a catalog remembers while nobody uses them."""
+"""How many snapshots of selections, and with them their lists, are cached for a catalog."""
 
 GROUPS = "groups"
 PROFILE = "profile"
 SELECTION_FAILURES = (ExclusionConflict, ParentInactive, QuotaExceeded, HookFailed)
-"""Why a request can't begin in the state that it selects."""
+"""The errors of a request whose selection can't be active."""
 
 
 @frozen
 class Selection:
-    """The state that a request begins in: under which profile, with which groups.
+    """The initial state of a request: its profile and its groups.
 
-    `by_request` says whether a request may select otherwise than the server does by default.
+    `by_request` says whether a request may override the server's default.
     """
 
     profile: Profile | None = None
@@ -68,7 +68,7 @@ class Selection:
         return found
 
     def paths(self, catalog: Catalog) -> tuple[str, ...]:
-        """Return the groups to begin with, each with its parents; those that `catalog` does not have are left out."""
+        """Return the selected groups, each with its parents; those that `catalog` does not have are left out."""
         asked = (*(self.profile.active if self.profile else ()), *self.groups)
         complete = [path for group in asked for path in (*ancestors(group), group)]
         return tuple(path for path in dict.fromkeys(complete) if path in catalog.index)
@@ -77,13 +77,13 @@ class Selection:
 async def shared_session(
     tools: ToolSet, pool: SessionPool[Session], selection: Selection, caller: Caller
 ) -> Session | None:
-    """Return the session that has run the hooks of the groups that a selection begins with; `None` if they have none.
+    """Return the session that has run the hooks of the selected groups; `None` if they have none.
 
-    There is one for all who select the same. It has a place of `caller`, who asks, while it lasts.
+    All requests with the same selection share it. While it lasts, it counts as one of `caller`, who was the first.
 
     Raises:
         QuotaExceeded: There is no room for it (SPEC SAF-4).
-        HookFailed: One of them failed; nothing is left open.
+        HookFailed: A hook failed; nothing is left open.
         ToolfoldError: The groups can't be active together.
     """
     start = selection.start(tools)
@@ -99,11 +99,11 @@ async def shared_session(
 
 
 def selection_of(tools: ToolSet, default: Selection, request: Any) -> Selection:
-    """Return the selection of an HTTP request: what it names, and else the server's default.
+    """Return the selection of an HTTP request, or the server's default where it selects nothing.
 
-    Unknown names are left out and logged, and so are groups that are not selectable, in the same words: a gate is
-    opened by what its author says opens it, and a request learns nothing of it (SPEC SES-6, VIS-5). A server that was
-    built with a profile keeps it: a request can't widen it.
+    Unknown names are left out and logged, and so are groups that are not selectable, in the same words: only what its
+    author chose opens a gate, and a request can't detect it (SPEC SES-6, VIS-5). A request can't override the profile
+    that a server was built with.
     """
     if request is None or not default.by_request:
         return default
@@ -128,7 +128,7 @@ def selection_of(tools: ToolSet, default: Selection, request: Any) -> Selection:
 
 
 def selectable(catalog: Catalog) -> frozenset[str]:
-    """Return the groups that a request may begin with, worked out once for a catalog."""
+    """Return the groups that a request may select, computed once for a catalog."""
     if selectable not in catalog.memo:
         catalog.memo[selectable] = frozenset(group.path for group in selectable_groups(Snapshot.of(catalog)))
     found: frozenset[str] = catalog.memo[selectable]
@@ -136,7 +136,7 @@ def selectable(catalog: Catalog) -> frozenset[str]:
 
 
 def depends_on_headers(default: Selection, request: Any) -> bool:
-    """Return whether headers have a say in a request's selection, which caches do not look at."""
+    """Return whether headers determine a request's selection, which caches do not take into account."""
     return (
         request is not None
         and default.by_request

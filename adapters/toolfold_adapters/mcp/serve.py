@@ -43,24 +43,24 @@ async def serve(
     on_ready: Ready | None = None,
     **options: Any,
 ) -> None:
-    """Serve until the client leaves (stdio) or the process is asked to end (HTTP).
+    """Serve until the client disconnects (stdio) or the process is asked to end (HTTP).
 
     Args:
-        tools: What to serve.
+        tools: The tool set to serve.
         transport: `"stdio"` or `"http"`.
-        host: The address to bind; loopback unless given.
-        port: The port to bind; 0 for any that is free.
+        host: The address to bind.
+        port: The port to bind; 0 for any free one.
         path: The path of the endpoint.
         allowed_hosts: `Host` headers to accept, as `name`, `name:port` or `name:*`; needed if `host` is not loopback.
         allowed_origins: `Origin` headers to accept, likewise with a scheme.
         max_request_bytes: The size of a body above which a request is refused with status 413.
-        header_timeout: Seconds in which a connection must have sent the head of a request (SPEC SAF-5).
-        body_timeout: Seconds in which the body must follow; later than that it is refused with status 408.
-        forwarded_allow_ips: The addresses of the proxies whose `X-Forwarded-For` header is believed, separated by
+        header_timeout: Seconds in which a connection must send the head of a request (SPEC SAF-5).
+        body_timeout: Seconds in which the body must follow; otherwise the request is refused with status 408.
+        forwarded_allow_ips: The addresses of the proxies whose `X-Forwarded-For` header is trusted, separated by
             commas, or `"*"`; `None` for none. Without it, all callers behind a proxy have one address.
-        limits: How much there may be at a time, in all and for each caller (SPEC SAF-4).
-        on_ready: Is called with the URL once the server takes requests; over stdio with `"stdio"`.
-        options: Those of `build_server`.
+        limits: The limits in all and per caller (SPEC SAF-4).
+        on_ready: Called with the URL once the server accepts requests; over stdio with `"stdio"`.
+        options: The options of `build_server`.
 
     Raises:
         ConfigError: A setting is wrong, or the address can't be bound.
@@ -116,7 +116,7 @@ async def _serve_http(
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Run the server to its end; if cancelled, let it close its connections and sessions first."""
+    """Run the server until it ends; if cancelled, let it close its connections and sessions first."""
     ended = anyio.Event()
 
     async def run() -> None:
@@ -133,7 +133,7 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
 
 
 class _AnnouncingServer(uvicorn.Server):
-    """A server that announces when it takes requests."""
+    """A server that announces when it accepts requests."""
 
     def __init__(self, config: uvicorn.Config, url: str, on_ready: Ready | None) -> None:
         super().__init__(config)
@@ -148,7 +148,7 @@ class _AnnouncingServer(uvicorn.Server):
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets that say they are TCP; without it answers wait for acknowledgements
+    # asyncio sets TCP_NODELAY only on sockets declared as TCP; without it, answers wait for acknowledgements
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -43,7 +43,7 @@ from .subscriptions import Subscriptions
 log = logging.getLogger("toolfold.mcp")
 
 ENDING_SECONDS = 10
-"""How long the end of a server waits for the hooks that close what it had open."""
+"""How long a server waits at its end for the hooks that tear down its sessions."""
 
 Delivery = Literal["auto", "principal"]
 
@@ -55,7 +55,7 @@ class ToolSetServer(Server[TaskGroup]):
     limits: Limits = DEFAULTS
 
     def streamable_http_app(self, **options: Any) -> Starlette:
-        """Return the HTTP application of the SDK, which counts sessions by caller here (SPEC SES-4)."""
+        """Return the HTTP application of the SDK, with sessions limited per caller (SPEC SES-4)."""
         options.setdefault("max_sessions", None)
         app = super().streamable_http_app(**options)
         if not self.session_manager.stateless:
@@ -69,7 +69,7 @@ class ToolSetServer(Server[TaskGroup]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return the options of a legacy connection, which say that lists change (SPEC NTF-4)."""
+        """Return the options of a legacy connection, which advertise that lists change (SPEC NTF-4)."""
         changing = NotificationOptions(tools_changed=True, prompts_changed=True, resources_changed=True)
         options = super().create_initialization_options(
             notification_options or changing, experimental_capabilities, extensions or {}
@@ -101,44 +101,43 @@ def build_server(
 ) -> Server[TaskGroup]:
     """Return a low-level MCP server that delivers `tools` to clients of both eras.
 
-    Legacy clients (up to 2025-11-25) get a session each: its list, and one notification for each change of it
-    (SPEC DEL-1). Modern clients (2026-07-28) get a list that no request changes (SPEC DEL-7); opening a group gives
-    them a handle, under which the tool `call_tool` calls what became available (SPEC DEL-2). In both eras the request
-    may select groups (SPEC DEL-4); a request that declares the draft extension for groups is served by it (SPEC DEL-5).
+    Each legacy client (up to 2025-11-25) has a session with its own lists, and is notified of each change of them
+    (SPEC DEL-1). Modern clients (2026-07-28) have lists that no request changes (SPEC DEL-7); opening a group returns a
+    handle, under which the tool `call_tool` calls what became available (SPEC DEL-2). In both eras a request may select
+    groups (SPEC DEL-4) and may declare the draft extension for groups (SPEC DEL-5).
 
     Args:
-        tools: What to deliver. Its name is the server's.
-        delivery: `"auto"`: by the era of each request. `"principal"`: the same, but modern lists follow the
-            authenticated caller (SPEC DEL-6).
-        separator: What stands for the dot in names on the wire (SPEC NAM-6). Several clients refuse dots; `"."` gives
-            the names of the catalog.
+        tools: The tool set to deliver. Its name is the server's.
+        delivery: `"auto"`: by the era of each request. `"principal"`: the same, but each authenticated caller has
+            modern lists of its own (SPEC DEL-6).
+        separator: Replaces the dot in names on the wire (SPEC NAM-6). Several clients refuse dots; `"."` keeps them.
         max_name_length: How many characters a tool's name may have on the wire; several clients refuse more than 64.
         profile: The profile that sessions are opened under (SPEC PRO-1).
-        active: More groups, or one, that sessions begin with.
-        selection: Whether a request may say which groups it begins with, in its URL or headers (SPEC DEL-4). Groups
-            that are not `selectable` are not among those.
+        active: Further groups, or one, that sessions start with.
+        selection: Whether a request may select groups in its URL or headers (SPEC DEL-4). It can select only those that
+            are `selectable`.
         disclosure: Whether to offer the draft extension for groups (SPEC DEL-5).
-        instructions: The server's instructions; how groups are opened is added.
-        version: The server's version; Toolfold's own unless given.
+        instructions: The server's instructions; how to open groups is added.
+        version: The server's version; Toolfold's own by default.
         call_tool: The name of the tool that calls other tools.
         legacy_call_tool: Whether legacy clients are offered it too (SPEC DEL-8).
-        handle_key: The secret that signs handles, or several of which the last one signs; from the environment variable
-            `TOOLFOLD_HANDLE_KEY` otherwise, or random, and then of this process alone (SPEC DEL-3).
-        handle_lifetime: Seconds for which a handle is accepted; where groups have hooks, after its last use.
+        handle_key: The secret that signs handles, or several of which the last one signs; by default that in the
+            environment variable `TOOLFOLD_HANDLE_KEY`, or a random one of this process (SPEC DEL-3).
+        handle_lifetime: Seconds for which a handle is accepted; if groups have hooks, after its last use.
         stale_handles: `"normalise"` or `"refuse"` a handle that was made before the groups changed.
-        limits: How much there may be at a time, in all and for each caller (SPEC SAF-4).
-        handles: `"auto"`: a handle is the signed state itself unless groups have hooks. `"stored"`: it names a session
-            that the server stores; that is 22 characters, which a model copies with each call (SPEC DEL-3).
-        answers: How an answer to opening a group describes the tools that can be called now (SPEC CTL-4):
+        limits: The limits in all and per caller (SPEC SAF-4).
+        handles: `"auto"`: a handle is the signed state itself unless groups have hooks. `"stored"`: it identifies a
+            session that the server stores, and has only 22 characters for a model to copy (SPEC DEL-3).
+        answers: How an answer to opening a group describes the tools that became available (SPEC CTL-4):
             `"definitions"` with name, description and input schema, for clients that never list again; `"names"` by
-            name alone; `"auto"` with definitions, except in a session whose client has listed again after an earlier
+            name only; `"auto"` with definitions, except in a session whose client has listed again after an earlier
             change of its list.
-        answer_tokens: The greatest length of what the library itself answers, in approximate tokens. Beyond it, tools
-            have no schema, then no description, and then only their number is given.
+        answer_tokens: The maximum length of the library's own answers, in approximate tokens. Beyond it, tools are
+            described without schemas, then without descriptions, and finally only their number is given.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
-        ToolfoldError: The groups to begin with can't be active together.
+        ToolfoldError: The initial groups can't be active together.
     """
     if delivery not in get_args(Delivery):
         raise ConfigError(f'There is no delivery {delivery!r}; use "auto" or "principal".')
@@ -148,7 +147,7 @@ def build_server(
     wire = WireNames(separator, max_name_length)
     default = Selection(tools.profile(profile), active, by_request=selection)
     default.start(tools)
-    stored = tools.pool.part("kept sessions", limits.handles, handle_lifetime, time.monotonic)
+    stored = tools.pool.part("stored sessions", limits.handles, handle_lifetime, time.monotonic)
     subscriptions = Subscriptions(by_caller=delivery == "principal")
     renderer = Renderer(wire, modern=False)
     legacy = SessionDelivery(
@@ -180,10 +179,10 @@ def build_server(
         disclosure=Disclosure(tools, wire, default) if disclosure else None,
         by_principal=delivery == "principal",
         subscriptions=subscriptions,
-        calls=Tally("requests under way", limits.calls),
+        calls=Tally("requests in progress", limits.calls),
         streams=Tally("subscriptions", limits.streams),
     )
-    # Last of what can fail: a server that is not built must not keep names.
+    # The last step that can fail: a server that is not built must not reserve names.
     reserve_names(tools, wire, call_tool if delivery == "auto" or legacy_call_tool else None)
 
     def input_schema(name: str) -> Any:
@@ -225,7 +224,7 @@ def build_server(
 async def _lifespan(
     tools: ToolSet, subscriptions: Subscriptions, stored: SessionPool[Session]
 ) -> AsyncGenerator[TaskGroup]:
-    """Yield the task group of a running server, in which announcements go out and idle sessions end (SPEC SES-3)."""
+    """Yield the task group of a running server, which sends announcements and ends idle sessions (SPEC SES-3)."""
     async with background() as tasks:
 
         def announce(event: Event) -> None:
@@ -247,7 +246,7 @@ async def _lifespan(
 
 
 async def _end_idle_sessions(pool: SessionPool[Session], tasks: TaskGroup) -> None:
-    """End the idle sessions of a pool, for ever; each time in a task of its own, since hooks may hang."""
+    """End idle sessions of a pool periodically, each time in a task of its own, since hooks may hang."""
     if pool.idle_timeout is not None:
         while True:
             await anyio.sleep(pool.idle_timeout / 10)
@@ -255,9 +254,9 @@ async def _end_idle_sessions(pool: SessionPool[Session], tasks: TaskGroup) -> No
 
 
 async def end_all(pool: SessionPool[Session], seconds: float) -> None:
-    """End all sessions of a pool, and wait for that, but no longer than for so many seconds.
+    """End all sessions of a pool, and wait for them at most for `seconds`.
 
-    A session whose hooks take longer is left behind. That needs a task that outlives this call, which only asyncio has;
+    Sessions whose hooks take longer are abandoned. That needs a task that outlives this call, which only asyncio has;
     on trio there is no such limit.
     """
     sessions = pool.sessions
@@ -271,4 +270,6 @@ async def end_all(pool: SessionPool[Session], seconds: float) -> None:
         await asyncio.wait([task], timeout=seconds)
         if not task.done():
             named = ", ".join(session.id for session in sessions if session.is_open)
-            log.warning("hooks were still running after %g seconds, at the end of the server: %s", seconds, named)
+            log.warning(
+                "hooks of these sessions were still running %g seconds after the server ended: %s", seconds, named
+            )

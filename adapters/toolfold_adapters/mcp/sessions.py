@@ -1,6 +1,6 @@
 """Session delivery: requests are answered from a session, of a connection or of a caller (SPEC DEL-1, DEL-6).
 
-What a request opens stays open in its session, and the client's list itself changes.
+A group that a request opens stays open in its session, and the client's list changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SessionSource(Protocol):
     """Finds the session of a request."""
 
     def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
-        """Yield the session for the duration of a request; it is opened if need be."""
+        """Yield the session for the duration of a request, opened if need be."""
         ...
 
 
@@ -30,8 +30,8 @@ class SessionDelivery:
 
     Args:
         source: Finds the session of a request.
-        renderer: Puts results on the wire.
-        answers: What the library itself answers.
+        renderer: Renders results.
+        answers: Makes the library's own answers.
         proxy: The call-tool proxy, for clients that never list again; `None` to do without (SPEC DEL-8).
     """
 
@@ -50,7 +50,7 @@ class SessionDelivery:
             return self._renderer.page(self._answers.page(session, kind, cursor, extra), kind)
 
     async def call(self, server: Any, ctx: Any, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what a tool answers in the session."""
+        """Return the result of a tool in the session."""
         try:
             async with self._source.session(server, ctx) as session:
                 result = await self._answer(ctx, session, name, arguments)

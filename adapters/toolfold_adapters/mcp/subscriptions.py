@@ -22,9 +22,9 @@ class Subscriptions:
     """The subscriptions to a server's lists (`subscriptions/listen`): one bus for each caller, or one for all.
 
     Args:
-        by_caller: Whether a caller is notified of its own changes only, and of what is announced to everybody.
+        by_caller: Whether callers are notified only of their own changes and of announcements.
 
-    `running` has the task groups of those who run the server, in which announcements go out.
+    `running` has the task group of each running instance of the server, which sends announcements.
     """
 
     def __init__(self, *, by_caller: bool) -> None:
@@ -37,7 +37,7 @@ class Subscriptions:
         self._followed: WeakValueDictionary[str, Session] = WeakValueDictionary()
 
     async def listen(self, ctx: Any, params: Any) -> Any:
-        """Serve one subscription until its client leaves."""
+        """Serve one subscription until its client disconnects."""
         caller = principal_of(ctx) if self._by_caller else ""
         if self._by_caller and not caller:
             raise unauthenticated()
@@ -53,13 +53,13 @@ class Subscriptions:
                 del self._subscribers[caller], self._buses[caller]
 
     def follow(self, caller: str, session: Session) -> None:
-        """Note that a caller's session notifies of changes itself, also of those that are announced to everybody."""
+        """Record that a caller's session notifies of all changes itself, announcements included."""
         self._followed[caller] = session
 
     def announce(self, kinds: frozenset[str], caller: str | None = None) -> None:
-        """Notify a caller's subscribers soon that lists changed; or all whose session does not do so itself.
+        """Notify a caller's subscribers soon that lists changed, or all callers whose session does not do so itself.
 
-        What waits to be sent is bounded: the last of it covers the rest.
+        The queue is bounded: the last notification covers the rest.
         """
         if not self.running:
             return
@@ -93,8 +93,8 @@ class Subscriptions:
 
 
 def unauthenticated() -> MCPError:
-    """Return the refusal of a request whose caller is unknown."""
+    """Return the refusal of a request that is not authenticated."""
     return MCPError(
         code=INVALID_REQUEST,
-        message="This server keeps its lists by caller, and the request is not authenticated: send a bearer token.",
+        message="This server has lists for each caller, and the request is not authenticated: send a bearer token.",
     )

@@ -1,4 +1,4 @@
-"""Tools described in a text, as fully as there is room for (SPEC CTL-4)."""
+"""Descriptions of tools in a text, as full as a budget allows (SPEC CTL-4)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SHORTENED = "Not all input schemas fit in here: an answer that refuses wrong arg
 
 @frozen
 class Described:
-    """One tool, in the pieces that a description is made of.
+    """The parts of a tool's description.
 
     Attributes:
-        name: What the reader calls it by.
+        name: The name that the reader calls it by.
         line: Name and description, on one line.
         schema: The input schema as JSON without white space.
     """
@@ -27,7 +27,7 @@ class Described:
 
     @classmethod
     def of(cls, definition: Mapping[str, Any]) -> Described:
-        """Return a tool by the definition that the reader would be listed."""
+        """Return the parts of a definition as it is listed to the reader."""
         name = str(definition["name"])
         line = line_of(name, str(definition.get("description", "")))
         return cls(name, line, json.dumps(definition["inputSchema"], ensure_ascii=False, separators=(",", ":")))
@@ -46,16 +46,16 @@ def line_of(name: str, description: str) -> str:
 def describe(tools: Sequence[Described], room: int) -> str:
     """Return a description of `tools`, in their order, of at most `room` characters.
 
-    If not everything fits, every tool keeps its name, then the first ones get their descriptions, and with what is left
-    the first ones get their schemas. If not even the names fit, the last line tells how many more there are; that line
-    is there however little room there is.
+    If not everything fits, every tool has its name, then the first ones have their descriptions, and in the remaining
+    room the first ones have their schemas. If not even the names fit, the last line has the number of the others; that
+    line is never left out.
     """
     whole = "\n".join(tool.full for tool in tools)
     return whole if len(whole) <= room else _shortened(tools, room)
 
 
 def names_alone(tools: Sequence[Described], room: int) -> str:
-    """Return the names of `tools` alone, of at most `room` characters; see `describe`."""
+    """Return only the names of `tools`, in at most `room` characters; see `describe`."""
     named = used = 0
     for number, tool in enumerate(tools, 1):
         used += len(_named(tool)) + 1

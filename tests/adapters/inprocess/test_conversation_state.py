@@ -53,7 +53,7 @@ async def test_a_conversation_restored_in_another_catalog_tells_what_it_lacks() 
 def test_a_damaged_order_of_loads_is_refused(loaded: Any) -> None:
     tools = phone()
     for key in ("loaded", "first"):
-        with pytest.raises(HandleInvalid, match="loaded groups"):
+        with pytest.raises(HandleInvalid, match="loaded groups are not a list"):
             Conversation.restore(tools, {**Conversation(tools).dump(), key: loaded})
     with pytest.raises(HandleInvalid):
         Conversation.restore(tools, None)

@@ -200,7 +200,7 @@ async def test_arguments_that_no_tool_can_be_given_are_refused_and_the_other_cal
     calls = [("get_current_time", arguments), ("load_tool_group", arguments), *load("pdf"), ("pdf_info", {})]
     async with Conversation(phone()) as conversation:
         time, nothing, loaded, used = await conversation.execute(calls)
-    received = "The arguments of {} are no JSON object; call it again with one."
+    received = "The arguments of {} are not a JSON object; call it again with one."
     assert (time.is_error, time.text) == (True, received.format("get_current_time"))
     assert (nothing.is_error, nothing.text) == (True, received.format("load_tool_group"))
     assert (loaded.is_error, used.text) == (False, "3 pages")

@@ -120,7 +120,7 @@ async def test_wrong_arguments_are_refused_in_the_name_of_the_tool_that_is_meant
             refused = await client.call_tool("call_tool", wrong)
             assert refused.is_error
             assert "Invalid arguments for call_tool" in text_of(refused)
-        assert "a handle is a text" in text_of(await client.call_tool("stock.activate", {"handle": 5}))
+        assert "a handle is a string" in text_of(await client.call_tool("stock.activate", {"handle": 5}))
         assert ran == []
 
 

@@ -140,12 +140,12 @@ async def test_a_handle_in_meta_that_is_no_text_is_refused_and_never_passed_over
             client.list_prompts(meta=meta),
             client.get_prompt("stock.advise", meta=meta),
         ):
-            with pytest.raises(MCPError, match="no text") as refused:
+            with pytest.raises(MCPError, match="not a string") as refused:
                 await asked
             assert refused.value.code == -32602
         called = await client.call_tool("hello", {}, meta=meta)
         assert called.is_error
-        assert "no text" in text_of(called)
+        assert "not a string" in text_of(called)
         assert ran == []
 
 

@@ -35,7 +35,7 @@ async def test_a_server_that_is_busy_says_so_to_everybody() -> None:
         tasks.start_soon(client.call_tool, "wait", {})
         await tools.begun.reaches(1)
         refused = text_of(await client.call_tool("ping", {}))
-        assert refused == "The limit of 1 requests under way in all is reached: try again in 1 second."
+        assert refused == "The limit of 1 requests in progress in all is reached: try again in 1 second."
         tools.proceed.set()
 
 
@@ -147,7 +147,7 @@ def test_all_limits_are_finite_by_default() -> None:
         (lambda: Limit(0, 1), "at least 1, not 0"),
         (lambda: Limit(5, -1), "at least 1, not -1"),
         (lambda: Limit(5, 1, "explode"), "when_full must be one of 'refuse', 'end_idlest', not 'explode'"),  # type: ignore[arg-type]
-        (lambda: Limits(calls=Limit(5, 1, "end_idlest")), "calls are not ended to make room"),
+        (lambda: Limits(calls=Limit(5, 1, "end_idlest")), "calls can't be ended to make room"),
         (
             lambda: ConnectionBounds(0, 1, Tally("connections", Limit(1, 1))),
             "header_timeout must be more than 0 seconds, not 0",

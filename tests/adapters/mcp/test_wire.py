@@ -119,7 +119,7 @@ def test_names_that_meet_on_the_wire_are_refused_when_the_server_is_built_or_the
         ({"profile": "nobody"}, "There is no profile 'nobody'"),
         ({"active": ["a", "b"]}, "can't be active together"),
         ({"handle_key": "short"}, "at least 16 characters"),
-        ({"call_tool": "taken"}, "A tool is called 'taken'"),
+        ({"call_tool": "taken"}, "A tool has the name of the call-tool proxy, 'taken'"),
     ],
     ids=lambda given: str(given) if isinstance(given, dict) else "",
 )

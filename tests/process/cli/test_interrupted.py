@@ -66,7 +66,7 @@ def test_a_run_that_is_ended_says_why_and_leaves_its_reports(shop: Path, name: s
     with started("conform", *arguments, cwd=shop) as process:
         said, complaint = process.communicate()
     assert process.returncode == status, complaint
-    assert complaint.endswith(f"toolfold: The run was ended before its time: {reason}.\n")
+    assert complaint.endswith(f"toolfold: The run was ended early: {reason}.\n")
     assert f"INTERRUPTED  in process\n  the run was ended: {reason}" in said
     first = json.loads((shop / "reports" / "report.jsonl").read_text(encoding="utf-8").splitlines()[0])
     assert (first["type"], first["exit_status"]) == ("report", 2)

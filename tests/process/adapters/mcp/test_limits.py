@@ -41,7 +41,7 @@ async def test_a_caller_with_many_calls_under_way_takes_no_place_of_others(era: 
             with anyio.fail_after(PATIENCE):
                 while not (refused := await ada.call_tool("ping", {})).is_error:
                     pass
-            received = "The limit of 2 requests under way of one caller is reached"
+            received = "The limit of 2 requests in progress of one caller is reached"
             assert text_of(refused) == f"{received}: end one of them, or try again in 1 second."
             with pytest.raises(MCPError, match=received) as unlisted:
                 await names_of(ada)

@@ -141,7 +141,7 @@ async def test_a_caller_without_a_handle_is_refused_when_all_are_taken() -> None
         url = await stack.enter_async_context(over_http(tools, limits=Limits(handles=Limit(2, 1)), handle_lifetime=60))
         ada, bob, eve = [await stack.enter_async_context(client_from(host, url, MODERN)) for host in (ADA, BOB, EVE)]
         kept = [(client, await opened(client, "database")) for client in (ada, bob)]
-        for client, received in ((ada, "1 kept sessions of one caller"), (eve, "2 kept sessions in all")):
+        for client, received in ((ada, "1 stored sessions of one caller"), (eve, "2 stored sessions in all")):
             refused = await client.call_tool("database.activate", {})
             assert refused.is_error
             assert f"The limit of {received} is reached: " in text_of(refused)
@@ -174,7 +174,7 @@ async def test_selections_take_places_of_those_who_make_them_and_end_nobodys_han
             client_from(EVE, f"{url}?groups=database", MODERN) as same,
         ):
             assert not (await first.call_tool("ping", {})).is_error
-            assert "1 kept sessions of one caller" in text_of(await second.call_tool("ping", {}))
+            assert "1 stored sessions of one caller" in text_of(await second.call_tool("ping", {}))
             assert not (await first.call_tool("ping", {})).is_error
             assert not (await same.call_tool("ping", {})).is_error
         assert not (await through(bob, "ping", {}, kept)).is_error

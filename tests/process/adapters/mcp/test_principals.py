@@ -273,7 +273,7 @@ async def test_a_caller_that_comes_when_all_sessions_are_taken_is_refused_and_en
         now[0] += 20
         refused = await eve.call_tool("database.activate", {})
         assert refused.is_error
-        assert "The limit of 2 kept sessions in all is reached: try again in 40 seconds." in text_of(refused)
+        assert "The limit of 2 stored sessions in all is reached: try again in 40 seconds." in text_of(refused)
         with pytest.raises(MCPError, match="try again in 40 seconds") as unlisted:
             await names_of(eve)
         assert unlisted.value.data == {"retryAfter": 40}
