@@ -38,11 +38,12 @@ FUSION_CONSTANT = 60
 _WEIGHTS = {"names": 2.0, "description": 1.0, "parameters": 1.0, "groups": 0.5}
 """How much a word in each column counts for; `tests.benchmarks.search.recall` shows what a change of them does."""
 
-_COMMON = frozenset(
-    "a about an and any are as at be by can could did do does for from get give has have how i if in into is it its me "
-    "my need of on or please so some that the their them then there these this to up use using want was we what when "
-    "which will with would you your".split()
-)
+_COMMON_TEXT = """
+a about an and any are as at be by can could did do does for from get give has have how i if in into is it its me my
+need of on or please so some that the their them then there these this to up use using want was we what when which will
+with would you your
+"""
+_COMMON = frozenset(_COMMON_TEXT.split())
 """Words that say nothing of what a tool does. Among few tools they can be so rare that they would count."""
 
 _WORD = re.compile(r"[^\W_]+")

@@ -169,27 +169,45 @@ def step_within(
     limit: int | None = None,
     evict_oldest: bool = False,
     pinned: frozenset[int] = frozenset(),
+    weights: Sequence[int] = (),
+    room: int | None = None,
 ) -> Answer[Order]:
-    """ACT-10: a step under a limit, on the active groups in the order of their activation, the oldest first.
+    """ACT-10, FND-3: a step under limits, on the active groups in the order of their activation, the oldest first.
 
-    The limit is judged once, on the result of the whole step, and only when some group enters. A group that stays, or
-    leaves and comes back within the step, keeps its place; those that enter follow in canonical order.
+    `limit` is of how many are active, `room` of what they weigh together. Where only the weight is too great, a group
+    that weighs nothing with all below it is not evicted. The limits are judged once, on the result of the whole step,
+    and only when some group enters. A group that stays, or leaves and comes back within the step, keeps its place;
+    those that enter follow in canonical order.
     """
     before = frozenset(order)
     answer = step(system, before, activate, deactivate)
     if answer.kind == "refused":
         return Answer("refused", order, answer.error, answer.detail)
     after = answer.state
-    if limit is not None and after - before:
+    if after - before:
         kept = set(activate) | (pinned & after)
         kept |= {ancestor for group in kept for ancestor in system.ancestors(group)}
-        while len(after) > limit:
-            evictable = [group for group in order if group in after and group not in kept]
+        while (many := limit is not None and len(after) > limit) or (
+            room is not None and sum(weights[group] for group in after) > room
+        ):
+            evictable = [
+                group
+                for group in order
+                if group in after
+                and group not in kept
+                and (many or any(weights[below] for below in system.subtree(group) & after))
+            ]
             if not evict_oldest or not evictable:
                 return Answer("refused", order, "QuotaExceeded")
             after -= system.subtree(evictable[0])
     stayed = tuple(group for group in order if group in after)
     return _settled(order, stayed + system.canonical(after - before))
+
+
+def after_use(system: System, order: Order, group: int) -> Order:
+    """FND-3: the order after a tool of a group was used: the group and its ancestors are the last to be evicted."""
+    used = {group, *system.ancestors(group)} & set(order)
+    return tuple(one for one in order if one not in used) + system.canonical(frozenset(used))
 
 
 def greatest_consistent_after(system: System, state: State, group: int) -> State | None:
