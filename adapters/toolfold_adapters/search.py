@@ -13,6 +13,7 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from itertools import islice
 from math import sqrt
 from operator import mul
@@ -164,6 +165,11 @@ def _normalised(vectors: Iterable[Sequence[float]]) -> list[list[float]]:
 
 def _loaded(model: str) -> Encoder:
     with extras_named():
-        from sentence_transformers import SentenceTransformer
-    loaded: Any = SentenceTransformer(model)
-    return lambda texts: loaded.encode(list(texts))
+        package: Any = import_module("sentence_transformers")
+    loaded = package.SentenceTransformer(model)
+
+    def encode(texts: Sequence[str]) -> Iterable[Sequence[float]]:
+        vectors: Iterable[Sequence[float]] = loaded.encode(list(texts))
+        return vectors
+
+    return encode

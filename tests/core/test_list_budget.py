@@ -265,14 +265,15 @@ async def when_hook_runs(act: Callable[[Session], Any]) -> tuple[str, ...]:
 
     tools = shelf(evict="idlest", hook_timeout=None)
     tools.register_group("slow", on_activate=wait)
-    async with tools.open_session() as session, anyio.create_task_group() as group:
-        await session.activate("a")
-        await session.activate("b")
-        group.start_soon(session.activate, "slow")
-        await running.wait()
-        await act(session)
-        go_on.set()
-        await session.activate("c")
+    async with tools.open_session() as session:
+        async with anyio.create_task_group() as group:
+            await session.activate("a")
+            await session.activate("b")
+            group.start_soon(session.activate, "slow")
+            await running.wait()
+            await act(session)
+            go_on.set()
+            await session.activate("c")
         return session.active
 
 

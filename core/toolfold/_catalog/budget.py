@@ -33,8 +33,9 @@ class ListBudget:
     _known: WeakKeyDictionary[Component, int] = field(init=False, factory=WeakKeyDictionary[Component, int], repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if isinstance(self.tokens, bool) or not isinstance(self.tokens, int) or self.tokens < 1:
-            raise ConfigError(f"The budget of a list must be a whole number of at least 1, not {self.tokens!r}.")
+        given: Any = self.tokens
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            raise ConfigError(f"The budget of a list must be a whole number of at least 1, not {given!r}.")
         if not callable(self.measure):
             raise ConfigError(
                 "The budget of a list needs a measure, such as toolfold_adapters.tokens.approximate_tokens, "
