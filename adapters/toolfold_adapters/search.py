@@ -13,6 +13,7 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from itertools import islice
 from math import sqrt
 from operator import mul
@@ -38,11 +39,12 @@ FUSION_CONSTANT = 60
 _WEIGHTS = {"names": 2.0, "description": 1.0, "parameters": 1.0, "groups": 0.5}
 """How much a word in each column counts for; `tests.benchmarks.search.recall` shows what a change of them does."""
 
-_COMMON = frozenset(
-    "a about an and any are as at be by can could did do does for from get give has have how i if in into is it its me "
-    "my need of on or please so some that the their them then there these this to up use using want was we what when "
-    "which will with would you your".split()
-)
+_COMMON_TEXT = """
+a about an and any are as at be by can could did do does for from get give has have how i if in into is it its me my
+need of on or please so some that the their them then there these this to up use using want was we what when which will
+with would you your
+"""
+_COMMON = frozenset(_COMMON_TEXT.split())
 """Words that say nothing of what a tool does. Among few tools they can be so rare that they would count."""
 
 _WORD = re.compile(r"[^\W_]+")
@@ -163,6 +165,11 @@ def _normalised(vectors: Iterable[Sequence[float]]) -> list[list[float]]:
 
 def _loaded(model: str) -> Encoder:
     with extras_named():
-        from sentence_transformers import SentenceTransformer
-    loaded: Any = SentenceTransformer(model)
-    return lambda texts: loaded.encode(list(texts))
+        package: Any = import_module("sentence_transformers")
+    loaded = package.SentenceTransformer(model)
+
+    def encode(texts: Sequence[str]) -> Iterable[Sequence[float]]:
+        vectors: Iterable[Sequence[float]] = loaded.encode(list(texts))
+        return vectors
+
+    return encode

@@ -14,6 +14,7 @@ spi         what adapters may use beyond the public API
 `machine`, `errors` and `spi` are the public submodules.
 """
 
+from ._catalog.budget import ListBudget
 from ._catalog.catalog import Catalog
 from ._catalog.components import Component, GroupSpec, Profile
 from ._catalog.loader import Loader, LoaderTexts
@@ -82,6 +83,7 @@ __all__ = [
     "InvalidCursor",
     "InvalidDefinition",
     "InvalidName",
+    "ListBudget",
     "Loader",
     "LoaderTexts",
     "ManifestError",

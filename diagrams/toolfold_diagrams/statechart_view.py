@@ -98,11 +98,16 @@ class _View:
 
     def note(self) -> str | None:
         """Return what the regions can't express."""
-        most = self.chart.limit
-        if most is None:
+        limits: list[str] = []
+        if self.chart.limit is not None:
+            limits.append(f"At most {plural(self.chart.limit, 'group')} may be active at once")
+        if (budget := self.catalog.list_budget) is not None:
+            limits.append(f"The list may have at most {plural(budget.tokens, 'token')}")
+        if not limits:
             return None
-        oldest = "; beyond it the oldest give way" if self.catalog.evict_oldest else ""
-        return f"At most {plural(most, 'group')} may be active at once{oldest}. Regions can't express that."
+        first = "least recently used" if self.catalog.evict_by_use else "oldest"
+        oldest = f"; beyond it the {first} give way" if self.catalog.evict_oldest else ""
+        return f"{'. '.join(limits)}{oldest}. Regions can't express that."
 
     def _label(self, each: Transition) -> str:
         group = self.catalog.group(each.group)

@@ -169,27 +169,45 @@ def step_within(
     limit: int | None = None,
     evict_oldest: bool = False,
     pinned: frozenset[int] = frozenset(),
+    weights: Sequence[int] = (),
+    room: int | None = None,
 ) -> Answer[Order]:
-    """ACT-10: a step under a limit, on the active groups in the order of their activation, the oldest first.
+    """ACT-10, FND-3: a step under limits, on the active groups in the order of their activation, the oldest first.
 
-    The limit applies once, to the result of the whole step, and only if it activates a group. A group that is active
-    before and after keeps its place; newly activated groups follow in canonical order.
+    `limit` is the number of active groups, `room` their total weight. Where only the weight is too great, a group that
+    weighs nothing with all below it is not evicted. The limits apply once, to the result of the whole step, and only if
+    it activates a group. A group that is active before and after keeps its place; newly activated groups follow in
+    canonical order.
     """
     before = frozenset(order)
     answer = step(system, before, activate, deactivate)
     if answer.kind == "refused":
         return Answer("refused", order, answer.error, answer.detail)
     after = answer.state
-    if limit is not None and after - before:
+    if after - before:
         required = set(activate) | (pinned & after)
         required |= {ancestor for group in required for ancestor in system.ancestors(group)}
-        while len(after) > limit:
-            evictable = [group for group in order if group in after and group not in required]
+        while (many := limit is not None and len(after) > limit) or (
+            room is not None and sum(weights[group] for group in after) > room
+        ):
+            evictable = [
+                group
+                for group in order
+                if group in after
+                and group not in required
+                and (many or any(weights[below] for below in system.subtree(group) & after))
+            ]
             if not evict_oldest or not evictable:
                 return Answer("refused", order, "QuotaExceeded")
             after -= system.subtree(evictable[0])
     stayed = tuple(group for group in order if group in after)
     return _settled(order, stayed + system.canonical(after - before))
+
+
+def after_use(system: System, order: Order, group: int) -> Order:
+    """FND-3: the order after a tool of a group was used: the group and its ancestors are the last to be evicted."""
+    used = {group, *system.ancestors(group)} & set(order)
+    return tuple(one for one in order if one not in used) + system.canonical(frozenset(used))
 
 
 def greatest_consistent_after(system: System, state: State, group: int) -> State | None:

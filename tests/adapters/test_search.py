@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import gc
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -151,17 +151,24 @@ def test_embeddings_find_what_has_no_word_in_common() -> None:
 
 
 def test_a_model_by_name_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    imported = builtins.__import__
-
-    def without(name: str, *args: Any, **options: Any) -> Any:
-        if name == "sentence_transformers":
-            raise ModuleNotFoundError("No module named 'sentence_transformers'", name=name)
-        return imported(name, *args, **options)
-
-    monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtra, match=r"toolfold\[embeddings\]"):
         embeddings("sentence-transformers/all-MiniLM-L6-v2")
+
+
+def test_a_model_by_name_is_loaded_by_sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    class SentenceTransformer:
+        def __init__(self, name: str) -> None:
+            loaded.append(name)
+
+        def encode(self, texts: list[str]) -> list[list[float]]:
+            return list(topics(texts))
+
+    monkeypatch.setitem(sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=SentenceTransformer))
+    assert next(iter(embeddings("a-model")(DOCUMENTS)("letter"))) == "mail.send"
+    assert loaded == ["a-model"]
 
 
 async def test_a_tool_set_searches_with_it() -> None:

@@ -31,7 +31,7 @@ WRONG: list[tuple[str, Any, str]] = [
     *((setting, value, FUNCTION) for setting in ("state", "clock") for value in (5, later)),
     ("on_hidden", "shout", "one of 'opaque', 'hint'"),
     ("when_full", ["refuse"], "one of 'refuse', 'end_idlest'"),
-    ("evict", "newest", "one of None, 'oldest'"),
+    ("evict", "newest", "one of None, 'oldest', 'idlest'"),
 ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from toolfold import Catalog, GroupSpec, WireNames
 from toolfold.spi import FINDER, openers
 
@@ -21,9 +23,6 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
     by_group = openers(catalog)
     if not by_group:
         return given or ""
-    groups = [catalog.group(path) for path in by_group]
-    named = [_line(group) for group in groups[:SHOWN]]
-    more = [f"- and {len(groups) - SHOWN} more"] if len(groups) > SHOWN else []
     opener = wire.to_wire(next(iter(by_group.values())))
     how = f"{opener} with the name of the group" if catalog.loader else f"{opener} (and so on)"
     if modern and proxy:
@@ -34,8 +33,17 @@ def instructions_for(given: str | None, catalog: Catalog, wire: WireNames, proxy
         then = "Its tools are then in your list."
     finder = catalog.tools.get(FINDER)
     find = f" {FINDER} finds tools in all groups, and opens them on request." if finder and finder.control else ""
-    text = [f"Most tools are in groups that are opened when needed, by calling {how}. {then}{find}", "Groups:"]
-    return "\n".join([*([given, ""] if given else []), *text, *named, *more])
+    text = [f"Most tools are in groups that are opened when needed, by calling {how}. {then}{find}"]
+    return "\n".join([*([given, ""] if given else []), *text, *_named(catalog, by_group)])
+
+
+def _named(catalog: Catalog, paths: Iterable[str]) -> list[str]:
+    """Return lines that name the groups, unless the description of a tool that opens them all does."""
+    if catalog.loader is not None:
+        return []
+    groups = [catalog.group(path) for path in paths]
+    more = [f"- and {len(groups) - SHOWN} more"] if len(groups) > SHOWN else []
+    return ["Groups:", *map(_line, groups[:SHOWN]), *more]
 
 
 def _line(group: GroupSpec) -> str:

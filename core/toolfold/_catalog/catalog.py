@@ -19,6 +19,7 @@ from attrs import evolve, field, frozen
 
 from .._names import canonical_key
 from ..machine import Forest
+from .budget import ListBudget
 from .components import KINDS, Component, GroupSpec, Kind, Profile, is_settled, listing_rule, never_listed
 from .rules import required_groups
 
@@ -75,6 +76,8 @@ class Catalog:
     profiles: Mapping[str, Profile]
     max_active: int | None = None
     evict_oldest: bool = False
+    evict_by_use: bool = False
+    list_budget: ListBudget | None = None
     make_controls: Callable[[tuple[GroupSpec, ...]], tuple[Component, ...]] | None = None
 
     forest: Forest = field(init=False)
@@ -89,15 +92,21 @@ class Catalog:
             self.exclusions,
             max_active=self.max_active,
             evict_oldest=self.evict_oldest,
+            by_use=self.evict_by_use,
             pinned=(group.path for group in self.groups if group.pinned),
         )
         registered = dict(self.registered)
         if self.make_controls is not None:
             controls = {control.name: control for control in self.make_controls(self.groups)}
             registered["tool"] = {**registered.get("tool", {}), **controls}
+        components = {kind: Components.of(registered.get(kind, {}), forest.index) for kind in KINDS}
+        if (budget := self.list_budget) is not None:
+            tools = components["tool"]
+            weights = [budget.of(tools.anchored.get(number, ())) for number in range(len(self.groups))]
+            forest = forest.weighed(budget.tokens, budget.of(tools.loose), weights)
         compiled: dict[str, Any] = {
             "forest": forest,
-            "components": {kind: Components.of(registered.get(kind, {}), forest.index) for kind in KINDS},
+            "components": components,
             "opened_by": _openers(self.groups),
         }
         for name, value in compiled.items():
@@ -146,7 +155,7 @@ class Catalog:
             "name": self.name,
             "groups": [group.path for group in self.groups],
             "exclusions": sorted(sorted(one) for one in self.exclusions),
-            "quota": [self.max_active, self.evict_oldest],
+            "quota": [self.max_active, self.evict_oldest, self.evict_by_use],
         }
         return sha256(json.dumps(content).encode()).hexdigest()
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from .._catalog.components import Component, Kind
+from .._catalog.rules import required_groups
 from .._names import ToWire
 from .._snapshot import Change
 from .._view import calling, results
@@ -66,6 +67,10 @@ class Calls(ABC):
         """Return what a handler is given beside its arguments."""
 
     @abstractmethod
+    def _use(self, paths: Iterable[str]) -> None:
+        """Note that groups were used (SPEC FND-3)."""
+
+    @abstractmethod
     async def transition(
         self,
         activate: Iterable[str] = (),
@@ -103,6 +108,8 @@ class Calls(ABC):
         with self._tools.observers.requested(self.id, "tool", name):
             view = self._view_of_request(view)
             component = self._available("tool", name, view, to_wire)
+            if view.snapshot.catalog.evict_by_use:
+                self._use(required_groups(component.rule))
             context = self._context(name, view, request, to_wire, progress or no_progress)
             result = await calling.run(restrict(component, view), arguments, context)
             self._tools.observers.answered(self.id, result.is_error)

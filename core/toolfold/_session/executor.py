@@ -22,7 +22,7 @@ from .._usercode import InThread, is_failure, on_loop, uninterrupted
 from .._view.listing import changes
 from .._view.visibility import RequestView
 from ..errors import HookTimeout, ToolfoldError
-from ..machine import Configuration, Plan, bits
+from ..machine import Configuration, Plan, bits, catch_up, use
 from ..machine.transaction import ABORTED, ROLLING_BACK, HookCall, Transaction
 from .observers import Committed, HooksFailed, NotificationFailed, Observers, RolledBack, log
 from .queue import Queue
@@ -112,6 +112,11 @@ class Executor(Queue):
         if view is not None:
             self.notify(changes(view, view.of(self._state)))
 
+    def use(self, paths: Iterable[str]) -> None:
+        """Note that groups were used, for the order in which groups are evicted (SPEC FND-3)."""
+        now = self.snapshot
+        self._state = now.at(use(now.configuration, paths))
+
     # -- transitions --------------------------------------------------------------------------------------------------
 
     async def execute(
@@ -185,7 +190,7 @@ class Executor(Queue):
         now = self.snapshot
         before = self._around.view_of(now) if view is None else view.of(now)
         transaction.commit()
-        self._state = now.at(plan.after)
+        self._state = now.at(catch_up(plan, now.configuration))
         if self.inherited:
             self.inherited = tuple(filter(self._state.is_active, self.inherited))
         lists = changes(before, before.of(self._state)) if compare else frozenset[str]()

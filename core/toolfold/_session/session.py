@@ -384,6 +384,9 @@ class Session(Calls):
         self._tools.pool.touch(self)
         return view or self.view()
 
+    def _use(self, paths: Iterable[str]) -> None:
+        self._executor.use(paths)
+
     def _context(
         self, name: str, view: RequestView, request: Any, to_wire: ToWire, progress: Progress = no_progress
     ) -> Context:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
+from attrs import frozen
+
+from .._catalog.budget import ListBudget
 from .._catalog.catalog import Catalog, canonical
 from .._catalog.components import KINDS, Component, GroupSpec, Kind, Profile
 from .._catalog.rules import Always, Group, Visibility, groups_of
@@ -26,21 +29,30 @@ from ..errors import ConfigError, DuplicateName, ExclusionConflict, GroupNotFoun
 NameGuard = Callable[[str], None]
 
 
+Evict = Literal["oldest", "idlest"]
+
+
+@frozen
+class Quota:
+    """How much may be active at a time in a session, and what makes room beyond that (SPEC ACT-10, FND-3)."""
+
+    max_active: int | None = None
+    budget: ListBudget | None = None
+    evict: Evict | None = None
+
+
 class Builder:
     """The groups, exclusion sets, components and profiles registered so far.
 
     `newest` is the catalog of all that is registered, or `None` once something was registered since.
     """
 
-    def __init__(
-        self, name: str, style: ControlStyle, max_active: int | None, evict_oldest: bool, ranker: Ranker | None = None
-    ) -> None:
+    def __init__(self, name: str, style: ControlStyle, quota: Quota, ranker: Ranker | None = None) -> None:
         self.name = name
         self.style = style
+        self._quota = quota
         self._ranker = ranker
         self._taken = (*(style.loader.names if style.loader else ()), *((FINDER,) if ranker else ()))
-        self.max_active = max_active
-        self.evict_oldest = evict_oldest
         self._groups: dict[str, GroupSpec] = {}
         self._exclusions: dict[frozenset[str], None] = {}
         self._specs: dict[Kind, dict[str, Component]] = {kind: {} for kind in KINDS}
@@ -62,8 +74,10 @@ class Builder:
                 exclusions=tuple(self._exclusions),
                 registered={kind: dict(held) for kind, held in self._specs.items()},
                 profiles=dict(self._profiles),
-                max_active=self.max_active,
-                evict_oldest=self.evict_oldest,
+                max_active=self._quota.max_active,
+                evict_oldest=self._quota.evict is not None,
+                evict_by_use=self._quota.evict == "idlest",
+                list_budget=self._quota.budget,
                 make_controls=self._make_controls if self._taken else None,
             )
         return self.newest

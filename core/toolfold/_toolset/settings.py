@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._catalog.budget import ListBudget
 from .._usercode import is_async
 from ..errors import ConfigError
 
@@ -39,6 +40,13 @@ def check_functions(**given: object) -> None:
     for setting, value in given.items():
         if value is not None and (not callable(value) or is_async(value)):
             raise _wrong(setting, value, "a function that is not async")
+
+
+def check_budget(**given: object) -> None:
+    """Raise `ConfigError` unless each setting is `None` or a `ListBudget`."""
+    for setting, value in given.items():
+        if value is not None and not isinstance(value, ListBudget):
+            raise _wrong(setting, value, "a ListBudget")
 
 
 def check_ranker(**given: object) -> None:

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any, Literal, Unpack
 from weakref import WeakKeyDictionary, ref
 
+from .._catalog.budget import ListBudget
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind, Profile, kinds_of
 from .._catalog.loader import Loader
@@ -32,7 +33,7 @@ from .._view.visibility import RequestView, StateReader
 from ..errors import ConfigError
 from ..machine import paths_of
 from . import settings, toolkits
-from .builder import Builder
+from .builder import Builder, Evict, Quota
 from .options import ToolOptions
 from .registration import Registration
 
@@ -50,7 +51,9 @@ class ToolSet(Registration):
             inactive group is asked for (SPEC CALL-1).
         state: Supplies `view.state` to predicates and counts; called at most once for each request (SPEC MOD-3).
         max_active: The greatest number of active groups in a session (SPEC ACT-10).
-        evict: `"oldest"` to make room for a new group by closing the longest-active one; `None` to refuse.
+        evict: `"oldest"` to make room for a new group by closing the longest-active one, `"idlest"` by closing the one
+            whose tools were used least recently; `None` to refuse.
+        list_budget: How long the list of a session may be, in tokens; `None` for no limit (SPEC FND-3).
         run_in_thread: Whether handlers and hooks that are plain functions run in worker threads, so that none of them
             delays other requests. They may then run concurrently: guard what they share. Otherwise
             they run on the event loop, and must be quick. Each registration can override it.
@@ -77,7 +80,8 @@ class ToolSet(Registration):
         on_hidden: Literal["opaque", "hint"] = "opaque",
         state: StateReader | None = None,
         max_active: int | None = None,
-        evict: Literal["oldest"] | None = None,
+        evict: Evict | None = None,
+        list_budget: ListBudget | None = None,
         run_in_thread: bool = True,
         hook_timeout: float | None = 30.0,
         max_sessions: int | None = None,
@@ -89,15 +93,16 @@ class ToolSet(Registration):
         settings.check_text(name=name)
         settings.check_choice(("opaque", "hint"), on_hidden=on_hidden)
         settings.check_choice(("refuse", "end_idlest"), when_full=when_full)
-        settings.check_choice((None, "oldest"), evict=evict)
+        settings.check_choice((None, "oldest", "idlest"), evict=evict)
         settings.check_choice((True, False), run_in_thread=run_in_thread)
         settings.check_counts(page_size=page_size, max_active=max_active, max_sessions=max_sessions)
         settings.check_seconds(hook_timeout=hook_timeout, idle_timeout=idle_timeout)
         settings.check_functions(state=state, clock=clock)
+        settings.check_budget(list_budget=list_budget)
         settings.check_ranker(search=search)
         self.observers = Observers()
         super().__init__(
-            Builder(name, ControlStyle.of(control, control_visibility), max_active, evict == "oldest", search),
+            Builder(name, ControlStyle.of(control, control_visibility), Quota(max_active, list_budget, evict), search),
             SessionPool(Limit(max_sessions, None, when_full), idle_timeout, clock, self.observers),
             run_in_thread,
         )

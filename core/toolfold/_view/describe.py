@@ -18,7 +18,7 @@ class Described:
     Attributes:
         name: The name that the reader calls it by.
         line: Name and description, on one line.
-        schema: The input schema as JSON without white space.
+        schema: The input schema as JSON without white space, and without the URI of its dialect.
     """
 
     name: str
@@ -30,7 +30,8 @@ class Described:
         """Return the parts of a definition as it is listed to the reader."""
         name = str(definition["name"])
         line = line_of(name, str(definition.get("description", "")))
-        return cls(name, line, json.dumps(definition["inputSchema"], ensure_ascii=False, separators=(",", ":")))
+        schema = {key: value for key, value in definition["inputSchema"].items() if key != "$schema"}
+        return cls(name, line, json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
 
     @property
     def full(self) -> str:

@@ -30,7 +30,7 @@ from .compiled import Run
 from .configuration import Configuration
 from .forest import Forest, bits
 from .interpreter import Interpreter
-from .planner import Plan, TransitionRequest, close, paths_of, plan, restore
+from .planner import Plan, TransitionRequest, catch_up, close, paths_of, plan, restore, use
 from .table import TABLE, Effect, Emission, Guard, RegionEvent, RegionState, Relation, Row, rows
 
 __all__ = [
@@ -49,9 +49,11 @@ __all__ = [
     "Run",
     "TransitionRequest",
     "bits",
+    "catch_up",
     "close",
     "paths_of",
     "plan",
     "restore",
     "rows",
+    "use",
 ]

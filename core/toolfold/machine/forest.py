@@ -6,12 +6,12 @@ are the canonical order, and an ancestor's bit is below its descendants'.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 from weakref import WeakValueDictionary
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from .._names import ancestors, canonical_key
 from ..errors import ExclusionConflict, GroupNotFound
@@ -33,13 +33,18 @@ class Forest:
 
     All tuples are indexed by a group's number and hold bit sets of numbers: `ancestors[g]`, `children[g]` and
     `descendants[g]` without g, `subtree[g]` with it, `partners[g]` (who excludes g), and `displaces[g]` (the partners
-    with all below them).
+    with all below them). `weights[g]` is not a bit set: it is what g adds to the weight of a configuration, which
+    is `base_weight` without groups.
     """
 
     paths: tuple[str, ...]
     exclusions: tuple[frozenset[str], ...]
     max_active: int | None
+    max_weight: int | None
+    base_weight: int
+    weights: tuple[int, ...]
     evict_oldest: bool
+    by_use: bool
     pinned: int
     index: Mapping[str, int]
     ancestors: tuple[int, ...]
@@ -59,6 +64,7 @@ class Forest:
         *,
         max_active: int | None = None,
         evict_oldest: bool = False,
+        by_use: bool = False,
         pinned: Iterable[str] = (),
     ) -> Forest:
         """Return the forest of some groups.
@@ -67,7 +73,8 @@ class Forest:
             paths: The groups; `"a.b"` is in `"a"`, which must be given too.
             exclusions: Sets of groups of which at most one may be active.
             max_active: The greatest number of active groups; `None` for no limit (SPEC ACT-10).
-            evict_oldest: Whether a step that would exceed it deactivates the longest-active groups.
+            evict_oldest: Whether a step that would exceed a limit deactivates the longest-active groups.
+            by_use: Whether those count as the longest-active that were used least recently; see `planner.use`.
             pinned: Groups that are never evicted.
 
         Raises:
@@ -90,7 +97,11 @@ class Forest:
             paths=ordered,
             exclusions=sets,
             max_active=max_active,
+            max_weight=None,
+            base_weight=0,
+            weights=(0,) * len(ordered),
             evict_oldest=evict_oldest,
+            by_use=by_use,
             pinned=_numbers(index, pinned),
             index=MappingProxyType(index),
             ancestors=tuple(above),
@@ -101,6 +112,20 @@ class Forest:
             displaces=_excluded(sets, index, above, subtree),
             roots=sum(own for own, mask in zip(alone, above, strict=True) if not mask),
         )
+
+    def weighed(self, most: int, base: int, weights: Sequence[int]) -> Forest:
+        """Return this forest with a limit on the weight of its configurations (SPEC FND-3).
+
+        Args:
+            most: The greatest weight.
+            base: What a configuration weighs without active groups.
+            weights: What each group adds, by its number.
+        """
+        return evolve(self, max_weight=most, base_weight=base, weights=tuple(weights))
+
+    def weight(self, mask: int) -> int:
+        """Return what the groups in a bit set weigh together."""
+        return sum(self.weights[number] for number in bits(mask))
 
     def number(self, path: str) -> int:
         """Return the number of a group, or raise `GroupNotFound` with near matches (SPEC ACT-1, ERR-2)."""

@@ -7,7 +7,7 @@ refuses it as a whole. A plan is a value; all functions here are pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Literal, Protocol
 
 from attrs import field, frozen
 
@@ -100,7 +100,7 @@ def plan(configuration: Configuration, request: TransitionRequest, run_of: Runne
         GroupNotFound: A group does not exist.
         ParentInactive: A group to activate has an inactive ancestor.
         ExclusionConflict: Two groups to activate exclude one another.
-        QuotaExceeded: More groups would be active than the forest allows, and none may be evicted.
+        QuotaExceeded: More or heavier groups would be active than the forest allows, and none may be evicted.
     """
     forest, run, wanted = configuration.forest, run_of(configuration), 0
     for number in _numbers(forest, request.deactivate):
@@ -113,8 +113,8 @@ def plan(configuration: Configuration, request: TransitionRequest, run_of: Runne
         wanted |= 1 << number
         if displaced := wanted & ~run.active:
             raise _conflict(forest, number, displaced)
-    if forest.max_active is not None and run.set_up:
-        _evict(configuration, run, wanted, forest.max_active)
+    if run.set_up and (forest.max_active is not None or forest.max_weight is not None):
+        _evict(configuration, run, wanted)
     return _result(configuration, run)
 
 
@@ -146,23 +146,64 @@ def restore(forest: Forest, paths: Iterable[str], run_of: Runner = Run) -> Plan:
     return _result(before, run, known)
 
 
+def use(configuration: Configuration, paths: Iterable[str]) -> Configuration:
+    """Return the configuration after some groups were used, where the forest evicts by use (SPEC FND-3).
+
+    They, and the groups that they are in, are now the last to be evicted. No region changes its state, so no event of
+    the table is sent. Groups that are not active, or do not exist, are passed over.
+    """
+    forest, used = configuration.forest, 0
+    if not forest.by_use:
+        return configuration
+    for number in (forest.index[path] for path in paths if path in forest.index):
+        used |= forest.ancestors[number] | 1 << number
+    used &= configuration.active
+    return _reordered(configuration, (*(one for one in configuration.order if not used >> one & 1), *bits(used)))
+
+
+def catch_up(plan: Plan, now: Configuration) -> Configuration:
+    """Return where a plan leads if groups were used since it was made, so that the session is in `now` (SPEC FND-3)."""
+    return plan.after if now is plan.before else _reordered(plan.after, (*now.order, *bits(plan.activated)))
+
+
+def _reordered(configuration: Configuration, order: Iterable[int]) -> Configuration:
+    """Return the configuration with its active groups in another order, the oldest first."""
+    active = configuration.active
+    known = tuple(number for number in dict.fromkeys(order) if active >> number & 1)
+    return Configuration.of(configuration.forest, active, configuration.locked, known)
+
+
 def _numbers(forest: Forest, paths: tuple[str, ...]) -> list[int]:
     index = forest.index
     return sorted([index[path] if path in index else forest.number(path) for path in paths])
 
 
-def _evict(before: Configuration, run: Running, wanted: int, limit: int) -> None:
-    """Deactivate the longest-active groups until the limit holds, or raise `QuotaExceeded` (SPEC ACT-10)."""
+def _evict(before: Configuration, run: Running, wanted: int) -> None:
+    """Deactivate the longest-active groups until all limits hold, or raise `QuotaExceeded` (SPEC ACT-10, FND-3).
+
+    A group whose deactivation would not help with the limit that is exceeded stays.
+    """
     forest = before.forest
     spared = wanted | forest.pinned
     for number in before.order:
-        if run.active.bit_count() <= limit:
+        if (exceeded := _exceeded(forest, run.active)) is None:
             return
-        if run.active >> number & 1 and not forest.subtree[number] & run.active & spared:
+        gone = forest.subtree[number] & run.active
+        if run.active >> number & 1 and not gone & spared and (exceeded == "count" or forest.weight(gone)):
             run.send(RegionEvent.DEACTIVATE, number)
-    if run.active.bit_count() > limit:
+    if (exceeded := _exceeded(forest, run.active)) is not None:
         wished = ", ".join(map(repr, forest.named(wanted)))
-        raise QuotaExceeded("active groups", limit, f"deactivate a group before you activate {wished}")
+        counted = exceeded == "count"
+        what, limit = ("active groups", forest.max_active) if counted else ("tokens in the list", forest.max_weight)
+        raise QuotaExceeded(what, limit or 0, f"deactivate a group before you activate {wished}")
+
+
+def _exceeded(forest: Forest, active: int) -> Literal["count", "weight"] | None:
+    if forest.max_active is not None and active.bit_count() > forest.max_active:
+        return "count"
+    if forest.max_weight is not None and forest.base_weight + forest.weight(active) > forest.max_weight:
+        return "weight"
+    return None
 
 
 def _result(before: Configuration, run: Running, oldest_first: Iterable[int] = ()) -> Plan:

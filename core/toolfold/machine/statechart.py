@@ -118,11 +118,13 @@ class Statechart:
     """A forest as a statechart: the regions at root, in canonical order.
 
     `limit` is the number of groups that may be active at once, where it is below the number of groups (SPEC ACT-10).
+    `weighs` says whether their weight is limited, too (SPEC FND-3).
     """
 
     name: str
     regions: tuple[Region, ...]
     limit: int | None = None
+    weighs: bool = False
 
     @classmethod
     def of(cls, source: Forested) -> Statechart:
@@ -137,7 +139,8 @@ class Statechart:
             return tuple(Region(path, tuple(_transitions(forest, number)), below(path)) for number, path in inside)
 
         bites = forest.max_active is not None and forest.max_active < len(forest.paths)
-        return cls(source.name, below(None), forest.max_active if bites else None)
+        weighs = forest.max_weight is not None
+        return cls(source.name, below(None), forest.max_active if bites else None, weighs)
 
     def walk(self) -> Iterator[Region]:
         """Yield all regions in canonical order."""
@@ -191,6 +194,11 @@ def _guard(forest: Forest, number: int, asked: int) -> str | None:
 
 def _exportable(source: Forested | Statechart) -> Statechart:
     chart = source if isinstance(source, Statechart) else Statechart.of(source)
+    if chart.weighs:
+        raise ConfigError(
+            f"{chart.name!r} has a budget for its list, which a statechart of regions can't express: export the same "
+            "groups without list_budget."
+        )
     if chart.limit is not None:
         raise ConfigError(
             f"{chart.name!r} limits its active groups to {chart.limit}, which a statechart of regions can't express: "

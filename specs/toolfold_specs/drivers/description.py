@@ -129,10 +129,10 @@ def described(tools: ToolSet, separator: str = WIRE_SEPARATOR) -> Description | 
 
     `separator` stands for the dot in the names that clients see.
 
-    None if the number of active groups is limited, which a description can't say.
+    None if the number of active groups or the length of the list is limited, which a description can't say.
     """
     catalog = tools.catalog
-    if catalog.max_active is not None:
+    if catalog.max_active is not None or catalog.list_budget is not None:
         return None
     names = WireNames(separator)
     calls = _calls(catalog, names)

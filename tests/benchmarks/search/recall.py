@@ -39,7 +39,7 @@ def toolfold_searcher(ranker: Ranker) -> Searcher:
 
 def tool_set(tasks: TaskSet, ranker: Ranker | None, **options: Any) -> ToolSet:
     """Return the tools of a task set in groups, as a gateway has them; an invalid schema accepts anything."""
-    tools = ToolSet(tasks.name, control="open_group", on_hidden="hint", search=ranker, **options)
+    tools = ToolSet(tasks.name, **{"control": "open_group", "on_hidden": "hint", "search": ranker, **options})
     for group in tasks.groups:
         tools.register_group(group.name, group.description)
         for tool in group.tools:

@@ -1,4 +1,5 @@
 """Rank by FastMCP's BM25 search transform; run in an environment that has FastMCP. See `recall`."""
+# pyright: reportMissingImports=false
 
 import asyncio
 import json

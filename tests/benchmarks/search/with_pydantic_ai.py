@@ -1,4 +1,5 @@
 """Rank by pydantic-ai's own tool search; run in an environment that has pydantic-ai. See `recall`."""
+# pyright: reportMissingImports=false
 
 import json
 import sys
