@@ -55,6 +55,7 @@ class _Definitions(TypedDict):
     prompts: list[Any]
     resources: list[Any]
     resource_templates: list[Any]
+    warnings: list[str]
 
 
 class _File(TypedDict):
@@ -89,7 +90,7 @@ class DefinitionCache:
         if stored["format"] != FORMAT:
             return None
         return Known(
-            definitions=Definitions(**stored["definitions"]),
+            definitions=Definitions(**{**stored["definitions"], "warnings": tuple(stored["definitions"]["warnings"])}),
             modern=stored["modern"],
             able=tuple(stored["able"]),
             capabilities=stored["capabilities"],
@@ -99,7 +100,7 @@ class DefinitionCache:
         """Store what is known of an upstream: all of it, or nothing where that fails, which is logged."""
         if self._folder is None:
             return
-        data = json.dumps({"format": FORMAT, **asdict(known)}, default=dict).encode("utf-8", "surrogatepass")
+        data = json.dumps({"format": FORMAT, **asdict(known)}, default=dict).encode()
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor, name = tempfile.mkstemp(dir=self._folder)  # with the mode 0600

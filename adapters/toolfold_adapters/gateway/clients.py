@@ -22,11 +22,8 @@ from mcp_types import (
     INVALID_REQUEST,
     LOG_LEVEL_META_KEY,
     METHOD_NOT_FOUND,
-    LoggingMessageNotification,
-    LoggingMessageNotificationParams,
+    Notification,
     Request,
-    ResourceUpdatedNotification,
-    ResourceUpdatedNotificationParams,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -145,13 +142,16 @@ class Client:
             session, related = call.ctx.session, call.ctx.request_id
         if session is None:
             return
+        if method == "notifications/message":
+            if not self._wants(params):
+                return
+        elif session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return  # it subscribes to what it wants to be notified of
+        else:
+            related = None
         try:
-            if method == "notifications/message" and self._wants(params):
-                message = LoggingMessageNotificationParams.model_validate(dict(params), by_name=False)
-                await session.send_notification(LoggingMessageNotification(params=message), related)
-            elif method == "notifications/resources/updated":
-                updated = ResourceUpdatedNotificationParams.model_validate(dict(params), by_name=False)
-                await session.send_notification(ResourceUpdatedNotification(params=updated), None)
+            message = Notification[dict[str, Any], str](method=method, params=dict(params))
+            await session.send_notification(message, related)
         except Exception:
             log.debug("a notification could not be passed on", exc_info=True)
 

@@ -93,7 +93,8 @@ class Life:
         since: When it came into that state.
         failures: How often in a row it failed to start, or was lost soon after.
         due: When it may start again, where it backs off.
-        reason: Why it failed or was lost; a sentence.
+        reason: Why it failed or was lost: a clause for its operator.
+        lost: Whether it was lost; else it did not start.
     """
 
     state: State = State.IDLE
@@ -101,6 +102,7 @@ class Life:
     failures: int = 0
     due: float = 0.0
     reason: str = ""
+    lost: bool = False
 
 
 def after(life: Life, event: Event, now: float, backoff: Backoff, reason: str = "") -> Life:
@@ -116,12 +118,11 @@ def after(life: Life, event: Event, now: float, backoff: Backoff, reason: str = 
         raise NotNow(f"It is tried again in {life.due - now:.1f} seconds.")
     if state is life.state:
         return life
-    failures, due = life.failures, 0.0
     if state is State.BACKING_OFF:
         steady = event is Event.LOST and now - life.since >= backoff.steady
-        failures = 0 if steady else failures + 1
+        failures = 0 if steady else life.failures + 1
         due = now + backoff.delay(failures)
-    elif state is State.IDLE and life.state is not State.BACKING_OFF:
-        failures = 0
-    kept = reason if state is State.BACKING_OFF else life.reason if state is State.STARTING else ""
-    return evolve(life, state=state, since=now, failures=failures, due=due, reason=kept)
+        return Life(state, now, failures, due, reason, lost=event is Event.LOST)
+    if state is State.IDLE:
+        return Life(state, now)
+    return evolve(life, state=state, since=now)
