@@ -72,7 +72,7 @@ _FILE = TypeAdapter(_File)
 class DefinitionCache:
     """The files in a folder, or none at all."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
 
     def read(self, config: UpstreamConfig) -> Known | None:

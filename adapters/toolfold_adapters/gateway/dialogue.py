@@ -25,7 +25,7 @@ from mcp_types import INVALID_REQUEST
 from toolfold import InputRequired, ToolError, ToolfoldError
 from toolfold.spi import table
 
-from .clients import Call
+from .downstream import Call
 
 ROUNDS = 10
 """How often in a row an upstream may ask for more before its call is given up."""

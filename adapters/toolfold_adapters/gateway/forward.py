@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, cast
 
 from anyio.abc import TaskGroup
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
@@ -25,7 +24,7 @@ from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResul
 from toolfold.spi import Kind, table
 
 from ..mcp.callers import principal_of
-from .clients import Call, Client, Clients, ServerContext
+from .downstream import Call, Client, Clients, ServerContext, server_context
 from .dialogue import Dialogues, in_rounds
 from .link import Link, UpstreamError
 from .upstream import Upstream
@@ -84,9 +83,7 @@ class Forwarding:
 
     async def _resource(self, upstream: Upstream, uri: str, values: dict[str, Any], context: Context) -> Any:
         asked = (getattr(context.request, "params", None) or {}).get("uri", uri)
-        return _plain(
-            await self._perform(upstream, "resources/read", {"uri": asked}, context, context.report_progress)
-        )
+        return _plain(await self._perform(upstream, "resources/read", {"uri": asked}, context, context.report_progress))
 
     # -- a request ----------------------------------------------------------------------------------------------------
 
@@ -94,7 +91,7 @@ class Forwarding:
         self, upstream: Upstream, method: str, params: dict[str, Any], context: Context, progress: Progress
     ) -> dict[str, Any] | InputRequired:
         """Return the answer to a request of a client; raises `ToolError` and `ProtocolError` for it."""
-        ctx: ServerContext | None = context.request if hasattr(context.request, "protocol_version") else None
+        ctx = server_context(context.request)
         if meta := _end_to_end(getattr(context.request, "meta", None)):
             params["_meta"] = meta
         client, call = self._clients.of(context), Call(ctx)
@@ -149,10 +146,10 @@ async def _requested(
             async with link.used_by(client) as wire:
                 return await _answered(link, wire, method, params, client, call, progress)
         except ConnectionLost as error:
-            if link.wire is not None:
+            if error.refused:
                 link.lost()
-            if error.refused and attempt == 1:
-                continue  # the server has not begun: it has forgotten the session
+                if attempt == 1:
+                    continue  # the server has not begun: it has forgotten the session
             raise UpstreamError(
                 f"The MCP server {upstream.name!r} stopped before it answered; what it was asked to do may be done or "
                 "not."
@@ -191,7 +188,12 @@ async def _answered(
 
 async def set_level(link: Link, wire: Wire, client: Client) -> None:
     """Have a legacy upstream log at the level that the client wants."""
-    if client.level is None or client.level == link.level or wire.facts.modern or "logging" not in wire.facts.capabilities:
+    if (
+        client.level is None
+        or client.level == link.level
+        or wire.facts.modern
+        or "logging" not in wire.facts.capabilities
+    ):
         return
     link.level = client.level
     try:
@@ -267,6 +269,3 @@ def _input_required(answer: Mapping[str, Any]) -> InputRequired:
 def _end_to_end(meta: Any) -> dict[str, Any] | None:
     given = table(meta) or {}
     return {key: given[key] for key in given if key not in _HOP_BY_HOP and not key.startswith(_OWN_PREFIX)} or None
-
-
-__all__ = ["Forwarding", "MCPError", "set_level"]

@@ -20,7 +20,7 @@ from mcp_types import METHOD_NOT_FOUND
 
 from toolfold import ProtocolError, ToolfoldError
 
-from .clients import Client
+from .downstream import Client
 from .lifecycle import Event, Life, NotNow, State, after
 from .listing import CHANGES
 from .reasons import reason_of, too_slow
@@ -91,17 +91,19 @@ class Link:
 
     async def opened(self) -> Wire:
         """Return the connection once it is open, started if need be; raises `UpstreamError`."""
+        started = False
         while self.wire is None or self.life.state is not State.READY:
             if self._closed:
                 raise UpstreamError(f"The connection to the MCP server {self.upstream.name!r} has been closed.")
+            if started and self.life.state is State.BACKING_OFF:
+                raise self._unusable()
             if self.life.state is not State.STOPPING:
                 try:
                     self.step(Event.USE)
                 except NotNow as error:
                     raise self._unusable(f" {error}") from error
+            started = started or self.life.state is State.STARTING
             await self._changed.wait()
-            if self.life.state is State.BACKING_OFF:
-                raise self._unusable()
         return self.wire
 
     async def delivered(self) -> None:
@@ -125,7 +127,9 @@ class Link:
             try:
                 self._deliveries.send_nowait(delivery)
             except anyio.WouldBlock:
-                log.warning("a notification of the MCP server %s was dropped: its client is too slow", self.upstream.name)
+                log.warning(
+                    "a notification of the MCP server %s was dropped: its client is too slow", self.upstream.name
+                )
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return
 
@@ -141,6 +145,12 @@ class Link:
     def stop(self) -> None:
         """Have it end; nothing happens if it is not open."""
         self.step(Event.STOP)
+
+    def lost(self) -> None:
+        """Take note that the server does not know this connection any more."""
+        if self.wire is not None:
+            self.wire.ended.set()
+            self.wire = None
 
     def close(self) -> None:
         """Have it end for good: its client, or the gateway, has ended."""
@@ -184,7 +194,7 @@ class Link:
 
     def _unusable(self, more: str = "") -> UpstreamError:
         """Return the error for a client, which learns nothing of how the server is reached."""
-        how = "has stopped" if self.life.lost else "did not start"
+        how = "has stopped" if self.life.lost else "can't be reached" if self.upstream.config.url else "did not start"
         return UpstreamError(f"The MCP server {self.upstream.name!r} {how}; the gateway's log says why.{more}")
 
     # -- its task -----------------------------------------------------------------------------------------------------

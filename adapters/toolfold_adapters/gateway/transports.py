@@ -80,9 +80,7 @@ def _process(config: UpstreamConfig) -> Transport:
 async def _posix_process(
     command: list[str], environment: dict[str, str], folder: str | None
 ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]]:
-    process = await anyio.open_process(
-        command, env=environment, cwd=folder, stderr=_stderr(), start_new_session=True
-    )
+    process = await anyio.open_process(command, env=environment, cwd=folder, stderr=_stderr(), start_new_session=True)
     # Nothing is awaited from here to the task group: a cancellation in between would leave the process behind.
     incoming, read = anyio.create_memory_object_stream[Item](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)

@@ -10,13 +10,13 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from toolfold import ConfigError
 from toolfold.spi import table
 
 from .cache import DefinitionCache, Known
-from .clients import Client
+from .downstream import Client
 from .config import GatewayConfig, UpstreamConfig
 from .lifecycle import Backoff, State
 from .link import Link, UpstreamError
@@ -50,8 +50,8 @@ class Runtime:
     """
 
     clock: Callable[[], float]
-    backoff: Backoff = Backoff()
-    cache: DefinitionCache = DefinitionCache(None)
+    backoff: Backoff = field(factory=Backoff)
+    cache: DefinitionCache = field(factory=DefinitionCache)
     transport: Callable[[UpstreamConfig], Transport] = transport_of
 
 
@@ -234,7 +234,6 @@ class Upstream:
         if before is None or _without_warnings(before) != _without_warnings(now):
             self._cache.write(self.config, now)
             await self._on_change(self)
-
 
 
 def _without_warnings(known: Known) -> Known:

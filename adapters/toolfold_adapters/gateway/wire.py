@@ -193,9 +193,9 @@ class Wire:
             answer = await self._send("server/discover", {"_meta": _envelope(version, self.capabilities)}, options)
         except ProtocolError as error:
             supported = (table(error.data) or {}).get("supported")
-            if error.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(supported, list):
-                if not set(supported) & {*HANDSHAKE_PROTOCOL_VERSIONS}:
-                    raise NotMcp(f"it speaks no version of the protocol that is known here, but {supported}") from error
+            listed = error.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(supported, list)
+            if listed and not any(version in HANDSHAKE_PROTOCOL_VERSIONS for version in supported):
+                raise NotMcp(f"it speaks no version of the protocol that is known here, but {supported}") from error
             return None
         supported = answer.get("supportedVersions")
         if not isinstance(supported, list) or version not in supported:

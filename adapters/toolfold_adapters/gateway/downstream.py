@@ -28,7 +28,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from toolfold import Context, Session
+from toolfold import Context
 from toolfold.spi import Event, observers, table
 
 from ..mcp.callers import principal_of
@@ -87,9 +87,9 @@ async def _asked(
     try:
         answer = await session.send_request(request, _Answer, metadata=related)
     except ValidationError as error:
-        raise MCPError(code=INVALID_REQUEST, message=f"The client's answer to {method} is not one of the protocol") from (
-            error
-        )
+        raise MCPError(
+            code=INVALID_REQUEST, message=f"The client's answer to {method} is not one of the protocol"
+        ) from (error)
     return dict(answer.model_extra or {})
 
 
@@ -186,36 +186,39 @@ class Clients:
 
     def of(self, context: Context) -> Client:
         """Return the client that a call came from."""
-        return self.find(context.session, context.request or current_request.get())
+        ctx = server_context(context.request) or current_request.get()
+        return self._client(self._key(context.session.id, ctx), ctx)
 
-    def find(self, session: Session, ctx: ServerContext | None) -> Client:
-        """Return the client of a session in a request."""
-        key = self._key(session, ctx)
+    def _client(self, key: str, ctx: ServerContext | None) -> Client:
         client = self._clients.get(key)
         if client is None:
             client = Client(key)
-            if key in self._sessions or key.startswith(_STANDING):
+            if self._lasts(key):
                 self._clients[key] = client
         client.note(ctx)
         return client
 
-    def known(self, session: str) -> Client | None:
-        """Return the client of a session by its id, if it has asked for anything yet."""
-        return self._clients.get(session)
+    def _lasts(self, key: str) -> bool:
+        return key in self._sessions or key.startswith(_STANDING)
+
+    def entered(self, session: str, ctx: ServerContext | None) -> Client | None:
+        """Return the client of a session, by its id, that opened a group; `None` for a request that belongs to none."""
+        key = self._key(session, ctx)
+        return self._client(key, ctx) if self._lasts(key) else None
 
     def release(self, client: Client) -> None:
         """Take note that a request is over: a client that was only this request has ended."""
         if self._clients.get(client.id) is not client:
             self._on_end(client)
 
-    def _key(self, session: Session, ctx: ServerContext | None) -> str:
+    def _key(self, session: str, ctx: ServerContext | None) -> str:
         if ctx is None or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return session.id
+            return session
         if ctx.request is None:
             return f"{_STANDING}process"
-        if session.id not in self._sessions and (principal := principal_of(ctx)):
+        if session not in self._sessions and (principal := principal_of(ctx)):
             return f"{_STANDING}{principal}"
-        return session.id
+        return session
 
 
 _STANDING = "client "
@@ -233,6 +236,11 @@ def capabilities_of(ctx: ServerContext) -> dict[str, Any]:
         if kept:
             passed["extensions"] = kept
     return passed
+
+
+def server_context(request: Any) -> ServerContext | None:
+    """Return the request that a server of the SDK got, or `None` for what a program asks."""
+    return request if isinstance(request, ServerRequestContext) else None
 
 
 async def remember_request(ctx: ServerContext, call_next: CallNext) -> Any:
