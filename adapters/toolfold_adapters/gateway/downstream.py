@@ -118,7 +118,8 @@ class Client:
         self.session = ctx.session
         self.capabilities = capabilities_of(ctx)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            self.level = (ctx.meta or {}).get(LOG_LEVEL_META_KEY)
+            level: Any = (ctx.meta or {}).get(LOG_LEVEL_META_KEY)
+            self.level = level if level in LEVELS else None
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the client answers to what an upstream asks, or raise `MCPError`.
@@ -200,6 +201,10 @@ class Clients:
 
     def _lasts(self, key: str) -> bool:
         return key in self._sessions or key.startswith(_STANDING)
+
+    def of_session(self, session: str, ctx: ServerContext) -> Client:
+        """Return the client of a request that belongs to a session, by its id."""
+        return self._client(self._key(session, ctx), ctx)
 
     def entered(self, session: str, ctx: ServerContext | None) -> Client | None:
         """Return the client of a session, by its id, that opened a group; `None` for a request that belongs to none."""

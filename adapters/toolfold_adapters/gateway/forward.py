@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, cast
 
 from anyio.abc import TaskGroup
+from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
@@ -24,8 +25,8 @@ from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResul
 from toolfold.spi import Kind, table
 
 from ..mcp.callers import principal_of
-from .downstream import Call, Client, Clients, ServerContext, server_context
 from .dialogue import Dialogues, in_rounds
+from .downstream import Call, Client, Clients, ServerContext, server_context
 from .link import Link, UpstreamError
 from .upstream import Upstream
 from .wire import ConnectionLost, Wire
@@ -48,7 +49,6 @@ _OWN_PREFIX = "dev.toolfold/"
 _AGAIN = ("inputResponses", "requestState")
 
 Handler = Callable[[dict[str, Any], Context], Awaitable[Any]]
-Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 class Forwarding:
@@ -92,7 +92,7 @@ class Forwarding:
     ) -> dict[str, Any] | InputRequired:
         """Return the answer to a request of a client; raises `ToolError` and `ProtocolError` for it."""
         ctx = server_context(context.request)
-        if meta := _end_to_end(getattr(context.request, "meta", None)):
+        if meta := end_to_end(getattr(context.request, "meta", None)):
             params["_meta"] = meta
         client, call = self._clients.of(context), Call(ctx)
         try:
@@ -109,7 +109,7 @@ class Forwarding:
         params: dict[str, Any],
         client: Client,
         call: Call,
-        progress: Progress | None = None,
+        progress: ProgressFnT | None = None,
     ) -> dict[str, Any] | InputRequired:
         """Return the answer of an upstream to a request of a client, or what it asks for first.
 
@@ -138,7 +138,7 @@ async def _requested(
     params: dict[str, Any],
     client: Client,
     call: Call,
-    progress: Progress | None,
+    progress: ProgressFnT | None,
 ) -> dict[str, Any]:
     link = upstream.link(client)
     for attempt in (1, 2):
@@ -164,7 +164,7 @@ async def _answered(
     params: dict[str, Any],
     client: Client,
     call: Call,
-    progress: Progress | None,
+    progress: ProgressFnT | None,
 ) -> dict[str, Any]:
     """Return what is answered over an open connection, after all that came before it has been passed on."""
     await set_level(link, wire, client)
@@ -202,15 +202,15 @@ async def set_level(link: Link, wire: Wire, client: Client) -> None:
         log.debug("a log level was not taken: %s", error)
 
 
-def _reporter(link: Link, progress: Progress) -> Progress:
+def _reporter(link: Link, progress: ProgressFnTFnT) -> ProgressFnT:
     async def passed(value: float, total: float | None, message: str | None) -> None:
         try:
             await progress(value, total, message)
         except Exception:
             log.debug("progress could not be reported", exc_info=True)
 
-    async def report(value: float, total: float | None, message: str | None) -> None:
-        link.deliver(partial(passed, value, total, message))
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        link.deliver(partial(passed, progress, total, message))
 
     return report
 
@@ -243,7 +243,7 @@ def _plain(answer: Mapping[str, Any] | InputRequired) -> Any:
     if answer.get("resultType") == "input_required":
         return _input_required(answer)
     passed = {key: value for key, value in answer.items() if key not in ("resultType", "_meta")}
-    if meta := _end_to_end(answer.get("_meta")):
+    if meta := end_to_end(answer.get("_meta")):
         passed["_meta"] = meta
     return passed
 
@@ -258,7 +258,7 @@ def _tool_result(answer: Mapping[str, Any] | InputRequired) -> ToolResult | Inpu
     if blocks is None or any(table(block) is None for block in blocks):
         raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
     structured = answer.get("structuredContent")
-    return ToolResult(blocks, structured, answer.get("isError") is True, _end_to_end(answer.get("_meta")))
+    return ToolResult(blocks, structured, answer.get("isError") is True, end_to_end(answer.get("_meta")))
 
 
 def _input_required(answer: Mapping[str, Any]) -> InputRequired:
@@ -266,6 +266,7 @@ def _input_required(answer: Mapping[str, Any]) -> InputRequired:
     return InputRequired(table(answer.get("inputRequests")) or {}, state if isinstance(state, str) else None)
 
 
-def _end_to_end(meta: Any) -> dict[str, Any] | None:
+def end_to_end(meta: Any) -> dict[str, Any] | None:
+    """Return what of `_meta` is for the other end, without what belongs to each connection."""
     given = table(meta) or {}
     return {key: given[key] for key in given if key not in _HOP_BY_HOP and not key.startswith(_OWN_PREFIX)} or None

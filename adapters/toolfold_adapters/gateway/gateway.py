@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from mcp.server import Server
 
 from toolfold import ToolSet
 from toolfold.spi import Event, Kind, observers
@@ -18,6 +19,7 @@ from .config import GatewayConfig, UpstreamConfig
 from .downstream import Clients, current_request
 from .forward import Forwarding
 from .registration import Registration, Report
+from .serving import SessionOf, extend
 from .upstream import Runtime, Upstream, UpstreamStatus, check_upstreams
 
 log = logging.getLogger("toolfold.gateway")
@@ -56,6 +58,14 @@ class Gateway:
     def status(self) -> tuple[UpstreamStatus, ...]:
         """How each upstream is doing (SPEC GWY-3)."""
         return tuple(upstream.status for upstream in self.upstreams.values())
+
+    def offers(self, capability: str) -> bool:
+        """Return whether any server has a capability, or may have: one of which nothing is known yet."""
+        return any(one.known is None or capability in one.known.capabilities for one in self.upstreams.values())
+
+    def extend(self, server: Server[Any], session_of: SessionOf) -> None:
+        """Have a server that delivers the tools answer all else that the upstreams answer; for `build_server`."""
+        extend(self, server, session_of)
 
     async def __aenter__(self) -> ToolSet:
         """Return the tools of the servers as a tool set, as they were when the servers were last asked (SPEC GWY-4).
@@ -131,7 +141,7 @@ class Gateway:
         self.report = self.registration.register_tools(known)
         self._open = True
         stops = [self.tools.observe(observer) for observer in (self.clients.observe, self._observe)]
-        self._unobserve = lambda: [stop() for stop in stops] and None
+        self._unobserve = lambda: [stop() for stop in stops].clear()
 
     def _handler(self, server: str, kind: Kind, original: str) -> Callable[..., Any]:
         return self.forwarding.handler(self.upstreams[server], kind, original)

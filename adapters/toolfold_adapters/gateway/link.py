@@ -92,7 +92,7 @@ class Link:
     async def opened(self) -> Wire:
         """Return the connection once it is open, started if need be; raises `UpstreamError`."""
         started = False
-        while self.wire is None or self.life.state is not State.READY:
+        while self.wire is None or self.wire.ended.is_set() or self.life.state is not State.READY:
             if self._closed:
                 raise UpstreamError(f"The connection to the MCP server {self.upstream.name!r} has been closed.")
             if started and self.life.state is State.BACKING_OFF:

@@ -16,8 +16,8 @@ from toolfold import ConfigError
 from toolfold.spi import table
 
 from .cache import DefinitionCache, Known
-from .downstream import Client
 from .config import GatewayConfig, UpstreamConfig
+from .downstream import Client
 from .lifecycle import Backoff, State
 from .link import Link, UpstreamError
 from .listing import known_of, learn

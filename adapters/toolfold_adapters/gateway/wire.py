@@ -103,7 +103,7 @@ class Wire:
     facts: ServerFacts = field(init=False)
     stray: int = 0
     ended: anyio.Event = field(factory=anyio.Event)
-    _header_maps: dict[str, Mapping[tuple[str, ...], str]] = field(factory=dict)
+    _header_maps: dict[str, Mapping[tuple[str, ...], str]] = field(factory=dict[str, Mapping[tuple[str, ...], str]])
 
     async def request(
         self,

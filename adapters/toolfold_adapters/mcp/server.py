@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -46,6 +46,7 @@ ENDING_SECONDS = 10
 """How long the end of a server waits for the hooks that close what it had open."""
 
 Delivery = Literal["auto", "principal"]
+Extend = Callable[[Server[Any], Callable[[Any], AbstractAsyncContextManager[Session]]], None]
 
 
 class ToolSetServer(Server[TaskGroup]):
@@ -98,6 +99,7 @@ def build_server(
     handles: Handles = "auto",
     answers: AnswerForm = "auto",
     answer_tokens: int = ANSWER_TOKENS,
+    extend: Extend | None = None,
 ) -> Server[TaskGroup]:
     """Return a low-level MCP server that delivers `tools` to clients of both eras.
 
@@ -135,6 +137,8 @@ def build_server(
             change of its list.
         answer_tokens: The greatest length of what the library itself answers, in approximate tokens. Beyond it, tools
             have no schema, then no description, and then only their number is given.
+        extend: Is called with the server and a function that yields the session of a request, to add handlers for what
+            is none of tools, prompts and resources.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
@@ -218,6 +222,8 @@ def build_server(
         server.extensions[EXTENSION] = dict(SETTINGS)
         server.add_request_handler("groups/list", GroupsListParams, handlers.list_groups)
         server.add_request_handler("groups/get", GroupParams, handlers.get_group)
+    if extend is not None:
+        extend(server, handlers.session)
     return server
 
 
