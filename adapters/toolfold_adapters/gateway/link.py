@@ -160,7 +160,7 @@ class Link:
 
     def tick(self, now: float) -> None:
         """Do what is due: start again after a failure, or stop what was not used for long."""
-        idle = not self.in_use and now - self._used >= self.upstream.idle_timeout
+        idle = not self.in_use and now - self._used >= self.upstream.config.idle_timeout
         if idle and self.life.state in (State.READY, State.BACKING_OFF):
             self.stop()
         elif self.life.state is State.BACKING_OFF and now >= self.life.due:

@@ -28,8 +28,6 @@ __all__ = ["Runtime", "Upstream", "UpstreamError", "UpstreamStatus", "check_upst
 
 log = logging.getLogger("toolfold.gateway")
 
-IDLE_SECONDS = 600.0
-"""How long a connection is kept that nobody uses, unless the configuration says otherwise."""
 ABLE: Mapping[str, Any] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
 """What a client could do at most: with that an upstream is asked what it offers, which may depend on it."""
 ASKING = "asking"
@@ -113,16 +111,11 @@ class Upstream:
         return self.config.mode or ("auto" if self.config.url else "legacy")
 
     @property
-    def idle_timeout(self) -> float:
-        """The seconds after which a connection ends that nobody uses."""
-        given: float | None = getattr(self.config, "idle_timeout", None)
-        return IDLE_SECONDS if given is None else given
-
-    @property
     def shared(self) -> bool:
         """Whether one connection serves all clients: where that is declared, or the server's era has no sessions."""
-        declared: bool | None = getattr(self.config, "shared", None)
-        return declared if declared is not None else self.known is not None and self.known.modern
+        if self.config.shared is not None:
+            return self.config.shared
+        return self.known is not None and self.known.modern
 
     @property
     def status(self) -> UpstreamStatus:
