@@ -88,7 +88,7 @@ class Forwarding:
     # -- a request ----------------------------------------------------------------------------------------------------
 
     async def _perform(
-        self, upstream: Upstream, method: str, params: dict[str, Any], context: Context, progress: Progress
+        self, upstream: Upstream, method: str, params: dict[str, Any], context: Context, progress: ProgressFnT
     ) -> dict[str, Any] | InputRequired:
         """Return the answer to a request of a client; raises `ToolError` and `ProtocolError` for it."""
         ctx = server_context(context.request)
@@ -202,7 +202,7 @@ async def set_level(link: Link, wire: Wire, client: Client) -> None:
         log.debug("a log level was not taken: %s", error)
 
 
-def _reporter(link: Link, progress: ProgressFnTFnT) -> ProgressFnT:
+def _reporter(link: Link, progress: ProgressFnT) -> ProgressFnT:
     async def passed(value: float, total: float | None, message: str | None) -> None:
         try:
             await progress(value, total, message)

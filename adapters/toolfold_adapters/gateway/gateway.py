@@ -46,7 +46,7 @@ class Gateway:
         self._config = config
         self._reserved = tuple(reserved)
         self._runtime = runtime
-        self._patience = patience
+        self.patience = patience
         self.upstreams: dict[str, Upstream] = {}
         self.clients = Clients(self._end)
         self.forwarding: Forwarding
@@ -124,7 +124,7 @@ class Gateway:
         unknown = [upstream for upstream in self.upstreams.values() if upstream.known is None]
         for upstream in unknown:
             upstream.ask()
-        with anyio.move_on_after(self._patience if len(self.upstreams) > 1 else None):
+        with anyio.move_on_after(self.patience if len(self.upstreams) > 1 else None):
             for upstream in unknown:
                 await upstream.settled()
         failures = [failure for upstream in unknown if (failure := upstream.failure) is not None]

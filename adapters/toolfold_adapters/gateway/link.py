@@ -21,6 +21,7 @@ from mcp_types import METHOD_NOT_FOUND
 from toolfold import ProtocolError, ToolfoldError
 
 from .downstream import Client
+from .layout import Definitions
 from .lifecycle import Event, Life, NotNow, State, after
 from .listing import CHANGES
 from .reasons import reason_of, too_slow
@@ -57,6 +58,7 @@ class Link:
         self.life = Life(since=upstream.clock())
         self.wire: Wire | None = None
         self.level: str | None = None
+        self.offered: Definitions | None = None
         self._users: list[Client] = []
         self._used = upstream.clock()
         self._changed = anyio.Event()
@@ -234,7 +236,7 @@ class Link:
     async def _hold(self, wire: Wire, stop: anyio.Event, listed: bool) -> None:
         """Have the connection used until it ends or is to stop."""
         send, receive = anyio.create_memory_object_stream[Delivery](WAITING)
-        self.wire, self._deliveries, self.level = wire, send, None
+        self.wire, self._deliveries, self.level, self.offered = wire, send, None, None
 
         async def until(event: anyio.Event) -> None:
             await event.wait()
@@ -257,7 +259,7 @@ class Link:
                 self._relist = anyio.Event()
                 try:
                     if not listed:
-                        await self.upstream.refresh(wire)
+                        await self.upstream.refresh(self, wire)
                 except (ToolfoldError, MCPError) as error:
                     log.warning("the lists of the MCP server %s could not be read: %s", self.upstream.name, error)
                 listed = False
@@ -269,7 +271,7 @@ class Link:
     def _take(self, method: str, params: Mapping[str, Any]) -> None:
         """Take a notification: it changes what is known here, or goes to clients."""
         if method in CHANGES:
-            self._relist.set()
+            self._relist.set()  # also once a subscription begins: what changed before it was not notified
         elif method not in ("notifications/progress", "notifications/cancelled"):
             for client in self._clients():
                 self.deliver(partial(client.notify, method, params))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from attrs import evolve
 
 from toolfold import ProtocolError
 from toolfold.spi import table
@@ -19,11 +21,13 @@ LISTS = {
     "resource_templates": ("resources/templates/list", "resourceTemplates"),
 }
 """What definitions have: by which method it is listed, and where in its result the list is."""
+NAMED_BY = {"tools": "name", "prompts": "name", "resources": "uri", "resource_templates": "uriTemplate"}
 CHANGES = frozenset(
     {
         "notifications/tools/list_changed",
         "notifications/prompts/list_changed",
         "notifications/resources/list_changed",
+        "notifications/subscriptions/acknowledged",
     }
 )
 MOST_PAGES = 1000
@@ -93,6 +97,22 @@ async def _list(wire: Wire, kind: str) -> list[Any]:
 def learn(wire: Wire, definitions: Definitions) -> None:
     """Prepare a connection for calls of tools whose definitions came over another one."""
     _callable(wire, definitions.tools)
+
+
+def merged(known: Definitions, before: Definitions | None, now: Definitions) -> Definitions:
+    """Return what is known of a server after one connection had first `before` and then `now`."""
+    changed = {
+        kind: _merged(getattr(known, kind), getattr(before, kind, ()), getattr(now, kind), key)
+        for kind, key in NAMED_BY.items()
+    }
+    return evolve(known, **changed)
+
+
+def _merged(known: Sequence[Any], before: Sequence[Any], now: Sequence[Any], key: str) -> list[Any]:
+    newest = {_text(table(one) or {}, key): one for one in now}
+    gone = {_text(table(one) or {}, key) for one in before} - newest.keys()
+    kept = {_text(table(one) or {}, key): one for one in known}
+    return [*({name: one for name, one in kept.items() if name not in gone} | newest).values()]
 
 
 def _callable(wire: Wire, tools: Any) -> tuple[list[Any], list[str]]:

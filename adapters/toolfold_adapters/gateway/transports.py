@@ -159,7 +159,7 @@ async def _has_ended(process: Process) -> bool:
     By its status: waiting for it would also wait for whoever has inherited its pipes.
     """
     with anyio.move_on_after(GRACE_SECONDS):
-        while process.returncode is None:
+        while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(0.01)
     return process.returncode is not None
 

@@ -13,14 +13,13 @@ from anyio.abc import TaskGroup
 from attrs import evolve, field, frozen
 
 from toolfold import ConfigError
-from toolfold.spi import table
 
 from .cache import DefinitionCache, Known
 from .config import GatewayConfig, UpstreamConfig
 from .downstream import Client
 from .lifecycle import Backoff, State
 from .link import Link, UpstreamError
-from .listing import known_of, learn
+from .listing import known_of, learn, merged
 from .transports import transport_of
 from .wire import Mode, Transport, Wire
 
@@ -202,18 +201,22 @@ class Upstream:
         learn(wire, self.known.definitions)
         return False
 
-    async def refresh(self, wire: Wire) -> None:
-        """Learn what the server offers now.
+    async def refresh(self, link: Link, wire: Wire) -> None:
+        """Learn what the server offers now over a connection.
 
-        It may offer less to a client that can do less. Then what is missing may only be missing for this client: if
-        anything else differs, the server is asked anew.
+        It may offer less to a client that can do less, and more to one that asked for it. So what is missing is gone
+        only if this connection had it, and what is new at the beginning of a connection has the server asked anew.
         """
         now = await known_of(wire)
-        before = self.known
-        if before is None or set(now.able) >= set(before.able) or now.definitions.version != before.definitions.version:
+        before, known = link.offered, self.known
+        link.offered = now.definitions
+        if known is None or set(now.able) >= set(known.able) or now.definitions.version != known.definitions.version:
             await self._learn(now)
-        elif _beyond(now, before):
+            return
+        definitions = merged(known.definitions, before, now.definitions)
+        if definitions != known.definitions and before is None:
             self.ask()
+        await self._learn(evolve(known, definitions=definitions), store=False)
 
     def asked(self, link: Link) -> None:
         """End a connection that was only to ask what the server offers."""
@@ -221,26 +224,17 @@ class Upstream:
             del self._links[ASKING]
             link.close()
 
-    async def _learn(self, now: Known) -> None:
+    async def _learn(self, now: Known, *, store: bool = True) -> None:
         before, self.known = self.known, now
         self._settled.set()
         if before is None or _without_warnings(before) != _without_warnings(now):
-            self._cache.write(self.config, now)
+            if store:
+                self._cache.write(self.config, now)
             await self._on_change(self)
 
 
 def _without_warnings(known: Known) -> Known:
     return evolve(known, definitions=evolve(known.definitions, warnings=()))
-
-
-def _beyond(now: Known, before: Known) -> bool:
-    """Return whether a server offers anything now that it did not offer just so before."""
-    kinds = ("tools", "prompts", "resources", "resource_templates")
-    return any(
-        table(one) is not None and one not in getattr(before.definitions, kind)
-        for kind in kinds
-        for one in getattr(now.definitions, kind)
-    )
 
 
 def check_upstreams(config: GatewayConfig) -> Mapping[str, UpstreamConfig]:

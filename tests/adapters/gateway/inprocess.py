@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,7 +40,7 @@ class House:
     started: list[tuple[str, Any]] = field(factory=list)
     gates: dict[str, anyio.Event] = field(factory=dict)
     broken: set[str] = field(factory=set)
-    scopes: dict[str, list[anyio.CancelScope]] = field(factory=dict)
+    ends: dict[str, list[Any]] = field(factory=dict)
 
     def count(self, name: str) -> int:
         return sum(one == name for one, _ in self.started)
@@ -48,9 +48,10 @@ class House:
     def of(self, name: str) -> list[Any]:
         return [server for one, server in self.started if one == name]
 
-    def kill(self, name: str) -> None:
+    async def kill(self, name: str) -> None:
         """End all servers of a name, as processes would that crash."""
-        for scope in self.scopes.pop(name, []):
+        for write, scope in self.ends.pop(name, []):
+            await write.aclose()
             scope.cancel()
 
     @asynccontextmanager
@@ -70,9 +71,8 @@ class House:
 
             async def serve() -> None:
                 with anyio.CancelScope() as scope:
-                    self.scopes.setdefault(name, []).append(scope)
+                    self.ends.setdefault(name, []).append((streams[1], scope))
                     await server.run(*streams, server.create_initialization_options())
-                await streams[1].aclose()
 
             tasks.start_soon(serve)
             yield read, write
@@ -84,9 +84,13 @@ def config_of(*names: str, **settings: Any) -> GatewayConfig:
 
 
 def gateway_of(
-    house: House, config: GatewayConfig, *, cache: DefinitionCache | None = None, clock: Callable[[], float] = Clock()
+    house: House,
+    config: GatewayConfig,
+    *,
+    cache: DefinitionCache | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> Gateway:
-    runtime = Runtime(clock=clock, cache=cache or DefinitionCache(), transport=house.transport)
+    runtime = Runtime(clock=clock or Clock(), cache=cache or DefinitionCache(), transport=house.transport)
     return open_gateway(config, runtime=runtime)
 
 
@@ -107,6 +111,3 @@ async def served(house: House, config: GatewayConfig, **options: Any) -> AsyncGe
         async with gateway as tools:
             active = [group.path for group in tools.catalog.groups]
             yield gateway, build_server(tools, active=active, handles="stored", extend=gateway.extend)
-
-
-Behaviour = Mapping[str, Any]

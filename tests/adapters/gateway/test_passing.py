@@ -56,12 +56,12 @@ async def test_what_an_upstream_asks_is_asked_of_the_client_that_called(
     client_era: str, upstream_era: str, tool: str, part: str
 ) -> None:
     caller, other = Person(), Person()
-    async with served(House(), config_of("shop", mode=upstream_era)) as (_, server):
-        async with (
-            Client(server, mode=client_era, **caller.callbacks()) as client,
-            Client(server, mode=client_era, **other.callbacks()),
-        ):
-            result = await client.call_tool(tool)
+    async with (
+        served(House(), config_of("shop", mode=upstream_era)) as (_, server),
+        Client(server, mode=client_era, **caller.callbacks()) as client,
+        Client(server, mode=client_era, **other.callbacks()),
+    ):
+        result = await client.call_tool(tool)
     assert part in text_of(result)
     assert len(caller.asked) == 1
     assert other.asked == []
@@ -70,9 +70,11 @@ async def test_what_an_upstream_asks_is_asked_of_the_client_that_called(
 @ERAS
 @UPSTREAM_ERAS
 async def test_an_upstream_is_told_what_the_client_can_do(client_era: str, upstream_era: str) -> None:
-    async with served(House(), config_of("shop", mode=upstream_era)) as (_, server):
-        async with Client(server, mode=client_era, list_roots_callback=Person().roots) as client:
-            told = json.loads(text_of(await client.call_tool("capabilities")))
+    async with (
+        served(House(), config_of("shop", mode=upstream_era)) as (_, server),
+        Client(server, mode=client_era, list_roots_callback=Person().roots) as client,
+    ):
+        told = json.loads(text_of(await client.call_tool("capabilities")))
     assert set(told) == {"roots"}
 
 
@@ -91,14 +93,15 @@ async def test_a_client_that_can_not_be_asked_is_not_asked(client_era: str) -> N
 async def test_arguments_and_meta_arrive_as_they_were_given(client_era: str, upstream_era: str) -> None:
     arguments = {"item": 5, "unknown": [None, {"x": 1.5}]}
     meta: Any = {"example.org/trace": "t"}
-    async with served(House(), config_of("shop", mode=upstream_era)) as (_, server):
-        async with Client(server, mode=client_era) as client:
-            given = json.loads(text_of(await client.call_tool("echo", arguments, meta=meta)))
+    async with (
+        served(House(), config_of("shop", mode=upstream_era)) as (_, server),
+        Client(server, mode=client_era) as client,
+    ):
+        given = json.loads(text_of(await client.call_tool("echo", arguments, meta=meta)))
     assert given == {"arguments": arguments, "meta": meta}
 
 
-@ERAS
-async def test_each_client_has_its_own_state_at_an_upstream_with_sessions(client_era: str) -> None:
+async def test_each_session_has_its_own_state_at_an_upstream_with_sessions() -> None:
     house = House()
     async with (
         opened(house, config_of("shop", mode="legacy")) as (gateway, one),
@@ -111,11 +114,14 @@ async def test_each_client_has_its_own_state_at_an_upstream_with_sessions(client
 
 
 async def test_legacy_clients_of_one_server_do_not_see_each_others_state() -> None:
-    async with served(House(), config_of("shop", mode="legacy")) as (_, server):
-        async with Client(server, mode="legacy") as one, Client(server, mode="legacy") as two:
-            await one.call_tool("add", {"item": "bread"})
-            assert text_of(await two.call_tool("cart")) == "[]"
-            assert text_of(await one.call_tool("cart")) == '["bread"]'
+    async with (
+        served(House(), config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="legacy") as one,
+        Client(server, mode="legacy") as two,
+    ):
+        await one.call_tool("add", {"item": "bread"})
+        assert text_of(await two.call_tool("cart")) == "[]"
+        assert text_of(await one.call_tool("cart")) == '["bread"]'
 
 
 async def test_a_connection_is_shared_where_that_is_declared() -> None:
@@ -146,21 +152,25 @@ async def test_log_messages_reach_the_client_that_wants_them_before_the_result(
     async def log(params: t.LoggingMessageNotificationParams) -> None:
         seen.append(params)
 
-    async with served(House(), config_of("shop", mode=upstream_era)) as (_, server):
-        async with Client(server, mode=client_era, logging_callback=log, log_level="info") as client:
-            await client.call_tool("say")
-            assert [(one.level, one.data, one.logger) for one in seen] == [("warning", {"n": 1}, "shop")]
+    async with (
+        served(House(), config_of("shop", mode=upstream_era)) as (_, server),
+        Client(server, mode=client_era, logging_callback=log, log_level="info") as client,
+    ):
+        await client.call_tool("say")
+        assert [(one.level, one.data, one.logger) for one in seen] == [("warning", {"n": 1}, "shop")]
 
 
 async def test_the_log_level_of_a_client_is_set_at_its_upstreams() -> None:
     house = House()
-    async with served(house, config_of("shop", mode="legacy")) as (_, server):
-        async with Client(server, mode="legacy") as client:
-            await client.call_tool("cart")
-            await client.session.send_request(
-                t.SetLevelRequest(params=t.SetLevelRequestParams(level="error")), t.EmptyResult
-            )
-            assert house.of("shop")[-1].level == "error"
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="legacy") as client,
+    ):
+        await client.call_tool("cart")
+        await client.session.send_request(
+            t.SetLevelRequest(params=t.SetLevelRequestParams(level="error")), t.EmptyResult
+        )
+        assert house.of("shop")[-1].level == "error"
 
 
 async def test_progress_and_cancellation_pass() -> None:
@@ -170,33 +180,39 @@ async def test_progress_and_cancellation_pass() -> None:
     async def progress(value: float, total: float | None, message: str | None) -> None:
         seen.append((value, total, message))
 
-    async with served(house, config_of("shop", mode="legacy")) as (_, server):
-        async with Client(server, mode="legacy") as client:
-            await client.call_tool("steps", progress_callback=progress)
-            assert seen == [(step, 3, f"step {step}") for step in range(3)]
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(client.call_tool, "wait")
-                shop = house.of("shop")[-1]
-                await shop.waiting.wait()
-                tasks.cancel_scope.cancel()
-            await shop.cancelled.wait()
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="legacy") as client,
+    ):
+        await client.call_tool("steps", progress_callback=progress)
+        assert seen == [(step, 3, f"step {step}") for step in range(3)]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "wait")
+            shop = house.of("shop")[-1]
+            await shop.waiting.wait()
+            tasks.cancel_scope.cancel()
+        await shop.cancelled.wait()
 
 
 async def test_an_upstream_is_notified_that_its_clients_roots_changed() -> None:
     house = House()
-    async with served(house, config_of("shop", mode="legacy")) as (_, server):
-        async with Client(server, mode="legacy", list_roots_callback=Person().roots) as client:
-            await client.call_tool("cart")
-            await client.session.send_notification(t.RootsListChangedNotification())
-            await house.of("shop")[-1].roots_changed.wait()
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="legacy", list_roots_callback=Person().roots) as client,
+    ):
+        await client.call_tool("cart")
+        await client.session.send_notification(t.RootsListChangedNotification())
+        await house.of("shop")[-1].roots_changed.wait()
 
 
 async def test_a_modern_call_whose_client_never_answers_is_given_up_when_the_gateway_closes() -> None:
     house = House()
-    async with served(house, config_of("shop", mode="legacy")) as (_, server):
-        async with Client(server, mode="auto", elicitation_callback=Person().elicit) as client:
-            first = await client.session.call_tool("elicit", {}, allow_input_required=True)
-            assert isinstance(first, t.InputRequiredResult)
-            forged = await client.session.call_tool("elicit", {}, request_state="made up", allow_input_required=True)
-            assert isinstance(forged, t.CallToolResult)
-            assert "no longer waiting" in text_of(forged)
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="auto", elicitation_callback=Person().elicit) as client,
+    ):
+        first = await client.session.call_tool("elicit", {}, allow_input_required=True)
+        assert isinstance(first, t.InputRequiredResult)
+        forged = await client.session.call_tool("elicit", {}, request_state="made up", allow_input_required=True)
+        assert isinstance(forged, t.CallToolResult)
+        assert "no longer waiting" in text_of(forged)

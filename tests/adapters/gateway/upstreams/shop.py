@@ -9,6 +9,7 @@ import anyio
 import mcp_types as t
 from mcp import MCPError
 from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -37,7 +38,20 @@ class Shop:
 
     def __init__(self, *, tools: tuple[str, ...] = ()) -> None:
         self.cart: list[str] = []
-        self.names = [*tools, "add", "cart", *QUESTIONS, "capabilities", "say", "grow", "wait", "echo", "steps"]
+        self.names = [
+            *tools,
+            "add",
+            "cart",
+            *QUESTIONS,
+            "capabilities",
+            "say",
+            "grow",
+            "shrink",
+            "wait",
+            "echo",
+            "steps",
+        ]
+        self.bus = InMemorySubscriptionBus()
         self.level: str | None = None
         self.roots_changed = anyio.Event()
         self.waiting = anyio.Event()
@@ -55,6 +69,7 @@ class Shop:
             on_list_resource_templates=self.list_templates,
             on_read_resource=self.read,
             on_completion=self.complete,
+            on_subscriptions_listen=ListenHandler(self.bus),
         )
         add = self.server.add_request_handler  # these have no deprecation warnings
         add("logging/setLevel", t.SetLevelRequestParams, self.set_level)
@@ -77,9 +92,11 @@ class Shop:
         elif name == "say":
             message = t.LoggingMessageNotificationParams(level="warning", data={"n": 1}, logger="shop")
             await ctx.session.send_notification(t.LoggingMessageNotification(params=message), ctx.request_id)
-        elif name == "grow":
-            self.names.append("grown")
+        elif name in ("grow", "shrink"):
+            change = self.names.append if name == "grow" else self.names.remove
+            change(arguments["item"])
             await ctx.session.send_tool_list_changed()
+            await self.bus.publish(ToolsListChanged())
         elif name == "wait":
             self.waiting.set()
             try:
