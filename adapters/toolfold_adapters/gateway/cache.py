@@ -90,7 +90,7 @@ class DefinitionCache:
         if stored["format"] != FORMAT:
             return None
         return Known(
-            definitions=Definitions(**{**stored["definitions"], "warnings": tuple(stored["definitions"]["warnings"])}),
+            definitions=_structured(stored["definitions"]),
             modern=stored["modern"],
             able=tuple(stored["able"]),
             capabilities=stored["capabilities"],
@@ -120,14 +120,30 @@ class DefinitionCache:
         return self._folder / f"{key_of(config)}.json"
 
 
+def _structured(stored: _Definitions) -> Definitions:
+    """Return stored definitions as the value that they were."""
+    return Definitions(
+        name=stored["name"],
+        title=stored["title"],
+        version=stored["version"],
+        instructions=stored["instructions"],
+        tools=stored["tools"],
+        prompts=stored["prompts"],
+        resources=stored["resources"],
+        resource_templates=stored["resource_templates"],
+        warnings=tuple(stored["warnings"]),
+    )
+
+
 def key_of(config: UpstreamConfig) -> str:
     """Return the name of what is stored of an upstream; it tells nothing of the environment or the headers."""
-    given = {
+    headers: Mapping[str, str] = getattr(config, "headers", None) or {}
+    given: dict[str, Any] = {
         "command": config.command,
         "url": config.url,
         "cwd": config.cwd,
         "env": sorted(config.env.items()),
-        "headers": sorted((getattr(config, "headers", None) or {}).items()),
+        "headers": sorted(headers.items()),
         "mode": config.mode,
     }
     return hashlib.sha256(json.dumps(given).encode()).hexdigest()

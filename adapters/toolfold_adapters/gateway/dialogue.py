@@ -54,7 +54,7 @@ class Dialogue:
 
     call: Call
     principal: str
-    _open: dict[str, _Question] = field(factory=dict)
+    _open: dict[str, _Question] = field(factory=dict[str, _Question])
     _news: anyio.Event = field(factory=anyio.Event)
     _outcome: dict[str, Any] | BaseException | None = None
     _scope: anyio.CancelScope = field(factory=anyio.CancelScope)

@@ -106,10 +106,10 @@ class Client:
     """
 
     id: str
-    capabilities: Mapping[str, Any] = field(factory=dict)
+    capabilities: Mapping[str, Any] = field(factory=dict[str, Any])
     level: str | None = None
     session: Any = None
-    calls: list[Call] = field(factory=list)
+    calls: list[Call] = field(factory=list[Call])
 
     def note(self, ctx: ServerContext | None) -> None:
         """Learn from a request what the client can do and where it is reached."""
@@ -151,7 +151,7 @@ class Client:
         else:
             related = None
         try:
-            message = Notification[dict[str, Any], str](method=method, params=dict(params))
+            message: Any = Notification[dict[str, Any], str](method=method, params=dict(params))  # as it came
             await session.send_notification(message, related)
         except Exception:
             log.debug("a notification could not be passed on", exc_info=True)
@@ -245,7 +245,9 @@ def capabilities_of(ctx: ServerContext) -> dict[str, Any]:
 
 def server_context(request: Any) -> ServerContext | None:
     """Return the request that a server of the SDK got, or `None` for what a program asks."""
-    return request if isinstance(request, ServerRequestContext) else None
+    ctx: Any = request if isinstance(request, ServerRequestContext) else None
+    known: ServerContext | None = ctx
+    return known
 
 
 async def remember_request(ctx: ServerContext, call_next: CallNext) -> Any:

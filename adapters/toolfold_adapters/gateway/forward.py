@@ -82,7 +82,8 @@ class Forwarding:
         return _plain(await self._perform(upstream, "prompts/get", params, context, context.report_progress))
 
     async def _resource(self, upstream: Upstream, uri: str, values: dict[str, Any], context: Context) -> Any:
-        asked = (getattr(context.request, "params", None) or {}).get("uri", uri)
+        ctx = server_context(context.request)
+        asked = str((ctx.params or {}).get("uri", uri)) if ctx is not None else uri
         return _plain(await self._perform(upstream, "resources/read", {"uri": asked}, context, context.report_progress))
 
     # -- a request ----------------------------------------------------------------------------------------------------

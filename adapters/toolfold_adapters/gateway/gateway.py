@@ -52,7 +52,7 @@ class Gateway:
         self.forwarding: Forwarding
         self._tasks: TaskGroup | None = None
         self._open = False
-        self._unobserve: Callable[[], None] = lambda: None
+        self._stops: list[Callable[[], None]] = []
 
     @property
     def status(self) -> tuple[UpstreamStatus, ...]:
@@ -140,8 +140,7 @@ class Gateway:
         self.registration = Registration(self.tools, self._config, self._handler, self._reserved)
         self.report = self.registration.register_tools(known)
         self._open = True
-        stops = [self.tools.observe(observer) for observer in (self.clients.observe, self._observe)]
-        self._unobserve = lambda: [stop() for stop in stops].clear()
+        self._stops += [self.tools.observe(observer) for observer in (self.clients.observe, self._observe)]
 
     def _handler(self, server: str, kind: Kind, original: str) -> Callable[..., Any]:
         return self.forwarding.handler(self.upstreams[server], kind, original)
@@ -181,7 +180,8 @@ class Gateway:
     async def _close(self) -> None:
         """End the task group without an error of its own, so that what is raised within comes out unchanged."""
         self._open = False
-        self._unobserve()
+        while self._stops:
+            self._stops.pop()()
         for upstream in self.upstreams.values():
             upstream.close()
         tasks, self._tasks = self._tasks, None

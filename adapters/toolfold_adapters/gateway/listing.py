@@ -101,7 +101,7 @@ def learn(wire: Wire, definitions: Definitions) -> None:
 
 def merged(known: Definitions, before: Definitions | None, now: Definitions) -> Definitions:
     """Return what is known of a server after one connection had first `before` and then `now`."""
-    changed = {
+    changed: dict[str, Any] = {
         kind: _merged(getattr(known, kind), getattr(before, kind, ()), getattr(now, kind), key)
         for kind, key in NAMED_BY.items()
     }

@@ -7,7 +7,7 @@ the upstream that they are about. So is the notification that a client's roots h
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,7 @@ class Passage:
         self._gateway = gateway
         self._session_of = session_of
 
-    async def complete(self, ctx: ServerContext, params: types.CompleteRequestParams) -> Mapping[str, Any]:
+    async def complete(self, ctx: ServerContext, params: types.CompleteRequestParams) -> dict[str, Any]:
         """Return completions of an argument of a prompt or resource template, as its upstream gives them."""
         asked = dict(ctx.params or {})
         ref = dict(asked.get("ref") or {})
@@ -69,7 +69,7 @@ class Passage:
                 upstream, ref["uri"] = self._find(session, "resource_template", str(ref.get("uri")))
             return await self._pass(ctx, session, upstream, {**asked, "ref": ref})
 
-    async def set_level(self, ctx: ServerContext, params: types.SetLevelRequestParams) -> Mapping[str, Any]:
+    async def set_level(self, ctx: ServerContext, params: types.SetLevelRequestParams) -> dict[str, Any]:
         """Have the upstreams of a client log at a level, those that start later too."""
         async with self._session_of(ctx) as session:
             client = self._client(session, ctx)
@@ -80,12 +80,12 @@ class Passage:
                     await set_level(link, link.wire, client)
         return {}
 
-    async def subscribe(self, ctx: ServerContext, params: Any) -> Mapping[str, Any]:
+    async def subscribe(self, ctx: ServerContext, params: Any) -> dict[str, Any]:
         """Pass on that a client wants to be notified when a resource changes, or no longer."""
         async with self._session_of(ctx) as session:
             catalog, uri = session.catalog, str(params.uri)
-            names = [uri] if uri in catalog.resources else [one.name for one, _ in matching(catalog, uri)]
-            kind: Kind = "resource" if uri in catalog.resources else "resource_template"
+            kind: Kind = "resource" if uri in catalog.components["resource"].by_name else "resource_template"
+            names = [uri] if kind == "resource" else [one.name for one, _ in matching(catalog, uri)]
             upstream, _ = self._find(session, kind, names[0] if names else uri)
             return await self._pass(ctx, session, upstream, dict(ctx.params or {}))
 
@@ -112,7 +112,7 @@ class Passage:
 
     async def _pass(
         self, ctx: ServerContext, session: Session, upstream: Upstream, params: dict[str, Any]
-    ) -> Mapping[str, Any]:
+    ) -> dict[str, Any]:
         if (meta := end_to_end(params.pop("_meta", None))) is not None:
             params["_meta"] = meta
         client = self._client(session, ctx)
@@ -124,6 +124,6 @@ class Passage:
             raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
         finally:
             self._gateway.clients.release(client)
-        assert isinstance(answer, Mapping), "only calls, prompts and resources ask for input"
+        assert isinstance(answer, dict), "only calls, prompts and resources ask for input"
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         return {"resultType": "complete", **answer} if modern else answer

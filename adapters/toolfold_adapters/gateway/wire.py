@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import anyio
 from attrs import define, field, frozen
@@ -27,6 +28,7 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
@@ -55,7 +57,10 @@ SESSION_GONE = "Session terminated"
 """What the SDK's HTTP transport says when a server does not know the session any more: it did nothing."""
 
 Mode = Literal["legacy", "auto"]
-Transport = AbstractAsyncContextManager[tuple[Any, Any]]
+ReadStream = Any
+WriteStream = Any
+Transport = AbstractAsyncContextManager[tuple[ReadStream, WriteStream]]
+"""What carries messages, as the SDK has it: its own protocols for streams are not public."""
 OnRequest = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 OnNotification = Callable[[str, Mapping[str, Any]], None]
 
@@ -192,9 +197,9 @@ class Wire:
         try:
             answer = await self._send("server/discover", {"_meta": _envelope(version, self.capabilities)}, options)
         except ProtocolError as error:
-            supported = (table(error.data) or {}).get("supported")
+            supported: Any = (table(error.data) or {}).get("supported")
             listed = error.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(supported, list)
-            if listed and not any(version in HANDSHAKE_PROTOCOL_VERSIONS for version in supported):
+            if listed and not set(map(str, supported)) & {*HANDSHAKE_PROTOCOL_VERSIONS}:
                 raise NotMcp(f"it speaks no version of the protocol that is known here, but {supported}") from error
             return None
         supported = answer.get("supportedVersions")
@@ -271,41 +276,43 @@ class _NotingReader:
     A server may answer with the very code that the dispatcher has for a connection that is closed.
     """
 
-    def __init__(self, stream: Any, ended: anyio.Event) -> None:
+    def __init__(self, stream: ReadStream, ended: anyio.Event) -> None:
         self._stream = stream
         self._ended = ended
 
-    def __aiter__(self) -> _NotingReader:
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> SessionMessage | Exception:
         try:
             return await self._stream.__anext__()
         except BaseException:
             self._ended.set()
             raise
 
-    async def receive(self) -> Any:
+    async def receive(self) -> SessionMessage | Exception:
         return await self._stream.receive()
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    async def __aenter__(self) -> _NotingReader:
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
         await self.aclose()
 
 
 class _NotingWriter:
     """Where messages go, which notes that nothing takes them any more."""
 
-    def __init__(self, stream: Any, ended: anyio.Event) -> None:
+    def __init__(self, stream: WriteStream, ended: anyio.Event) -> None:
         self._stream = stream
         self._ended = ended
 
-    async def send(self, item: Any) -> None:
+    async def send(self, item: SessionMessage, /) -> None:
         try:
             await self._stream.send(item)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -315,10 +322,12 @@ class _NotingWriter:
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    async def __aenter__(self) -> _NotingWriter:
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
         await self.aclose()
 
 

@@ -125,10 +125,12 @@ async def test_legacy_clients_of_one_server_do_not_see_each_others_state() -> No
 
 
 async def test_a_connection_is_shared_where_that_is_declared() -> None:
-    async with opened(House(), config_of("shop", shared=True)) as (gateway, one):
-        async with gateway.tools.open_session(active=one.active) as two:
-            await one.call("add", {"item": "bread"})
-            assert (await two.call("cart")).text == '["bread"]'
+    async with (
+        opened(House(), config_of("shop", shared=True)) as (gateway, one),
+        gateway.tools.open_session(active=one.active) as two,
+    ):
+        await one.call("add", {"item": "bread"})
+        assert (await two.call("cart")).text == '["bread"]'
 
 
 async def test_a_connection_of_a_client_ends_with_it() -> None:
@@ -177,18 +179,18 @@ async def test_progress_and_cancellation_pass() -> None:
     house = House()
     seen: list[Any] = []
 
-    async def progress(value: float, total: float | None, message: str | None) -> None:
-        seen.append((value, total, message))
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
 
     async with (
         served(house, config_of("shop", mode="legacy")) as (_, server),
         Client(server, mode="legacy") as client,
     ):
-        await client.call_tool("steps", progress_callback=progress)
+        await client.call_tool("steps", progress_callback=note)
         assert seen == [(step, 3, f"step {step}") for step in range(3)]
+        shop = house.of("shop")[-1]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "wait")
-            shop = house.of("shop")[-1]
             await shop.waiting.wait()
             tasks.cancel_scope.cancel()
         await shop.cancelled.wait()
