@@ -48,11 +48,14 @@ def transport_of(config: UpstreamConfig, auth: httpx2.Auth | None = None) -> Tra
     headers = dict(getattr(config, "headers", None) or {})
     if getattr(config, "transport", None) == "sse":
         return sse_client(config.url, headers=headers, auth=auth, sse_read_timeout=float("inf"))
-    return _http(config.url, headers, auth)
+    return http_transport(config.url, headers, auth)
 
 
 @asynccontextmanager
-async def _http(url: str, headers: dict[str, str], auth: httpx2.Auth | None) -> AsyncGenerator[tuple[Any, Any]]:
+async def http_transport(
+    url: str, headers: dict[str, str], auth: httpx2.Auth | None
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """Carry messages over streamable HTTP for the duration of the block."""
     # A call takes as long as its caller waits, and a result has the size that it has.
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
     async with (
