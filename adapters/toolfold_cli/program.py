@@ -16,6 +16,7 @@ from .options import examples
 
 COMMANDS = MappingProxyType(
     {
+        "connect": "Connect a client that starts commands to a server at a URL.",
         "conform": "Check an implementation against the specification.",
         "demo": "Watch an example.",
         "diagram": "Draw groups, states and traces.",

@@ -152,7 +152,7 @@ def serve_command(
 async def _serve_http(target: Target, options: GatewayOptions, server: ServerOptions, http: HttpOptions) -> None:
     from toolfold_adapters.mcp import serve
 
-    async with open_target(target, options) as opened:
+    async with open_target(target, options, cached=True) as opened:
         summary = summarise(opened.tools, server)
         await serve(
             opened.tools,
@@ -172,7 +172,7 @@ async def _serve_stdio(target: Target, options: GatewayOptions, server: ServerOp
     from toolfold_adapters.mcp import serve
 
     with stdout_reserved() as released:
-        async with open_target(target, options) as opened:
+        async with open_target(target, options, cached=True) as opened:
             summary = summarise(opened.tools, server)
             with released(), stdin_closed_by_signals(shutdown):
                 await serve(opened.tools, on_ready=lambda _: _announce(summary), **_server_arguments(opened, server))
@@ -182,10 +182,11 @@ def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, An
     arguments = {
         **asdict(server, recurse=False),
         "handles": opened.handles,
+        "extend": opened.extend,
         "instructions": opened.instructions,
         "version": opened.version,
     }
-    optional = ("limits", "version")
+    optional = ("limits", "version", "extend")
     return {name: value for name, value in arguments.items() if value or name not in optional}
 
 

@@ -88,11 +88,13 @@ def cancelled_by_signals() -> Generator[Shutdown]:
 
 
 @contextmanager
-def stdin_closed_by_signals(shutdown: Shutdown) -> Generator[None]:
+def stdin_closed_by_signals(shutdown: Shutdown) -> Generator[Callable[[], None]]:
     """Close standard input of the block on SIGINT, SIGTERM and SIGHUP, like a client that disconnects.
 
     A thread that waits for input can't be cancelled; the end of the input wakes it, and a server then shuts down
     gracefully. So standard input is replaced by a pipe that a thread fills. A second signal ends the process at once.
+
+    Yields a function that closes standard input in the same way.
     """
     source = os.dup(0)
     reading, writing = os.pipe()
@@ -115,7 +117,7 @@ def stdin_closed_by_signals(shutdown: Shutdown) -> Generator[None]:
 
     with _handled([signal.SIGINT, *_termination_signals()], close_stdin):
         threading.Thread(target=_copy, args=(source, writing, close_pipe), daemon=True, name="toolfold stdin").start()
-        yield
+        yield close_pipe
 
 
 def _termination_signals() -> list[int]:

@@ -7,6 +7,7 @@ tells which; `open_target` opens it as a `ToolSet`, a server behind a gateway.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from .references import Reference, load, not_a_module, parse_reference
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
+    from toolfold_adapters.mcp import Extend
 
 FORMS = (
     "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml file, the URL of an MCP server, "
@@ -133,17 +135,20 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
 class OpenTarget:
     """An open target: its tools, and for a gateway the instructions and the version of the server behind it.
 
-    `handles` is for `build_server`: a gateway has short ones (SPEC DEL-3).
+    `handles` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), and more to answer (GWY-1).
     """
 
     tools: ToolSet
     instructions: str | None = None
     version: str = ""
     handles: Literal["auto", "stored"] = "auto"
+    extend: Extend | None = None
 
 
 @asynccontextmanager
-async def open_target(target: Target, options: GatewayOptions | None = None) -> AsyncGenerator[OpenTarget]:
+async def open_target(
+    target: Target, options: GatewayOptions | None = None, *, cached: bool = False
+) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
     What had to be left out of a gateway is logged as a warning.
@@ -151,6 +156,7 @@ async def open_target(target: Target, options: GatewayOptions | None = None) -> 
     Args:
         target: What to open.
         options: What the command line says about a gateway.
+        cached: Whether what a gateway offers may be what its servers offered when they were last asked (SPEC GWY-4).
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -159,12 +165,19 @@ async def open_target(target: Target, options: GatewayOptions | None = None) -> 
     if target.reference is not None:
         yield OpenTarget(tools=await load(target.reference, ToolSet).instance())
         return
-    from toolfold_adapters.gateway import open_gateway
+    from toolfold_adapters.gateway import DefinitionCache, Runtime, default_folder, open_gateway
 
-    gateway = open_gateway(_configuration(target, options or GatewayOptions()))
+    runtime = Runtime(clock=time.monotonic, cache=DefinitionCache(default_folder() if cached else None))
+    gateway = open_gateway(_configuration(target, options or GatewayOptions()), runtime=runtime)
     async with gateway as tools:
         report = gateway.report
-        yield OpenTarget(tools=tools, instructions=report.instructions, version=report.version, handles="stored")
+        yield OpenTarget(
+            tools=tools,
+            instructions=report.instructions,
+            version=report.version,
+            handles="stored",
+            extend=gateway.extend,
+        )
 
 
 def _configuration(target: Target, options: GatewayOptions) -> GatewayConfig:

@@ -141,6 +141,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"q": 1}, r"it has the unknown option 'q' \(the options are always, annotations, category, .*, visibility, vis"),
     ({"flat": "no"}, "its flat is 'no', and must be true or false"),
+    ({"check_arguments": 0}, "its check_arguments is 0, and must be true or false"),
     ({"check_output": 0}, "its check_output is 0, and must be true or false"),
     ({"always": 1}, "its always is 1, and must be true or false"),
     ({"run_in_thread": "yes"}, "its run_in_thread is 'yes', and must be true or false"),

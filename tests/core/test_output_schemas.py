@@ -98,3 +98,14 @@ async def test_errors_and_requests_for_input_are_not_checked_by_the_output_schem
 async def test_a_handler_that_passes_on_what_others_answer_can_be_left_unchecked() -> None:
     given_on = ToolResult.of_text("as it came", {"total": "none"})
     assert await answered(given_on, output=TOTAL, check_output=False) == given_on
+
+
+@pytest.mark.spec("CALL-2")
+async def test_a_handler_that_passes_arguments_on_can_be_given_them_unchecked() -> None:
+    tools = ToolSet("t")
+    tools.register("one", lambda arguments: arguments, input={"n": {"type": "integer"}}, check_arguments=False)
+    tools.register_prompt("two", lambda arguments: repr(arguments), arguments=["n"], check_arguments=False)
+    async with tools.open_session() as session:
+        assert (await session.call("one", {"n": "many", "more": 1})).structured == {"n": "many", "more": 1}
+        asked = await session.get_prompt("two", {"other": "x"})
+    assert asked["messages"][0]["content"]["text"] == "{'other': 'x'}"

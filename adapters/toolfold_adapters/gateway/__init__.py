@@ -9,15 +9,19 @@ grouping.py  groups from names, or by patterns              naming.py    names t
 from toolfold.spi import extras_named
 
 with extras_named():
+    from .cache import DefinitionCache, default_folder
     from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig, load_config
     from .gateway import Gateway, open_gateway
     from .grouping import by_pattern, by_prefix
     from .layout import Definitions
+    from .lifecycle import Backoff
     from .naming import allowed_names
     from .registration import Registration, Report
-    from .upstream import Upstream, UpstreamError
+    from .upstream import Runtime, Upstream, UpstreamError, UpstreamStatus
 
 __all__ = [
+    "Backoff",
+    "DefinitionCache",
     "Definitions",
     "Gateway",
     "GatewayConfig",
@@ -26,12 +30,15 @@ __all__ = [
     "ProfileConfig",
     "Registration",
     "Report",
+    "Runtime",
     "Upstream",
     "UpstreamConfig",
     "UpstreamError",
+    "UpstreamStatus",
     "allowed_names",
     "by_pattern",
     "by_prefix",
+    "default_folder",
     "load_config",
     "open_gateway",
 ]

@@ -1,16 +1,17 @@
-"""Forwards calls of a gateway's tools, and their results back (SPEC GWY-1).
+"""Forwards what clients ask of upstreams, and the answers back (SPEC GWY-1, GWY-7).
 
-Nothing of an answer is validated or changed: that is between the client and the server.
+Nothing of a request or an answer is validated or changed: that is between the client and the server.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
-import anyio
+from anyio.abc import TaskGroup
+from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
@@ -20,10 +21,15 @@ from mcp_types import (
 )
 from pydantic_core import to_json
 
-from toolfold import Context, ProtocolError, ToolError, ToolfoldError, ToolResult
-from toolfold.spi import table
+from toolfold import Context, InputRequired, ProtocolError, ToolError, ToolResult
+from toolfold.spi import Kind, table
 
-from .upstream import Upstream, UpstreamError
+from ..mcp.callers import principal_of
+from .dialogue import Dialogues, in_rounds
+from .downstream import Call, Client, Clients, ServerContext, server_context
+from .link import Link, UpstreamError
+from .upstream import Upstream
+from .wire import ConnectionLost, Wire
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -40,73 +46,228 @@ _HOP_BY_HOP = frozenset(
     }
 )
 _OWN_PREFIX = "dev.toolfold/"
+_AGAIN = ("inputResponses", "requestState")
 
-Handler = Callable[[dict[str, Any], Context], Awaitable[ToolResult]]
+Handler = Callable[[dict[str, Any], Context], Awaitable[Any]]
 
 
-def forwarder(upstream: Upstream, tool: str) -> Handler:
-    """Return the handler that calls `tool`, by the upstream's name for it."""
+class Forwarding:
+    """Makes requests at upstreams for clients.
 
-    async def forward(arguments: dict[str, Any], context: Context) -> ToolResult:
-        params: dict[str, Any] = {"name": tool, "arguments": arguments}
-        if meta := _end_to_end(getattr(context.request, "meta", None)):
+    Args:
+        clients: The clients.
+        tasks: Where calls go on that wait for their client between two of its requests.
+    """
+
+    def __init__(self, clients: Clients, tasks: TaskGroup) -> None:
+        self._clients = clients
+        self._dialogues = Dialogues(tasks)
+
+    def handler(self, upstream: Upstream, kind: Kind, original: str) -> Handler:
+        """Return the handler of something that an upstream offers, which calls it `original`."""
+        if kind == "tool":
+            return partial(self._tool, upstream, original)
+        if kind == "prompt":
+            return partial(self._prompt, upstream, original)
+        return partial(self._resource, upstream, original)
+
+    async def _tool(
+        self, upstream: Upstream, name: str, arguments: dict[str, Any], context: Context
+    ) -> ToolResult | InputRequired:
+        params = {"name": name, "arguments": arguments}
+        return _tool_result(await self._perform(upstream, "tools/call", params, context, context.report_progress))
+
+    async def _prompt(self, upstream: Upstream, name: str, arguments: dict[str, Any], context: Context) -> Any:
+        params = {"name": name, **({"arguments": arguments} if arguments else {})}
+        return _plain(await self._perform(upstream, "prompts/get", params, context, context.report_progress))
+
+    async def _resource(self, upstream: Upstream, uri: str, values: dict[str, Any], context: Context) -> Any:
+        ctx = server_context(context.request)
+        asked = str((ctx.params or {}).get("uri", uri)) if ctx is not None else uri
+        return _plain(await self._perform(upstream, "resources/read", {"uri": asked}, context, context.report_progress))
+
+    # -- a request ----------------------------------------------------------------------------------------------------
+
+    async def _perform(
+        self, upstream: Upstream, method: str, params: dict[str, Any], context: Context, progress: ProgressFnT
+    ) -> dict[str, Any] | InputRequired:
+        """Return the answer to a request of a client; raises `ToolError` and `ProtocolError` for it."""
+        ctx = server_context(context.request)
+        if meta := end_to_end(getattr(context.request, "meta", None)):
             params["_meta"] = meta
-        _check_json(tool, params)
+        client, call = self._clients.of(context), Call(ctx)
         try:
-            return _result(await _call(upstream, params, context))
+            return await self.request(upstream, method, params, client, call, progress)
         except UpstreamError as error:
-            raise ToolError(f"{error} Its tools can be used again once the gateway has been restarted.") from error
+            raise ToolError(str(error)) from error
+        finally:
+            self._clients.release(client)
 
-    return forward
+    async def request(
+        self,
+        upstream: Upstream,
+        method: str,
+        params: dict[str, Any],
+        client: Client,
+        call: Call,
+        progress: ProgressFnT | None = None,
+    ) -> dict[str, Any] | InputRequired:
+        """Return the answer of an upstream to a request of a client, or what it asks for first.
 
+        Raises:
+            ProtocolError: The upstream answered with this error.
+            UpstreamError: It can't be used, or its answer was lost.
+            ToolError: The request can't be passed on.
+        """
+        _check_json(method, params)
 
-async def _call(upstream: Upstream, params: Mapping[str, Any], context: Context) -> dict[str, Any]:
-    """Return the result of a call, after all progress that came before it has been reported, in its order."""
-    updates, reported = anyio.create_memory_object_stream[tuple[float, float | None, str | None]](math.inf)
-    outcome: dict[str, Any] | ToolfoldError | None = None
-
-    async def report() -> None:
-        async with reported:
-            async for update in reported:
-                try:
-                    await context.report_progress(*update)
-                except Exception:
-                    log.debug("progress could not be reported", exc_info=True)
-
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        updates.send_nowait((progress, total, message))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(report)
-        async with updates:
+        async def perform(call: Call) -> dict[str, Any]:
+            client.calls.append(call)
             try:
-                outcome = await upstream.request("tools/call", params, on_progress)
-            except (ProtocolError, UpstreamError) as error:
-                outcome = error
-    if isinstance(outcome, ToolfoldError):
-        raise outcome
-    return outcome or {}
+                return await _requested(upstream, method, params, client, call, progress)
+            finally:
+                client.calls.remove(call)
+
+        if call.modern and client.capabilities and not _is_modern(upstream):
+            return await self._dialogues.go_on(call, principal_of(call.ctx), perform)
+        return await perform(call)
 
 
-def _check_json(tool: str, params: Mapping[str, Any]) -> None:
-    """Refuse what can't be written as JSON; the connection, which others share, would end on it."""
+async def _requested(
+    upstream: Upstream,
+    method: str,
+    params: dict[str, Any],
+    client: Client,
+    call: Call,
+    progress: ProgressFnT | None,
+) -> dict[str, Any]:
+    link = upstream.link(client)
+    for attempt in (1, 2):
+        try:
+            async with link.used_by(client) as wire:
+                return await _answered(link, wire, method, params, client, call, progress)
+        except ConnectionLost as error:
+            if error.refused:
+                link.lost()
+                if attempt == 1:
+                    continue  # the server has not begun: it has forgotten the session
+            raise UpstreamError(
+                f"The MCP server {upstream.name!r} stopped before it answered; what it was asked to do may be done or "
+                "not."
+            ) from error
+    raise AssertionError("unreachable")
+
+
+async def _answered(
+    link: Link,
+    wire: Wire,
+    method: str,
+    params: dict[str, Any],
+    client: Client,
+    call: Call,
+    progress: ProgressFnT | None,
+) -> dict[str, Any]:
+    """Return what is answered over an open connection, after all that came before it has been passed on."""
+    await set_level(link, wire, client)
+    report = _reporter(link, progress) if progress is not None and _wants_progress(call.ctx) else None
+    again: dict[str, Any] = {}
+    if wire.facts.modern and call.modern and call.ctx is not None:
+        again = {key: value for key, value in (call.ctx.params or {}).items() if key in _AGAIN}
+    if wire.facts.modern and client.level is not None:
+        again["_meta"] = {**params.get("_meta", {}), LOG_LEVEL_META_KEY: client.level}
+
+    async def request(given: Mapping[str, Any]) -> dict[str, Any]:
+        return await wire.request(method, {**given, **again}, capabilities=client.capabilities, on_progress=report)
+
+    try:
+        if wire.facts.modern and not call.modern:
+            return await in_rounds(call, params, request)
+        return await request(params)
+    finally:
+        await link.delivered()
+
+
+async def set_level(link: Link, wire: Wire, client: Client) -> None:
+    """Have a legacy upstream log at the level that the client wants."""
+    if (
+        client.level is None
+        or client.level == link.level
+        or wire.facts.modern
+        or "logging" not in wire.facts.capabilities
+    ):
+        return
+    link.level = client.level
+    try:
+        await wire.request("logging/setLevel", {"level": client.level})
+    except (ProtocolError, ConnectionLost) as error:
+        log.debug("a log level was not taken: %s", error)
+
+
+def _reporter(link: Link, progress: ProgressFnT) -> ProgressFnT:
+    async def passed(value: float, total: float | None, message: str | None) -> None:
+        try:
+            await progress(value, total, message)
+        except Exception:
+            log.debug("progress could not be reported", exc_info=True)
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        link.deliver(partial(passed, progress, total, message))
+
+    return report
+
+
+def _wants_progress(ctx: ServerContext | None) -> bool:
+    """Return whether anybody may want to know how far a call has come: a program, or a client with a token."""
+    return ctx is None or bool({"progressToken", "progress_token"} & (ctx.meta or {}).keys())
+
+
+def _is_modern(upstream: Upstream) -> bool:
+    return upstream.known is not None and upstream.known.modern
+
+
+# -- what passes ------------------------------------------------------------------------------------------------------
+
+
+def _check_json(method: str, params: Mapping[str, Any]) -> None:
+    """Refuse what can't be written as JSON; the connection, which others may share, would end on it."""
     try:
         to_json(params)
     except ValueError as error:
-        raise ToolError(f"The arguments of {tool} can't be written as JSON in UTF-8; mend them.") from error
+        asked = params.get("name", method)
+        raise ToolError(f"The arguments of {asked} can't be written as JSON in UTF-8; correct them.") from error
 
 
-def _result(answer: Mapping[str, Any]) -> ToolResult:
+def _plain(answer: Mapping[str, Any] | InputRequired) -> Any:
+    """Return the answer of a prompt or resource: its own fields, without those of the connection."""
+    if isinstance(answer, InputRequired):
+        return answer
     if answer.get("resultType") == "input_required":
-        raise ToolError("The tool asks for more input from the user, which can't be passed on here.")
+        return _input_required(answer)
+    passed = {key: value for key, value in answer.items() if key not in ("resultType", "_meta")}
+    if meta := end_to_end(answer.get("_meta")):
+        passed["_meta"] = meta
+    return passed
+
+
+def _tool_result(answer: Mapping[str, Any] | InputRequired) -> ToolResult | InputRequired:
+    if isinstance(answer, InputRequired):
+        return answer
+    if answer.get("resultType") == "input_required":
+        return _input_required(answer)
     content: Any = answer.get("content", [])
     blocks = cast("list[dict[str, Any]]", content) if isinstance(content, list) else None
     if blocks is None or any(table(block) is None for block in blocks):
         raise ToolError("The server's answer is not a tool result; its operator should look at the server.")
     structured = answer.get("structuredContent")
-    return ToolResult(blocks, structured, answer.get("isError") is True, _end_to_end(answer.get("_meta")))
+    return ToolResult(blocks, structured, answer.get("isError") is True, end_to_end(answer.get("_meta")))
 
 
-def _end_to_end(meta: Any) -> dict[str, Any] | None:
+def _input_required(answer: Mapping[str, Any]) -> InputRequired:
+    state = answer.get("requestState")
+    return InputRequired(table(answer.get("inputRequests")) or {}, state if isinstance(state, str) else None)
+
+
+def end_to_end(meta: Any) -> dict[str, Any] | None:
+    """Return what of `_meta` is for the other end, without what belongs to each connection."""
     given = table(meta) or {}
     return {key: given[key] for key in given if key not in _HOP_BY_HOP and not key.startswith(_OWN_PREFIX)} or None

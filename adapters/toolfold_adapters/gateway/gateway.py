@@ -1,25 +1,32 @@
-"""A gateway: opened, it is a tool set in front of running MCP servers (SPEC GWY-1)."""
+"""A gateway: opened, it is a tool set in front of MCP servers (SPEC GWY-1)."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from mcp.server import Server
 
 from toolfold import ToolSet
-from toolfold.spi import Kind
+from toolfold.spi import Event, Kind, observers
 
-from .config import GatewayConfig
-from .forward import forwarder
-from .layout import Definitions
+from .config import GatewayConfig, UpstreamConfig
+from .downstream import Clients, current_request
+from .forward import Forwarding
 from .registration import Registration, Report
-from .upstream import Upstream, UpstreamError, check_upstreams
+from .serving import SessionOf, extend
+from .upstream import Runtime, Upstream, UpstreamStatus, check_upstreams
 
 log = logging.getLogger("toolfold.gateway")
+
+PATIENCE_SECONDS = 5.0
+"""How long opening waits for several servers of which nothing is cached: those that take longer come later."""
+TICK_SECONDS = 1.0
 
 
 class Gateway:
@@ -30,35 +37,61 @@ class Gateway:
 
     report: Report
     registration: Registration
+    tools: ToolSet
 
-    def __init__(self, config: GatewayConfig, reserved: Iterable[str]) -> None:
+    def __init__(
+        self, config: GatewayConfig, reserved: Iterable[str], runtime: Runtime, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        check_upstreams(config)
         self._config = config
         self._reserved = tuple(reserved)
-        self._upstreams = {name: Upstream(given) for name, given in check_upstreams(config).items()}
+        self._runtime = runtime
+        self.patience = patience
+        self.upstreams: dict[str, Upstream] = {}
+        self.clients = Clients(self._end)
+        self.forwarding: Forwarding
         self._tasks: TaskGroup | None = None
+        self._open = False
+        self._stops: list[Callable[[], None]] = []
+
+    @property
+    def status(self) -> tuple[UpstreamStatus, ...]:
+        """How each upstream is doing (SPEC GWY-3)."""
+        return tuple(upstream.status for upstream in self.upstreams.values())
+
+    def offers(self, capability: str) -> bool:
+        """Return whether any server has a capability, or may have: one of which nothing is known yet."""
+        return any(one.known is None or capability in one.known.capabilities for one in self.upstreams.values())
+
+    def extend(self, server: Server[Any], session_of: SessionOf) -> None:
+        """Have a server that delivers the tools answer all else that the upstreams answer; for `build_server`."""
+        extend(self, server, session_of)
 
     async def __aenter__(self) -> ToolSet:
-        """Start the servers and return their tools as a tool set.
+        """Return the tools of the servers as a tool set, as they were when the servers were last asked (SPEC GWY-4).
+
+        Servers of which nothing is cached are asked now, side by side.
 
         Raises:
             ConfigError: The configuration is wrong, in general or for these servers.
-            UpstreamError: The only server could not be started.
+            UpstreamError: Nothing is known of any server, and none could be started.
         """
         self._config.new_tool_set("scratch")  # a wrong option is found before anything is started
         tasks = await anyio.create_task_group().__aenter__()
         self._tasks = tasks
+        self.forwarding = Forwarding(self.clients, tasks)
         try:
-            started = await self._start(tasks)
-            only = next(iter(self._upstreams.values()))
-            tools = self._config.new_tool_set(only.name if len(self._upstreams) == 1 else "toolfold")
-            self.registration = Registration(tools, self._config, self._forwarder, self._reserved)
-            self.report = self.registration.register_tools(started)
+            for name, config in self._config.upstreams.items():
+                self._add(name, config)
+            await self._ask_unknown()
+            self._register()
+            tasks.start_soon(self._keep_time)
         except BaseException:
             await self._close()
             raise
         for warning in self.report.warnings:
             log.warning("%s", warning)
-        return tools
+        return self.tools
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -66,39 +99,103 @@ class Gateway:
         """End the connections and the servers."""
         await self._close()
 
-    async def _start(self, tasks: TaskGroup) -> dict[str, Definitions]:
-        """Start all servers side by side, and return what those offer that start."""
-        started: dict[str, Definitions] = {}
-        failures: list[UpstreamError] = []
+    # -- upstreams ----------------------------------------------------------------------------------------------------
 
-        async def start(name: str, upstream: Upstream) -> None:
-            try:
-                started[name] = await tasks.start(upstream.run)
-            except UpstreamError as error:
-                failures.append(error)
+    def add(self, name: str, config: UpstreamConfig) -> None:
+        """Add a server while the gateway is open; what it offers is registered once that is known."""
+        upstream = self._add(name, config)
+        assert self._tasks is not None, "the gateway is open"
+        if upstream.known is None:
+            upstream.ask()
+        else:
+            self._tasks.start_soon(self._changed, upstream)
 
-        async with anyio.create_task_group() as starting:
-            for name, upstream in self._upstreams.items():
-                starting.start_soon(start, name, upstream)
-        if failures and len(self._upstreams) == 1:
+    def remove(self, name: str) -> None:
+        """Remove a server while the gateway is open, and end its connections; what it offered stays registered."""
+        self.upstreams.pop(name).close()
+
+    def _add(self, name: str, config: UpstreamConfig) -> Upstream:
+        assert self._tasks is not None
+        upstream = self.upstreams[name] = Upstream(name, config, self._runtime, self._tasks, self._changed)
+        return upstream
+
+    async def _ask_unknown(self) -> None:
+        """Ask the servers of which nothing is known what they offer, and wait for that, but not for slow ones."""
+        unknown = [upstream for upstream in self.upstreams.values() if upstream.known is None]
+        for upstream in unknown:
+            upstream.ask()
+        with anyio.move_on_after(self.patience if len(self.upstreams) > 1 else None):
+            for upstream in unknown:
+                await upstream.settled()
+        failures = [failure for upstream in unknown if (failure := upstream.failure) is not None]
+        if failures and len(failures) == len(self.upstreams):
             raise failures[0]
         for failure in failures:
             log.error("%s", failure)
-        return started
 
-    def _forwarder(self, server: str, kind: Kind, original: str) -> Callable[..., Any]:
-        return forwarder(self._upstreams[server], original)
+    def _register(self) -> None:
+        known = {name: one.known.definitions for name, one in self.upstreams.items() if one.known is not None}
+        only = next(iter(self.upstreams.values()))
+        self.tools = self._config.new_tool_set(only.name if len(self.upstreams) == 1 else "toolfold")
+        self.registration = Registration(self.tools, self._config, self._handler, self._reserved)
+        self.report = self.registration.register_tools(known)
+        self._open = True
+        self._stops += [self.tools.observe(observer) for observer in (self.clients.observe, self._observe)]
+
+    def _handler(self, server: str, kind: Kind, original: str) -> Callable[..., Any]:
+        return self.forwarding.handler(self.upstreams[server], kind, original)
+
+    async def _changed(self, upstream: Upstream) -> None:
+        """Have what an upstream offers now registered in place of what it offered."""
+        if self._open and upstream.known is not None and self.upstreams.get(upstream.key) is upstream:
+            self.report = await self.registration.replace(upstream.key, upstream.known.definitions)
+
+    # -- clients ------------------------------------------------------------------------------------------------------
+
+    def _end(self, client: Any) -> None:
+        for upstream in self.upstreams.values():
+            upstream.end(client)
+
+    def _observe(self, event: Event) -> None:
+        """Start the upstreams of a group that a client has opened."""
+        if not isinstance(event, observers.Committed) or not event.change.activated:
+            return
+        ctx = current_request.get()
+        client = self.clients.entered(event.session, ctx)
+        if client is None:
+            return
+        for server in self.registration.servers_of(event.change.activated):
+            if (upstream := self.upstreams.get(server)) is not None:
+                upstream.link(client).start()
+
+    # -- its end ------------------------------------------------------------------------------------------------------
+
+    async def _keep_time(self) -> None:
+        while True:
+            await anyio.sleep(TICK_SECONDS)
+            now = self._runtime.clock()
+            for upstream in list(self.upstreams.values()):
+                upstream.tick(now)
 
     async def _close(self) -> None:
         """End the task group without an error of its own, so that what is raised within comes out unchanged."""
-        for upstream in self._upstreams.values():
-            upstream.stop()
+        self._open = False
+        while self._stops:
+            self._stops.pop()()
+        for upstream in self.upstreams.values():
+            upstream.close()
         tasks, self._tasks = self._tasks, None
         if tasks is not None:
+            tasks.cancel_scope.cancel()
             await tasks.__aexit__(None, None, None)
 
 
-def open_gateway(config: GatewayConfig, *, reserved: Iterable[str] = ("call_tool",)) -> Gateway:
+def open_gateway(
+    config: GatewayConfig,
+    *,
+    reserved: Iterable[str] = ("call_tool",),
+    runtime: Runtime | None = None,
+) -> Gateway:
     """Return a gateway: `async with` opens it as a tool set that has the tools of the configured servers (SPEC GWY-1).
 
     Every tool keeps its definition; with one server, it keeps its name where that is allowed, and with several it is
@@ -108,8 +205,9 @@ def open_gateway(config: GatewayConfig, *, reserved: Iterable[str] = ("call_tool
     Args:
         config: From `load_config`, or made in Python.
         reserved: Names that no tool may have here, because an adapter needs them; a tool that has one is renamed.
+        runtime: What upstreams run on, such as a cache of what they offer; by default there is none.
 
     Raises:
         ConfigError: The configuration names no server.
     """
-    return Gateway(config, reserved)
+    return Gateway(config, reserved, runtime or Runtime(clock=time.monotonic))

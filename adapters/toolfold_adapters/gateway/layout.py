@@ -189,6 +189,7 @@ def _tool_options(definition: Mapping[str, Any], group: str | None) -> ToolOptio
         "description": definition.get("description"),
         "input_schema": definition["inputSchema"],
         "output_schema": definition.get("outputSchema"),
+        "check_arguments": False,  # they are the upstream's to judge (SPEC GWY-7)
         "check_output": False,  # results pass unchanged (SPEC GWY-1)
         "title": definition.get("title"),
         "group": group,

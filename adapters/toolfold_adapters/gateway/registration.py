@@ -100,6 +100,15 @@ class Registration:
             self._tools.notify_list_changed(kinds)
         return report
 
+    def find(self, kind: Kind, name: str) -> Placed | None:
+        """Return what is offered by that name, or at that URI, or `None`."""
+        return next((one for one in self._layout.placed if (one.kind, one.name) == (kind, name)), None)
+
+    def servers_of(self, groups: Iterable[str]) -> tuple[str, ...]:
+        """Return the upstreams that have something in one of the groups."""
+        paths = set(groups)
+        return tuple(dict.fromkeys(one.server for one in self._layout.placed if one.options.get("group") in paths))
+
     def _register(self, placed: Iterable[Placed]) -> list[str]:
         """Register what can be, and return a warning for each of the others."""
         warnings: list[str] = []

@@ -1,62 +1,103 @@
-"""The connection to the MCP server behind a gateway, in a task of its own (SPEC GWY-1, GWY-3).
-
-`Upstream.run` is that task: it starts the server, lists its tools, and holds the connection until it is stopped or the
-server ends. Whatever goes wrong in there after the start ends with it: it harms the calls of this server's tools, and
-nothing else. There is one time limit, on the start; a call takes as long as its caller waits.
-"""
+"""A server behind a gateway: what it offers, and the connections to it (SPEC GWY-1, GWY-3, GWY-4)."""
 
 from __future__ import annotations
 
 import logging
-import math
-import os
 import shlex
-import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any
 
 import anyio
-from anyio.abc import TaskStatus
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.session import ClientSession
-from mcp.client.stdio import stdio_client
-from mcp.shared.dispatcher import ProgressFnT
-from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND, Implementation
-from pydantic import ValidationError
+from anyio.abc import TaskGroup
+from attrs import evolve, field, frozen
 
-from toolfold import ConfigError, ProtocolError, ToolfoldError, __version__
-from toolfold.spi import table
-from toolfold_adapters.sdk import connection_lost, is_closed, learn_headers, raw_request
+from toolfold import ConfigError
 
+from .cache import DefinitionCache, Known
 from .config import GatewayConfig, UpstreamConfig
-from .layout import Definitions
+from .downstream import Client
+from .lifecycle import Backoff, State
+from .link import Link, UpstreamError
+from .listing import known_of, learn, merged
+from .transports import transport_of
+from .wire import Mode, Transport, Wire
+
+__all__ = ["Runtime", "Upstream", "UpstreamError", "UpstreamStatus", "check_upstreams"]
 
 log = logging.getLogger("toolfold.gateway")
 
+ABLE: Mapping[str, Any] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
+"""What a client could do at most: with that an upstream is asked what it offers, which may depend on it."""
+ASKING = "asking"
+"""The name of the connection that asks what a server offers, beside those of clients."""
 
-class UpstreamError(ToolfoldError):
-    """The server behind a gateway could not be started, or has stopped (SPEC GWY-3)."""
+OnChange = Callable[["Upstream"], Awaitable[None]]
 
 
-class _ConnectionLost(UpstreamError):
-    """The connection ended while an answer was waited for."""
+@frozen(kw_only=True)
+class Runtime:
+    """What upstreams run on.
+
+    Attributes:
+        clock: Tells the time in seconds.
+        backoff: How long to wait after failures.
+        cache: Where definitions are stored.
+        transport: Returns what carries the messages of an upstream.
+    """
+
+    clock: Callable[[], float]
+    backoff: Backoff = field(factory=Backoff)
+    cache: DefinitionCache = field(factory=DefinitionCache)
+    transport: Callable[[UpstreamConfig], Transport] = transport_of
+
+
+@frozen(kw_only=True)
+class UpstreamStatus:
+    """How an upstream is doing.
+
+    `state` is that of its connection that is furthest, `connections` says how many are open, `reason` why the last
+    failure was, and `tools` how many it offers; `None` if that is not known.
+    """
+
+    name: str
+    target: str
+    state: str
+    connections: int
+    failures: int
+    reason: str
+    tools: int | None
 
 
 class Upstream:
-    """One MCP server behind a gateway.
+    """A server behind a gateway.
 
-    `name`, `version` and `instructions` are its own, once it is started.
+    Args:
+        name: What it is called in the configuration.
+        config: How it is reached.
+        runtime: What it runs on.
+        tasks: Where its connections are held.
+        on_change: Is awaited when what it offers has changed.
     """
 
-    def __init__(self, config: UpstreamConfig) -> None:
+    def __init__(
+        self, name: str, config: UpstreamConfig, runtime: Runtime, tasks: TaskGroup, on_change: OnChange
+    ) -> None:
+        self.key = name
         self.config = config
-        self.name = config.url or Path((config.command or ("",))[0]).name
-        self.version = ""
-        self.instructions: str | None = None
-        self._session: ClientSession | None = None
-        self._stopping = anyio.Event()
-        self._stray_lines = 0
+        self.tasks = tasks
+        self.clock, self.backoff, self.transport = runtime.clock, runtime.backoff, runtime.transport
+        self._cache = runtime.cache
+        self._on_change = on_change
+        self.known = runtime.cache.read(config)
+        self._links: dict[str | None, Link] = {}
+        self._settled = anyio.Event()
+
+    @property
+    def name(self) -> str:
+        """What it calls itself, or what it is called here while that is not known."""
+        said = self.known.definitions.name if self.known is not None else ""
+        return said or self.config.url or Path((self.config.command or (self.key,))[0]).name
 
     @property
     def target(self) -> str:
@@ -64,173 +105,136 @@ class Upstream:
         return self.config.url or shlex.join(self.config.command or ())
 
     @property
-    def stdout_warning(self) -> str:
-        """A sentence on what the server has written that is no message; empty if there was nothing of the kind."""
-        if not self._stray_lines:
-            return ""
-        return f"It wrote {self._stray_lines} line(s) to its stdout that are no messages of the protocol."
+    def mode(self) -> Mode:
+        """How to agree on a version with it."""
+        return self.config.mode or ("auto" if self.config.url else "legacy")
 
-    async def run(self, *, task_status: TaskStatus[Definitions] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Start the server, report its definitions as they came, and hold the connection to its end.
+    @property
+    def shared(self) -> bool:
+        """Whether one connection serves all clients: where that is declared, or the server's era has no sessions."""
+        if self.config.shared is not None:
+            return self.config.shared
+        return self.known is not None and self.known.modern
 
-        Raises:
-            UpstreamError: It could not be started; after the start, nothing is raised.
-        """
-        started = False
-        try:
-            with anyio.move_on_after(self.config.start_timeout) as limit:
-                async with self._client() as client:
-                    self._session = client.session
-                    self._note(client)
-                    tools = await self._list_tools()
-                    definitions = self._definitions(tools)
-                    limit.deadline = math.inf
-                    started = True
-                    task_status.started(definitions)
-                    await self._stopping.wait()
-        except Exception as error:
-            if not started:
-                raise UpstreamError(f"The MCP server {self.target!r} did not start: {self._reason(error)}") from error
-            log.error("the MCP server %s has stopped: %s", self.name, _first_cause(error))
-        finally:
-            self._session = None
-        if not started:
-            raise UpstreamError(
-                f"The MCP server {self.target!r} did not answer within {self.config.start_timeout:g} seconds, so it "
-                f"was stopped.{self._warning()} Check that it is an MCP server, or give it more time by start_timeout."
-            )
-
-    def stop(self) -> None:
-        """Have `run` end the connection and the server."""
-        self._stopping.set()
-
-    async def request(
-        self, method: str, params: Mapping[str, Any], on_progress: ProgressFnT | None = None
-    ) -> dict[str, Any]:
-        """Return the server's result of a request as it came (SPEC GWY-1); cancelling it cancels it there too.
-
-        Raises:
-            ProtocolError: The server answered with this error.
-            UpstreamError: The server has stopped.
-        """
-        session = self._session
-        if session is None or is_closed(session):
-            raise UpstreamError(f"The MCP server {self.name!r} has stopped.")
-        try:
-            return await raw_request(session, method, params, on_progress)
-        except MCPError as error:
-            if not connection_lost(session, error):
-                raise ProtocolError(error.code, error.message, error.data) from error
-            if is_closed(session):
-                self.stop()
-            raise _ConnectionLost(
-                f"The MCP server {self.name!r} stopped before it answered; what it was asked to do may be done or not."
-            ) from error
-
-    def _definitions(self, tools: list[Any]) -> Definitions:
-        """Return what the server offers, after preparing calls of its tools."""
-        usable: list[Any] = []
-        warnings: list[str] = []
-        for definition in tools:
-            if problem := self._learn_headers(table(definition) or {}):
-                warnings.append(f"The tool {definition['name']!r} is left out: {problem}.")
-            else:
-                usable.append(definition)
-        if self.stdout_warning:
-            warnings.append(f"The server {self.name!r} is untidy. {self.stdout_warning}")
-        return Definitions(
-            name=self.name,
-            version=self.version,
-            instructions=self.instructions,
-            tools=usable,
-            warnings=tuple(warnings),
+    @property
+    def status(self) -> UpstreamStatus:
+        """How it is doing."""
+        links = list(self._links.values())
+        order = [State.READY, State.STARTING, State.BACKING_OFF, State.STOPPING, State.IDLE]
+        state = min((link.life.state for link in links), key=order.index, default=State.IDLE)
+        worst = max((link.life for link in links), key=lambda life: life.failures, default=None)
+        return UpstreamStatus(
+            name=self.key,
+            target=self.target,
+            state=state.value,
+            connections=sum(link.life.state is State.READY for link in links),
+            failures=worst.failures if worst else 0,
+            reason=worst.reason if worst else "",
+            tools=len(self.known.definitions.tools) if self.known is not None else None,
         )
 
-    def _learn_headers(self, tool: Mapping[str, Any]) -> str | None:
-        """Prepare calls of a tool; return what is wrong with the headers that its schema asks for, if anything."""
-        name, schema = tool.get("name"), tool.get("inputSchema")
-        if self._session is None or not isinstance(name, str) or not isinstance(schema, dict):
+    # -- connections --------------------------------------------------------------------------------------------------
+
+    def link(self, client: Client) -> Link:
+        """Return the connection that a client uses."""
+        key = None if self.shared else client.id
+        link = self._links.get(key)
+        if link is None:
+            able, owner = (ABLE, None) if key is None else (client.capabilities, client)
+            link = self._links[key] = Link(self, able, owner)
+        return link
+
+    def links_of(self, client: Client) -> list[Link]:
+        """Return the connections that a client has of its own."""
+        return [link for link in self._links.values() if link.client is client]
+
+    def end(self, client: Client) -> None:
+        """Stop the connections of a client that has ended."""
+        for key, link in list(self._links.items()):
+            if link.client is client:
+                del self._links[key]
+                link.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for link in self._links.values():
+            link.close()
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        for key, link in list(self._links.items()):
+            link.tick(now)
+            if link.life.state is State.IDLE and not link.in_use and key is not None:
+                del self._links[key]
+
+    # -- what it offers -----------------------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Begin to ask the server what it offers, over a connection of its own."""
+        key = None if self.shared else ASKING
+        if key not in self._links:
+            self._links[key] = Link(self, ABLE, None)
+        self._links[key].start()
+
+    async def settled(self) -> None:
+        """Wait until it is known what the server offers, or it failed to start."""
+        if self.known is None:
+            await self._settled.wait()
+
+    @property
+    def failure(self) -> UpstreamError | None:
+        """Why it is not known what the server offers, if it failed to start."""
+        life = next((link.life for link in self._links.values() if link.life.reason), None)
+        if self.known is not None or life is None:
             return None
-        return learn_headers(self._session, name, schema)
+        return UpstreamError(f"The MCP server {self.target!r} did not start: {life.reason}")
 
-    def _client(self) -> Client:
-        mode = self.config.mode or ("auto" if self.config.url else "legacy")
-        info = Implementation(name="toolfold", version=__version__)
-        if self.config.url:
-            return Client(self.config.url, mode=mode, client_info=info, cache=None)
-        program, *arguments = self.config.command or ("",)
-        parameters = StdioServerParameters(
-            command=program,
-            args=arguments,
-            env={**os.environ, **self.config.env},
-            cwd=self.config.cwd,
-            encoding_error_handler="replace",  # one bad byte must not end the connection
-        )
-        transport = stdio_client(parameters, errlog=_stderr())
-        return Client(transport, mode=mode, client_info=info, cache=None, message_handler=self._observe)
+    def failed(self) -> None:
+        """Take note that a connection failed to open."""
+        self._settled.set()
 
-    async def _observe(self, message: object) -> None:
-        if isinstance(message, Exception):
-            self._stray_lines += 1
+    async def greet(self, link: Link, wire: Wire) -> bool:
+        """Do what comes first on a new connection; return whether what the server offers was learned from it."""
+        if self.known is None or self._links.get(ASKING) is link:
+            await self._learn(await known_of(wire))
+            return True
+        learn(wire, self.known.definitions)
+        return False
 
-    def _note(self, client: Client) -> None:
-        if client.server_info is not None:
-            self.name = client.server_info.name
-            self.version = client.server_info.version
-        self.instructions = client.instructions
+    async def refresh(self, link: Link, wire: Wire) -> None:
+        """Learn what the server offers now over a connection.
 
-    async def _list_tools(self) -> list[Any]:
-        """Return the definitions on all pages of the list."""
-        definitions: list[Any] = []
-        params: dict[str, Any] = {}
-        seen: set[str] = set()
-        while True:
-            try:
-                page = await self.request("tools/list", params)
-            except ProtocolError as error:
-                if error.code == METHOD_NOT_FOUND and not seen:
-                    return []
-                raise
-            if not isinstance(page.get("tools"), list):
-                raise UpstreamError('its answer to tools/list has no list "tools".')
-            definitions += page["tools"]
-            cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or cursor in seen:
-                return definitions
-            seen.add(cursor)
-            params = {"cursor": cursor}
+        It may offer less to a client that can do less, and more to one that asked for it. So what is missing is gone
+        only if this connection had it, and what is new at the beginning of a connection has the server asked anew.
+        """
+        now = await known_of(wire)
+        before, known = link.offered, self.known
+        link.offered = now.definitions
+        if known is None or set(now.able) >= set(known.able) or now.definitions.version != known.definitions.version:
+            await self._learn(now)
+            return
+        definitions = merged(known.definitions, before, now.definitions)
+        if definitions != known.definitions and before is None:
+            self.ask()
+        await self._learn(evolve(known, definitions=definitions), store=False)
 
-    def _reason(self, error: Exception) -> str:
-        """Return why the start failed, and what to do."""
-        cause = _first_cause(error)
-        match cause:
-            case FileNotFoundError() | NotADirectoryError() if self.config.cwd and not Path(self.config.cwd).is_dir():
-                return f"there is no folder {self.config.cwd!r} to run it in; mend cwd."
-            case FileNotFoundError():
-                return "there is no such program; install it, or give its full path."
-            case PermissionError():
-                return "the program may not be executed; check its permissions."
-            case MCPError(code=code, message="Connection closed") if code == CONNECTION_CLOSED:
-                return self._exited()
-            case MCPError() | ProtocolError():
-                return f"it answered with the error {cause.code} ({cause.message}); check that it is an MCP server."
-            case ValidationError():
-                return "its first answer is not one of the protocol; check that it is an MCP server."
-            case _ConnectionLost():
-                return self._exited()
-            case UpstreamError():
-                return str(cause)
-            case _:
-                pass
-        if self.config.url:
-            return f"it can't be reached ({type(cause).__name__}: {cause}); check its address, and that it is running."
-        return f"{type(cause).__name__}: {cause}."
+    def asked(self, link: Link) -> None:
+        """End a connection that was only to ask what the server offers."""
+        if self._links.get(ASKING) is link:
+            del self._links[ASKING]
+            link.close()
 
-    def _exited(self) -> str:
-        return f"it ended before it answered.{self._warning()} What it wrote to stderr says why; try it on its own."
+    async def _learn(self, now: Known, *, store: bool = True) -> None:
+        before, self.known = self.known, now
+        self._settled.set()
+        if before is None or _without_warnings(before) != _without_warnings(now):
+            if store:
+                self._cache.write(self.config, now)
+            await self._on_change(self)
 
-    def _warning(self) -> str:
-        return f" {self.stdout_warning}" if self.stdout_warning else ""
+
+def _without_warnings(known: Known) -> Known:
+    return evolve(known, definitions=evolve(known.definitions, warnings=()))
 
 
 def check_upstreams(config: GatewayConfig) -> Mapping[str, UpstreamConfig]:
@@ -238,19 +242,3 @@ def check_upstreams(config: GatewayConfig) -> Mapping[str, UpstreamConfig]:
     if not config.upstreams:
         raise ConfigError(f'{config.source} names no server: add [upstream] with command = ["…"] or url = "…".')
     return config.upstreams
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    """Return the error itself, or the first of those that it groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error
-
-
-def _stderr() -> TextIO:
-    """Return where the server's stderr goes: to ours, or where ours is not a file, to the process's own."""
-    try:
-        sys.stderr.fileno()
-    except (AttributeError, OSError, ValueError):
-        return sys.__stderr__  # type: ignore[return-value]  # None makes the child inherit it
-    return sys.stderr

@@ -22,6 +22,6 @@ with extras_named():
     from .client import FollowingClient
     from .limits import Limits
     from .serve import serve
-    from .server import build_server
+    from .server import Extend, build_server
 
-__all__ = ["FollowingClient", "Limit", "Limits", "build_server", "serve"]
+__all__ = ["Extend", "FollowingClient", "Limit", "Limits", "build_server", "serve"]

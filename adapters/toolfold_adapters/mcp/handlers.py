@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any
 
 import mcp_types as types
@@ -12,6 +12,7 @@ from attrs import define, field
 from mcp.server import Server, ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolfold import Session
 from toolfold.spi import Full, Kind, Tally
 
 from .callers import caller_of, principal_of
@@ -55,6 +56,11 @@ class RequestHandlers:
         if self.by_principal and not principal_of(ctx):
             raise unauthenticated()
         return self.disclosure if self.disclosure is not None and declares_extension(ctx) else self.modern
+
+    def session(self, ctx: Context) -> AbstractAsyncContextManager[Session]:
+        """Return a context manager that yields the session of a request."""
+        delivery = self.modern if _is_modern(ctx) else self.legacy
+        return delivery.session(self.server, ctx)
 
     @contextmanager
     def answering(self, ctx: Context, asked: str) -> Generator[None]:

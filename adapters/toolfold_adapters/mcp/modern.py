@@ -8,7 +8,7 @@ tools that became available, and a handle under which `call_tool` calls them.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from attrs import define, evolve
@@ -85,6 +85,10 @@ class HandleDelivery:
         self._proxy = proxy
         self._renderer = Renderer(wire, modern=True, adjust=with_handle)
         self._answers = Answers(self._renderer, options)
+
+    def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
+        """Return a context manager that yields the session of a request, or one that ends with it."""
+        return self._readable(ctx)
 
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of a list.

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -46,6 +46,7 @@ ENDING_SECONDS = 10
 """How long a server waits at its end for the hooks that tear down its sessions."""
 
 Delivery = Literal["auto", "principal"]
+Extend = Callable[[Server[Any], Callable[[Any], AbstractAsyncContextManager[Session]]], None]
 
 
 class ToolSetServer(Server[TaskGroup]):
@@ -98,6 +99,7 @@ def build_server(
     handles: Handles = "auto",
     answers: AnswerForm = "auto",
     answer_tokens: int = ANSWER_TOKENS,
+    extend: Extend | None = None,
 ) -> Server[TaskGroup]:
     """Return a low-level MCP server that delivers `tools` to clients of both eras.
 
@@ -134,6 +136,8 @@ def build_server(
             change of its list.
         answer_tokens: The maximum length of the library's own answers, in approximate tokens. Beyond it, tools are
             described without schemas, then without descriptions, and finally only their number is given.
+        extend: Called with the server and a function that yields the session of a request, to add handlers for
+            anything but tools, prompts and resources.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
@@ -217,6 +221,8 @@ def build_server(
         server.extensions[EXTENSION] = dict(SETTINGS)
         server.add_request_handler("groups/list", GroupsListParams, handlers.list_groups)
         server.add_request_handler("groups/get", GroupParams, handlers.get_group)
+    if extend is not None:
+        extend(server, handlers.session)
     return server
 
 

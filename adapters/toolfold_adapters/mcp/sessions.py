@@ -43,6 +43,10 @@ class SessionDelivery:
         self._answers = answers
         self._proxy = proxy
 
+    def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
+        """Return a context manager that yields the session of a request."""
+        return self._source.session(server, ctx)
+
     async def list(self, server: Any, ctx: Any, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of what the session lists."""
         async with self._source.session(server, ctx) as session:

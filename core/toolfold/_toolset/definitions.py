@@ -54,7 +54,7 @@ def tool_component(place: Place, handler: Callable[..., Any], options: Mapping[s
         rule=rule,
         definition={**wire, "inputSchema": arguments.schema},
         handler=handle,
-        arguments=arguments,
+        arguments=arguments if options.get("check_arguments", True) else None,
         group=group,
         hidden=options.get("hidden", False),
         category=options.get("category"),
@@ -74,7 +74,7 @@ def prompt_component(place: Place, handler: Callable[..., Any], options: Mapping
         rule=rule,
         definition={**wire, "arguments": listed},
         handler=raw_handler(name, handler, in_thread=options["run_in_thread"]),
-        arguments=Arguments.from_schema(name, schema),
+        arguments=Arguments.from_schema(name, schema) if options.get("check_arguments", True) else None,
         group=group,
         hidden=options.get("hidden", False),
     )

@@ -58,6 +58,8 @@ class ToolOptions(ComponentOptions, total=False):
         output: The structured result, in the same forms.
         input_schema: The arguments as JSON Schema, mapping or text; never taken for a field specification.
         output_schema: The structured result as JSON Schema.
+        check_arguments: Whether arguments that do not fit the input schema are refused, as they are unless this is
+            `False` (SPEC CALL-2): turn it off for a handler that passes them on to others who judge (SPEC GWY-7).
         check_output: Whether a result that does not fit the output schema becomes an error, as it does unless this is
             `False` (SPEC KIT-6): turn it off for a handler that passes on what others answer.
         category: A label, shown as `_meta.category` (SPEC KIT-5).
@@ -71,6 +73,7 @@ class ToolOptions(ComponentOptions, total=False):
     output: Any
     input_schema: Any
     output_schema: Any
+    check_arguments: bool | None
     check_output: bool | None
     category: str | None
     tags: Iterable[str] | None
@@ -84,10 +87,12 @@ class PromptOptions(ComponentOptions, total=False):
     Attributes:
         flat: Keep the name unqualified although the prompt is in a group (SPEC NAM-5).
         arguments: Names, or mappings with `name`, `description` and `required`; or one of them.
+        check_arguments: Whether others are refused, and those that are missing; see `ToolOptions`.
     """
 
     flat: bool | None
     arguments: Iterable[Any] | None
+    check_arguments: bool | None
 
 
 class ResourceOptions(ComponentOptions, total=False):
@@ -175,7 +180,7 @@ OF_GROUP_MARKS = GroupMarkOptions.__optional_keys__
 OF_TOOLKITS = ToolkitOptions.__optional_keys__
 
 _FLAGS = (
-    *("flat", "check_output", "always", "run_in_thread"),
+    *("flat", "check_arguments", "check_output", "always", "run_in_thread"),
     *("show_deactivator", "controls", "selectable", "pinned", "transient"),
 )
 _SLOTS = (("input", "input_schema"), ("output", "output_schema"))

@@ -119,8 +119,8 @@ class Registration:
             handler: With `input` or `input_schema`, a function of nothing, the arguments, or arguments and `Context`;
                 without, a function whose annotated parameters describe the arguments. Sync or async.
             options: `description`, `group`, `flat`, `visibility`, `always`, `hidden`, `visible`, `title`, `input`,
-                `output`, `input_schema`, `output_schema`, `check_output`, `category`, `tags`, `annotations`, `icons`,
-                `meta`, `modes` and `run_in_thread`; see `ToolOptions`.
+                `output`, `input_schema`, `output_schema`, `check_arguments`, `check_output`, `category`, `tags`,
+                `annotations`, `icons`, `meta`, `modes` and `run_in_thread`; see `ToolOptions`.
 
         Raises:
             InvalidName, DuplicateName, GroupNotFound, InvalidDefinition: Nothing was registered.

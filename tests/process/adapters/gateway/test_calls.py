@@ -101,14 +101,6 @@ async def test_what_is_no_tool_result_is_an_error_result(result: Any) -> None:
     assert "not a tool result" in given.text
 
 
-async def test_a_request_for_more_input_is_an_error_result() -> None:
-    result = {"resultType": "input_required", "inputRequests": {}}
-    async with opened(raw("plain")) as (_, session):
-        given = await session.call("answer", {"result": result})
-    assert given.is_error
-    assert "more input" in given.text
-
-
 async def test_progress_comes_in_order_and_before_the_result() -> None:
     seen: list[tuple[float, float | None, str | None]] = []
 

@@ -99,12 +99,11 @@ async def test_when_the_server_has_died_calls_say_so_and_the_list_stays(tmp_path
         first = await session.call("one")
         assert first.is_error
         assert first.text == (
-            "The MCP server 'raw' stopped before it answered; what it was asked to do may be done or not. "
-            "Its tools can be used again once the gateway has been restarted."
+            "The MCP server 'raw' stopped before it answered; what it was asked to do may be done or not."
         )
         second = await session.call("two")
         assert second.is_error
-        assert second.text.startswith("The MCP server 'raw' has stopped. ")
+        assert second.text.startswith("The MCP server 'raw' has stopped; the gateway's log says why. It is tried again")
         assert session.list_tools() == before
     assert not is_running(tmp_path / "pid")
 
@@ -155,17 +154,20 @@ async def test_a_wrong_option_is_found_before_the_server_is_started(tmp_path: Pa
     assert not (tmp_path / "pid").exists()
 
 
-async def test_the_server_has_the_gateways_environment_and_what_is_added(
+@pytest.mark.spec("GWY-8")
+async def test_a_server_is_given_what_its_configuration_says_and_nothing_else_of_the_gateways_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SOME_TOKEN", "secret")
-    monkeypatch.setenv("OVERRIDDEN", "old")
+    names = ["SOME_TOKEN", "TOOLFOLD_HANDLE_KEY", "OVERRIDDEN", "ADDED"]
+    for name in names[:3]:
+        monkeypatch.setenv(name, "secret")
     config = proper(env={"OVERRIDDEN": "new", "ADDED": "1"}, cwd=str(tmp_path))
     async with opened(config) as (_, session):
-        result = await session.call("environment", {"names": ["SOME_TOKEN", "OVERRIDDEN", "ADDED"]})
+        result = await session.call("environment", {"names": [*names, "PATH"]})
     given = json.loads(result.text)
     assert Path(given.pop("folder")).name == tmp_path.name
-    assert given == {"SOME_TOKEN": "secret", "OVERRIDDEN": "new", "ADDED": "1"}
+    assert given.pop("PATH")
+    assert given == {"SOME_TOKEN": None, "TOOLFOLD_HANDLE_KEY": None, "OVERRIDDEN": "new", "ADDED": "1"}
 
 
 async def test_a_server_can_be_started_where_our_stderr_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,8 +225,8 @@ async def test_when_the_server_at_a_url_is_gone_calls_say_so() -> None:
         second = await session.call("fail")
         assert first.is_error
         assert second.is_error
-        assert "stopped" in first.text
-        assert "stopped" in second.text
+        assert "can't be reached" in first.text
+        assert "It is tried again in" in second.text
         assert session.list_tools().tools
 
 

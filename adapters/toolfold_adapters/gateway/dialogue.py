@@ -1,0 +1,173 @@
+"""What an upstream asks while it answers, where one side knows sessions and the other does not (SPEC GWY-1).
+
+In the legacy era a server asks its client by requests of its own, while the call waits. In the modern era a call is
+answered with what is asked for (`input_required`), and made again with the responses. Where both sides are of one era
+this passes through. Where they are not, it is translated:
+
+- A modern client at a legacy upstream: the call goes on in a `Dialogue` while the client gets what is asked for, with a
+  token for it; the client's next call, with the token, brings the answers.
+- A legacy client at a modern upstream: the client is asked, and the call is made again with what it answered.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from attrs import define, field
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
+
+from toolfold import InputRequired, ToolError, ToolfoldError
+from toolfold.spi import table
+
+from .downstream import Call
+
+ROUNDS = 10
+"""How often in a row an upstream may ask for more before its call is given up."""
+MOST_DIALOGUES = 1000
+"""How many calls may wait for answers of their clients; beyond it, the one that has waited longest is given up."""
+
+Request = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+
+@define(eq=False)
+class _Question:
+    method: str
+    params: Mapping[str, Any]
+    answered: anyio.Event = field(factory=anyio.Event)
+    answer: Mapping[str, Any] | None = None
+
+
+@define(eq=False)
+class Dialogue:
+    """A call of a modern client at a legacy upstream, which outlives the requests of which it is made.
+
+    Attributes:
+        call: The client's present request.
+        principal: Whose it is.
+    """
+
+    call: Call
+    principal: str
+    _open: dict[str, _Question] = field(factory=dict[str, _Question])
+    _news: anyio.Event = field(factory=anyio.Event)
+    _outcome: dict[str, Any] | BaseException | None = None
+    _scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+    _count: int = 0
+
+    async def run(self, perform: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        """Make the call, and keep what comes of it."""
+        with self._scope:
+            try:
+                self._outcome = await perform()
+            except ToolfoldError as error:
+                self._outcome = error
+            except Exception as error:
+                self._outcome = error
+        if self._outcome is None:
+            self._outcome = ToolError("The call was given up.")
+        self._news.set()
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Have the client asked, and return its answer; for the upstream."""
+        self._count += 1
+        question = _Question(method, params)
+        self._open[f"question-{self._count}"] = question
+        self._news.set()
+        await question.answered.wait()
+        if question.answer is None:
+            raise MCPError(code=INVALID_REQUEST, message=f"The client did not answer {method}")
+        return question.answer
+
+    def answer(self, responses: Mapping[str, Any]) -> None:
+        """Take the client's answers; what it leaves out it does not answer."""
+        for name, question in self._open.items():
+            question.answer = table(responses.get(name))
+            question.answered.set()
+        self._open.clear()
+
+    async def next(self) -> dict[str, Any] | InputRequired:
+        """Return what the client is to answer next, or the result; raises what the call raised."""
+        try:
+            while self._outcome is None and not self._open:
+                self._news = anyio.Event()
+                await self._news.wait()
+        except BaseException:
+            self.give_up()
+            raise
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        if self._outcome is not None:
+            return self._outcome
+        return InputRequired(
+            {name: {"method": asked.method, "params": dict(asked.params)} for name, asked in self._open.items()}
+        )
+
+    def give_up(self) -> None:
+        """Cancel the call."""
+        self._scope.cancel()
+
+
+class Dialogues:
+    """The dialogues that wait for their clients, by token."""
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self._tasks = tasks
+        self._waiting: OrderedDict[str, Dialogue] = OrderedDict()
+
+    async def go_on(
+        self, call: Call, principal: str, perform: Callable[[Call], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any] | InputRequired:
+        """Begin a call, or go on with the one whose token the request has; return its result or what it asks for.
+
+        Raises:
+            ToolError: There is no such call any more.
+        """
+        params = call.ctx.params if call.ctx is not None else None
+        token = (params or {}).get("requestState")
+        if token is None:
+            dialogue = Dialogue(call, principal)
+            call.asks = dialogue.ask
+            self._tasks.start_soon(dialogue.run, lambda: perform(call))
+        else:
+            found = self._waiting.pop(token, None) if isinstance(token, str) else None
+            if found is None or found.principal != principal:
+                raise ToolError("The call that this answers is no longer waiting; make it again.")
+            dialogue = found
+            dialogue.call.ctx = call.ctx
+            dialogue.answer(table((params or {}).get("inputResponses")) or {})
+        outcome = await dialogue.next()
+        if not isinstance(outcome, InputRequired):
+            return outcome
+        token = secrets.token_urlsafe(16)
+        self._waiting[token] = dialogue
+        if len(self._waiting) > MOST_DIALOGUES:
+            self._waiting.popitem(last=False)[1].give_up()
+        return InputRequired(outcome.requests, token)
+
+
+async def in_rounds(call: Call, params: Mapping[str, Any], request: Request) -> dict[str, Any]:
+    """Return the result of a call at a modern upstream, whose questions a legacy client is asked.
+
+    Raises:
+        ToolError: It goes on asking.
+    """
+    given = dict(params)
+    for _ in range(ROUNDS):
+        answer = await request(given)
+        if answer.get("resultType") != "input_required":
+            return answer
+        questions = table(answer.get("inputRequests")) or {}
+        responses: dict[str, Any] = {}
+        for name, asked in questions.items():
+            question = table(asked) or {}
+            responses[name] = dict(await call.ask(str(question.get("method")), table(question.get("params")) or {}))
+        given = {**params, "inputResponses": responses}
+        if "requestState" in answer:
+            given["requestState"] = answer["requestState"]
+    raise ToolError(f"The server asked for more input {ROUNDS} times in a row, so the call was given up.")

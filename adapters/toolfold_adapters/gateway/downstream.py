@@ -1,0 +1,259 @@
+"""The clients of a gateway, as its upstreams are to know them (SPEC GWY-1).
+
+Each has connections of its own to the upstreams, with its own capabilities, and is asked what these upstreams ask of
+their client. A client is a session: a connection of the legacy era, a handle, a session of a program. Requests of the
+modern era that name no session belong to the process that sends them (stdio), to the principal that they carry, or each
+to itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from attrs import define, field
+from mcp.server.context import CallNext, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    INVALID_REQUEST,
+    LOG_LEVEL_META_KEY,
+    METHOD_NOT_FOUND,
+    Notification,
+    Request,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from toolfold import Context
+from toolfold.spi import Event, observers, table
+
+from ..mcp.callers import principal_of
+
+log = logging.getLogger("toolfold.gateway")
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+ASKED = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
+"""What an upstream may ask of its client, and the capability that it needs."""
+NOT_PASSED = frozenset({"tasks"})
+NO_EXTENSIONS = frozenset({"io.modelcontextprotocol/groups", "io.modelcontextprotocol/tasks"})
+"""Capabilities and extensions that end here: what they add to the protocol is not passed on."""
+
+ServerContext = ServerRequestContext[Any, Any]
+
+current_request: ContextVar[ServerContext | None] = ContextVar("toolfold_gateway_request", default=None)
+"""The request that a server is answering, for what only learns of its consequences."""
+
+
+class _Answer(BaseModel):
+    """A client's answer, as it came."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@define(eq=False)
+class Call:
+    """A request of a client that is being answered.
+
+    `asks` has what an upstream of the legacy era asks of a client of the modern era: see `dialogue`.
+    """
+
+    ctx: ServerContext | None
+    asks: Callable[[str, Mapping[str, Any]], Any] | None = None
+
+    @property
+    def modern(self) -> bool:
+        """Whether the client is of the modern era."""
+        return self.ctx is not None and self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the client answers to a question that came of this request; raises `MCPError`."""
+        if self.asks is not None:
+            answer: Mapping[str, Any] = await self.asks(method, params)
+            return answer
+        if self.ctx is None or self.modern:
+            raise MCPError(code=METHOD_NOT_FOUND, message=f"The client can't be asked for {method} here")
+        related = ServerMessageMetadata(related_request_id=self.ctx.request_id)
+        return await _asked(self.ctx.session, method, params, related)
+
+
+async def _asked(
+    session: Any, method: str, params: Mapping[str, Any], related: ServerMessageMetadata | None
+) -> Mapping[str, Any]:
+    request = Request[dict[str, Any], str](method=method, params=dict(params))
+    try:
+        answer = await session.send_request(request, _Answer, metadata=related)
+    except ValidationError as error:
+        raise MCPError(
+            code=INVALID_REQUEST, message=f"The client's answer to {method} is not one of the protocol"
+        ) from (error)
+    return dict(answer.model_extra or {})
+
+
+@define(eq=False)
+class Client:
+    """Whoever has connections of its own to upstreams.
+
+    Attributes:
+        id: What it is known by here.
+        capabilities: What it can do, as its upstreams are told.
+        level: The least level of log messages that it wants; `None` if it did not say.
+        session: The session of the SDK that its last request came on, for what belongs to no request.
+        calls: Its requests under way, the newest last.
+    """
+
+    id: str
+    capabilities: Mapping[str, Any] = field(factory=dict[str, Any])
+    level: str | None = None
+    session: Any = None
+    calls: list[Call] = field(factory=list[Call])
+
+    def note(self, ctx: ServerContext | None) -> None:
+        """Learn from a request what the client can do and where it is reached."""
+        if ctx is None:
+            return
+        self.session = ctx.session
+        self.capabilities = capabilities_of(ctx)
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            level: Any = (ctx.meta or {}).get(LOG_LEVEL_META_KEY)
+            self.level = level if level in LEVELS else None
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the client answers to what an upstream asks, or raise `MCPError`.
+
+        It is asked within its newest request, so that it learns of it also where it has no standing stream.
+        """
+        needed = ASKED.get(method)
+        if needed is None or needed not in self.capabilities:
+            raise MCPError(code=METHOD_NOT_FOUND, message=f"The client does not answer {method}")
+        if self.calls:
+            return await self.calls[-1].ask(method, params)
+        if self.session is None or self.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            raise MCPError(code=METHOD_NOT_FOUND, message=f"The client can't be asked for {method} now")
+        return await _asked(self.session, method, params, None)
+
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Pass a notification of an upstream on: a log message, or that a resource was updated."""
+        call = self.calls[-1] if self.calls else None
+        session, related = self.session, None
+        if call is not None and call.ctx is not None:
+            session, related = call.ctx.session, call.ctx.request_id
+        if session is None:
+            return
+        if method == "notifications/message":
+            if not self._wants(params):
+                return
+        elif session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return  # it subscribes to what it wants to be notified of
+        else:
+            related = None
+        try:
+            message: Any = Notification[dict[str, Any], str](method=method, params=dict(params))  # as it came
+            await session.send_notification(message, related)
+        except Exception:
+            log.debug("a notification could not be passed on", exc_info=True)
+
+    def _wants(self, params: Mapping[str, Any]) -> bool:
+        """Return whether the client is to have a log message: in the modern era only if its request asked for it."""
+        if self.level is None:
+            return self.session is not None and self.session.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        level = params.get("level")
+        return level in LEVELS and self.level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level)
+
+
+class Clients:
+    """All clients of a gateway.
+
+    Args:
+        on_end: Is called with each that has ended.
+    """
+
+    def __init__(self, on_end: Callable[[Client], None]) -> None:
+        self._on_end = on_end
+        self._sessions: set[str] = set()
+        self._clients: dict[str, Client] = {}
+
+    def observe(self, event: Event) -> None:
+        """Note the sessions that open and end; an observer of the tool set."""
+        if isinstance(event, observers.SessionOpened):
+            self._sessions.add(event.session)
+        elif isinstance(event, observers.SessionEnded):
+            self._sessions.discard(event.session)
+            if (client := self._clients.pop(event.session, None)) is not None:
+                self._on_end(client)
+
+    def of(self, context: Context) -> Client:
+        """Return the client that a call came from."""
+        ctx = server_context(context.request) or current_request.get()
+        return self._client(self._key(context.session.id, ctx), ctx)
+
+    def _client(self, key: str, ctx: ServerContext | None) -> Client:
+        client = self._clients.get(key)
+        if client is None:
+            client = Client(key)
+            if self._lasts(key):
+                self._clients[key] = client
+        client.note(ctx)
+        return client
+
+    def _lasts(self, key: str) -> bool:
+        return key in self._sessions or key.startswith(_STANDING)
+
+    def of_session(self, session: str, ctx: ServerContext) -> Client:
+        """Return the client of a request that belongs to a session, by its id."""
+        return self._client(self._key(session, ctx), ctx)
+
+    def entered(self, session: str, ctx: ServerContext | None) -> Client | None:
+        """Return the client of a session, by its id, that opened a group; `None` for a request that belongs to none."""
+        key = self._key(session, ctx)
+        return self._client(key, ctx) if self._lasts(key) else None
+
+    def release(self, client: Client) -> None:
+        """Take note that a request is over: a client that was only this request has ended."""
+        if self._clients.get(client.id) is not client:
+            self._on_end(client)
+
+    def _key(self, session: str, ctx: ServerContext | None) -> str:
+        if ctx is None or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return session
+        if ctx.request is None:
+            return f"{_STANDING}process"
+        if session not in self._sessions and (principal := principal_of(ctx)):
+            return f"{_STANDING}{principal}"
+        return session
+
+
+_STANDING = "client "
+
+
+def capabilities_of(ctx: ServerContext) -> dict[str, Any]:
+    """Return what the client of a request can do, without what is not passed on."""
+    declared = table((ctx.meta or {}).get(CLIENT_CAPABILITIES_META_KEY))
+    if declared is None:
+        known = ctx.session.client_capabilities
+        declared = {} if known is None else known.model_dump(by_alias=True, mode="json", exclude_none=True)
+    passed = {key: value for key, value in declared.items() if key not in NOT_PASSED and value is not None}
+    if (extensions := table(passed.pop("extensions", None))) is not None:
+        kept = {key: value for key, value in extensions.items() if key not in NO_EXTENSIONS}
+        if kept:
+            passed["extensions"] = kept
+    return passed
+
+
+def server_context(request: Any) -> ServerContext | None:
+    """Return the request that a server of the SDK got, or `None` for what a program asks."""
+    ctx: Any = request if isinstance(request, ServerRequestContext) else None
+    known: ServerContext | None = ctx
+    return known
+
+
+async def remember_request(ctx: ServerContext, call_next: CallNext) -> Any:
+    """Make the request known while it is answered; middleware of the server."""
+    token = current_request.set(ctx)
+    try:
+        return await call_next(ctx)
+    finally:
+        current_request.reset(token)

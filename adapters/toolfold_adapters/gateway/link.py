@@ -1,0 +1,303 @@
+"""One connection to an upstream, for one client or for all, and the task that holds it (SPEC GWY-3, GWY-4).
+
+What may happen when is in `lifecycle`; here is what is done: a connection that starts gets a task, which opens it, has
+it used until it ends or is to stop, and closes it. Whatever goes wrong in there ends with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.exceptions import MCPError
+from mcp_types import METHOD_NOT_FOUND
+
+from toolfold import ProtocolError, ToolfoldError
+
+from .downstream import Client
+from .layout import Definitions
+from .lifecycle import Event, Life, NotNow, State, after
+from .listing import CHANGES
+from .reasons import reason_of, too_slow
+from .wire import ConnectionLost, Wire, connect
+
+if TYPE_CHECKING:
+    from .upstream import Upstream
+
+log = logging.getLogger("toolfold.gateway")
+
+WAITING = 1000
+"""How many notifications of an upstream may wait for a slow client; of those that come then, log messages are lost."""
+
+Delivery = Callable[[], Awaitable[None]]
+
+
+class UpstreamError(ToolfoldError):
+    """A server behind a gateway can't be used now, or its answer was lost (SPEC GWY-3)."""
+
+
+class Link:
+    """A connection to an upstream.
+
+    Args:
+        upstream: The upstream.
+        capabilities: What it is told that its client can do.
+        client: Whose connection it is; `None` for one that all clients share.
+    """
+
+    def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: Client | None) -> None:
+        self.upstream = upstream
+        self.capabilities = capabilities
+        self.client = client
+        self.life = Life(since=upstream.clock())
+        self.wire: Wire | None = None
+        self.level: str | None = None
+        self.offered: Definitions | None = None
+        self._users: list[Client] = []
+        self._used = upstream.clock()
+        self._changed = anyio.Event()
+        self._stop = anyio.Event()
+        self._opening: anyio.CancelScope | None = None
+        self._deliveries: MemoryObjectSendStream[Delivery] | None = None
+        self._relist = anyio.Event()
+        self._closed = False
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a request is under way."""
+        return bool(self._users)
+
+    # -- used by clients ----------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def used_by(self, client: Client | None) -> AsyncGenerator[Wire]:
+        """Yield the open connection, started if need be, for a request of a client.
+
+        Raises:
+            UpstreamError: It can't be opened now.
+        """
+        users = [client] if client is not None else []
+        self._users += users
+        try:
+            yield await self.opened()
+        finally:
+            for user in users:
+                self._users.remove(user)
+            self._used = self.upstream.clock()
+
+    async def opened(self) -> Wire:
+        """Return the connection once it is open, started if need be; raises `UpstreamError`."""
+        started = False
+        while self.wire is None or self.wire.ended.is_set() or self.life.state is not State.READY:
+            if self._closed:
+                raise UpstreamError(f"The connection to the MCP server {self.upstream.name!r} has been closed.")
+            if started and self.life.state is State.BACKING_OFF:
+                raise self._unusable()
+            if self.life.state is not State.STOPPING:
+                try:
+                    self.step(Event.USE)
+                except NotNow as error:
+                    raise self._unusable(f" {error}") from error
+            started = started or self.life.state is State.STARTING
+            await self._changed.wait()
+        return self.wire
+
+    async def delivered(self) -> None:
+        """Wait until all that the upstream has sent so far has been passed on."""
+        if self._deliveries is None or not self._deliveries.statistics().current_buffer_used:
+            return
+        done = anyio.Event()
+
+        async def mark() -> None:
+            done.set()
+
+        try:
+            self._deliveries.send_nowait(mark)
+        except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return
+        await done.wait()
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Have something passed on after what came before it; dropped if far too much waits already."""
+        if self._deliveries is not None:
+            try:
+                self._deliveries.send_nowait(delivery)
+            except anyio.WouldBlock:
+                log.warning(
+                    "a notification of the MCP server %s was dropped: its client is too slow", self.upstream.name
+                )
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return
+
+    # -- its life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to open it, unless that has begun or is not due."""
+        try:
+            self.step(Event.USE)
+        except NotNow:
+            return
+
+    def stop(self) -> None:
+        """Have it end; nothing happens if it is not open."""
+        self.step(Event.STOP)
+
+    def lost(self) -> None:
+        """Take note that the server does not know this connection any more."""
+        if self.wire is not None:
+            self.wire.ended.set()
+            self.wire = None
+
+    def close(self) -> None:
+        """Have it end for good: its client, or the gateway, has ended."""
+        self._closed = True
+        self.stop()
+        self._changed.set()
+
+    def tick(self, now: float) -> None:
+        """Do what is due: start again after a failure, or stop what was not used for long."""
+        idle = not self.in_use and now - self._used >= self.upstream.config.idle_timeout
+        if idle and self.life.state in (State.READY, State.BACKING_OFF):
+            self.stop()
+        elif self.life.state is State.BACKING_OFF and now >= self.life.due:
+            self.step(Event.DUE)
+
+    def step(self, event: Event, reason: str = "") -> None:
+        """Take an event, and do what follows from it; raises `NotNow`."""
+        before = self.life
+        self.life = after(before, event, self.upstream.clock(), self.upstream.backoff, reason)
+        if self.life.state is before.state:
+            return
+        log.log(
+            logging.WARNING if self.life.state is State.BACKING_OFF else logging.INFO,
+            "the MCP server %s%s is %s%s",
+            self.upstream.name,
+            f" of {self.client.id}" if self.client is not None else "",
+            self.life.state.value,
+            f": {reason}" if reason else "",
+        )
+        if self.life.state is State.BACKING_OFF:
+            self.upstream.failed()
+        elif self.life.state is State.STARTING:
+            self._stop = anyio.Event()
+            self.upstream.tasks.start_soon(self._run)
+        elif self.life.state is State.STOPPING:
+            self._stop.set()
+            if self._opening is not None:
+                self._opening.cancel()
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _unusable(self, more: str = "") -> UpstreamError:
+        """Return the error for a client, which learns nothing of how the server is reached."""
+        how = "has stopped" if self.life.lost else "can't be reached" if self.upstream.config.url else "did not start"
+        return UpstreamError(f"The MCP server {self.upstream.name!r} {how}; the gateway's log says why.{more}")
+
+    # -- its task -----------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        upstream, stop = self.upstream, self._stop
+        event, reason, stray = Event.FAILED, "", 0
+        try:
+            with anyio.move_on_after(upstream.config.start_timeout) as self._opening:
+                async with connect(
+                    upstream.transport(upstream.config),
+                    upstream.mode,
+                    self.capabilities,
+                    self._answer,
+                    self._take,
+                ) as wire:
+                    try:
+                        listed = await upstream.greet(self, wire)
+                        self._opening.deadline, self._opening = math.inf, None
+                        event = Event.LOST
+                        await self._hold(wire, stop, listed)
+                    finally:
+                        stray = wire.stray
+            if event is Event.FAILED:
+                reason = too_slow(upstream.config, stray)
+            elif stop.is_set():
+                event = Event.STOPPED
+            else:
+                reason = "it ended"
+        except Exception as error:
+            log.debug("the connection to the MCP server %s failed", upstream.name, exc_info=True)
+            reason = reason_of(error, upstream.config, stray)
+        finally:
+            self.wire = self._opening = None
+        self.step(event, reason)
+
+    async def _hold(self, wire: Wire, stop: anyio.Event, listed: bool) -> None:
+        """Have the connection used until it ends or is to stop."""
+        send, receive = anyio.create_memory_object_stream[Delivery](WAITING)
+        self.wire, self._deliveries, self.level, self.offered = wire, send, None, None
+
+        async def until(event: anyio.Event) -> None:
+            await event.wait()
+            tasks.cancel_scope.cancel()
+
+        async with send, anyio.create_task_group() as tasks:
+            tasks.start_soon(_pass_on, receive)
+            tasks.start_soon(until, wire.ended)
+            tasks.start_soon(until, stop)
+            tasks.start_soon(self._follow, wire, listed)
+            self.step(Event.STARTED)
+        self._deliveries = None
+
+    async def _follow(self, wire: Wire, listed: bool) -> None:
+        """Have the upstream learn what the server offers, and again whenever it says that this changed."""
+        async with anyio.create_task_group() as tasks:
+            if wire.facts.modern:
+                tasks.start_soon(_listen, wire)
+            while True:
+                self._relist = anyio.Event()
+                try:
+                    if not listed:
+                        await self.upstream.refresh(self, wire)
+                except (ToolfoldError, MCPError) as error:
+                    log.warning("the lists of the MCP server %s could not be read: %s", self.upstream.name, error)
+                listed = False
+                self.upstream.asked(self)
+                await self._relist.wait()
+
+    # -- what the server says by itself -------------------------------------------------------------------------------
+
+    def _take(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take a notification: it changes what is known here, or goes to clients."""
+        if method in CHANGES:
+            self._relist.set()  # also once a subscription begins: what changed before it was not notified
+        elif method not in ("notifications/progress", "notifications/cancelled"):
+            for client in self._clients():
+                self.deliver(partial(client.notify, method, params))
+
+    async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer what the server asks of its client: the one whose request caused it."""
+        clients = self._clients()
+        if len(clients) != 1:
+            raise MCPError(code=METHOD_NOT_FOUND, message=f"There is no one client here to answer {method}")
+        return await clients[0].ask(method, params)
+
+    def _clients(self) -> list[Client]:
+        """Return who uses the connection, or has it."""
+        return list(dict.fromkeys(self._users, None)) if self.client is None else [self.client]
+
+
+async def _pass_on(deliveries: MemoryObjectReceiveStream[Delivery]) -> None:
+    async with deliveries:
+        async for delivery in deliveries:
+            await delivery()
+
+
+async def _listen(wire: Wire) -> None:
+    """Subscribe to changes of lists, where the server has subscriptions."""
+    wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+    try:
+        await wire.request("subscriptions/listen", {"notifications": wanted})
+    except (ProtocolError, ConnectionLost) as error:
+        log.debug("a server takes no subscriptions: %s", error)

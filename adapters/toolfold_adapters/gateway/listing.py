@@ -1,0 +1,135 @@
+"""Asks an upstream what it offers (SPEC GWY-1, GWY-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from toolfold import ProtocolError
+from toolfold.spi import table
+
+from .cache import Known
+from .layout import Definitions
+from .wire import NotMcp, Wire, is_missing
+
+LISTS = {
+    "tools": ("tools/list", "tools"),
+    "prompts": ("prompts/list", "prompts"),
+    "resources": ("resources/list", "resources"),
+    "resource_templates": ("resources/templates/list", "resourceTemplates"),
+}
+"""What definitions have: by which method it is listed, and where in its result the list is."""
+NAMED_BY = {"tools": "name", "prompts": "name", "resources": "uri", "resource_templates": "uriTemplate"}
+CHANGES = frozenset(
+    {
+        "notifications/tools/list_changed",
+        "notifications/prompts/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/subscriptions/acknowledged",
+    }
+)
+MOST_PAGES = 1000
+"""How many pages of a list are asked for; a server that has more has none that end."""
+
+
+async def known_of(wire: Wire) -> Known:
+    """Return what a server offers over a connection.
+
+    Raises:
+        NotMcp: A list is none.
+        ProtocolError, ConnectionLost: It refused to list, or is gone.
+    """
+    facts = wire.facts
+    found = {kind: await _list(wire, kind) for kind in LISTS}
+    tools, warnings = _callable(wire, found["tools"])
+    if wire.stray:
+        warnings.append(
+            f"The server {_text(facts.info, 'name')!r} is untidy. It wrote {wire.stray} line(s) to its stdout that are "
+            "no messages of the protocol."
+        )
+    definitions = Definitions(
+        name=_text(facts.info, "name"),
+        title=_text(facts.info, "title") or None,
+        version=_text(facts.info, "version"),
+        instructions=facts.instructions,
+        tools=tools,
+        prompts=found["prompts"],
+        resources=found["resources"],
+        resource_templates=found["resource_templates"],
+        warnings=tuple(warnings),
+    )
+    return Known(
+        definitions=definitions,
+        modern=facts.modern,
+        able=tuple(sorted(wire.capabilities)),
+        capabilities=dict(facts.capabilities),
+    )
+
+
+async def _list(wire: Wire, kind: str) -> list[Any]:
+    """Return the definitions on all pages of a list; there is none of what the server does not claim to have."""
+    method, key = LISTS[kind]
+    if kind != "tools" and method.partition("/")[0] not in wire.facts.capabilities:
+        return []
+    definitions: list[Any] = []
+    params: dict[str, Any] = {}
+    seen: set[str] = set()
+    for _ in range(MOST_PAGES):
+        try:
+            page = await wire.request(method, params)
+        except ProtocolError as error:
+            if is_missing(error) and not seen:
+                return []
+            raise
+        if not isinstance(page.get(key), list):
+            raise NotMcp(f'its answer to {method} has no list "{key}"')
+        definitions += page[key]
+        cursor = page.get("nextCursor")
+        if not isinstance(cursor, str) or cursor in seen:
+            break
+        seen.add(cursor)
+        params = {"cursor": cursor}
+    return definitions
+
+
+def learn(wire: Wire, definitions: Definitions) -> None:
+    """Prepare a connection for calls of tools whose definitions came over another one."""
+    _callable(wire, definitions.tools)
+
+
+def merged(known: Definitions, before: Definitions | None, now: Definitions) -> Definitions:
+    """Return what is known of a server after one connection had first `before` and then `now`."""
+    changed: dict[str, Any] = {
+        kind: _merged(getattr(known, kind), getattr(before, kind, ()), getattr(now, kind), key)
+        for kind, key in NAMED_BY.items()
+    }
+    return evolve(known, **changed)
+
+
+def _merged(known: Sequence[Any], before: Sequence[Any], now: Sequence[Any], key: str) -> list[Any]:
+    newest = {_text(table(one) or {}, key): one for one in now}
+    gone = {_text(table(one) or {}, key) for one in before} - newest.keys()
+    kept = {_text(table(one) or {}, key): one for one in known}
+    return [*({name: one for name, one in kept.items() if name not in gone} | newest).values()]
+
+
+def _callable(wire: Wire, tools: Any) -> tuple[list[Any], list[str]]:
+    """Return the tools that may be called, and a warning for each that the specification says to leave out."""
+    usable: list[Any] = []
+    warnings: list[str] = []
+    for given in tools:
+        definition = table(given) or {}
+        name, schema = definition.get("name"), definition.get("inputSchema")
+        known = isinstance(name, str) and isinstance(schema, dict)
+        if known and (problem := wire.learn_headers(str(name), schema)):
+            warnings.append(f"The tool {name!r} is left out: {problem}.")
+        else:
+            usable.append(given)
+    return usable, warnings
+
+
+def _text(info: Mapping[str, Any], key: str) -> str:
+    value = info.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,196 @@
+"""How an upstream is reached: a command that speaks over its standard streams, or a URL (SPEC GWY-1, GWY-8).
+
+For a command on POSIX this has a transport of its own: that of the SDK takes time in the square of the length of a
+line (ten megabytes: seconds, in which nothing else runs), and ends the connection on a byte that is no UTF-8. What is
+started, and how it is ended, is the same: the environment is the SDK's default one and what the configuration adds, the
+process leads a group of its own, and the group is ended with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TextIO
+
+import anyio
+import httpx2
+from anyio.abc import Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp.client.stdio import get_default_environment, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from pydantic_core import from_json
+
+from .config import UpstreamConfig
+from .wire import Transport
+
+log = logging.getLogger("toolfold.gateway")
+
+Item = SessionMessage | Exception
+GRACE_SECONDS = 2.0
+"""How long a process may take to end once its standard input is closed, and again once it was asked to end."""
+FLUSH_SECONDS = 0.5
+CONNECT_SECONDS = 30.0
+LARGE = 64 * 1024
+"""Lines longer than this, in bytes, are parsed without a validation of what is in their results."""
+
+
+def transport_of(config: UpstreamConfig, auth: httpx2.Auth | None = None) -> Transport:
+    """Return what carries the messages of an upstream, to be entered once."""
+    if config.url is None:
+        return _process(config)
+    headers = dict(getattr(config, "headers", None) or {})
+    if getattr(config, "transport", None) == "sse":
+        return sse_client(config.url, headers=headers, auth=auth, sse_read_timeout=float("inf"))
+    return http_transport(config.url, headers, auth)
+
+
+@asynccontextmanager
+async def http_transport(
+    url: str, headers: dict[str, str], auth: httpx2.Auth | None
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """Carry messages over streamable HTTP for the duration of the block."""
+    # A call takes as long as its caller waits, and a result has the size that it has.
+    timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=None) as streams,
+    ):
+        yield streams
+
+
+def _process(config: UpstreamConfig) -> Transport:
+    program, *arguments = config.command or ("",)
+    if sys.platform == "win32":
+        parameters = StdioServerParameters(
+            command=program,
+            args=arguments,
+            env=dict(config.env),
+            cwd=config.cwd,
+            encoding_error_handler="replace",
+        )
+        return stdio_client(parameters, errlog=_stderr())
+    return _posix_process([program, *arguments], {**get_default_environment(), **config.env}, config.cwd)
+
+
+@asynccontextmanager
+async def _posix_process(
+    command: list[str], environment: dict[str, str], folder: str | None
+) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]]:
+    process = await anyio.open_process(command, env=environment, cwd=folder, stderr=_stderr(), start_new_session=True)
+    # Nothing is awaited from here to the task group: a cancellation in between would leave the process behind.
+    incoming, read = anyio.create_memory_object_stream[Item](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    written = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read_lines, process, incoming)
+        tasks.start_soon(_write_lines, process, outgoing, incoming, written)
+        try:
+            yield read, write
+        finally:
+            with anyio.CancelScope(shield=True):
+                read.close()
+                write.close()
+                with anyio.move_on_after(FLUSH_SECONDS):
+                    await written.wait()
+                await _end(process)
+            tasks.cancel_scope.cancel()
+
+
+async def _read_lines(process: Process, incoming: MemoryObjectSendStream[Item]) -> None:
+    """Hand over the lines that a process writes, as messages; drain the rest once nobody takes them."""
+    assert process.stdout is not None
+    parts: list[bytes] = []
+    with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        async with incoming:
+            while True:
+                chunk = await process.stdout.receive()
+                *ends, rest = chunk.split(b"\n")
+                for end in ends:
+                    parts.append(end)
+                    line = b"".join(parts)
+                    parts.clear()
+                    if line.strip():
+                        await incoming.send(parsed(line))
+                if rest:
+                    parts.append(rest)
+    with anyio.CancelScope(shield=True), suppress(Exception):  # else it could not end, for its pipe is full
+        while True:
+            await process.stdout.receive()
+
+
+async def _write_lines(
+    process: Process,
+    outgoing: MemoryObjectReceiveStream[SessionMessage],
+    incoming: MemoryObjectSendStream[Item],
+    written: anyio.Event,
+) -> None:
+    assert process.stdin is not None
+    try:
+        async with outgoing:
+            async for item in outgoing:
+                line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(f"{line}\n".encode())
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        await incoming.aclose()  # the process may live on, but it can't be asked anything
+    finally:
+        written.set()
+
+
+async def _end(process: Process) -> None:
+    """Close the standard input of a process, and end it with its group if that does not."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await process.stdin.aclose()
+    if not await _has_ended(process):
+        await terminate_posix_process_tree(process, GRACE_SECONDS)
+        await _has_ended(process)
+    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await process.stdout.aclose()
+
+
+async def _has_ended(process: Process) -> bool:
+    """Return whether a process ends in time.
+
+    By its status: waiting for it would also wait for whoever has inherited its pipes.
+    """
+    with anyio.move_on_after(GRACE_SECONDS):
+        while process.returncode is None:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+    return process.returncode is not None
+
+
+def parsed(line: bytes) -> Item:
+    """Return the message in a line, or why it is none; bytes that are no UTF-8 are replaced."""
+    try:
+        text = line.decode(errors="replace")
+        if len(line) <= LARGE:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+        data = from_json(text)
+        kind: Any = JSONRPCNotification
+        if "result" in data:
+            kind = JSONRPCResponse
+        elif "error" in data:
+            kind = JSONRPCError
+        elif "id" in data:
+            kind = JSONRPCRequest
+        return SessionMessage(kind.model_validate(data))
+    except (ValueError, TypeError) as error:
+        log.debug("a line that is no message: %.200r", line)
+        return error
+
+
+def _stderr() -> TextIO | None:
+    """Return where the server's stderr goes: to ours, or where ours is not a file, to the process's own."""
+    try:
+        sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return sys.__stderr__  # None makes the child inherit it
+    return sys.stderr

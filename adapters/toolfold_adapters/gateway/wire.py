@@ -1,0 +1,358 @@
+"""A connection to an MCP server over which messages pass as they are, in either era (SPEC GWY-1).
+
+The SDK's `ClientSession` validates what it receives, and leaves out what it does not know; a gateway must do neither.
+So this drives the SDK's JSON-RPC dispatcher, which knows methods, parameters and results as plain data, and does itself
+what the protocol asks of a client: the handshake, and what goes with each request of the modern era.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import anyio
+from attrs import define, field, frozen
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PROTOCOL_VERSION_META_KEY,
+    SERVER_INFO_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+from mcp_types.version import (
+    HANDSHAKE_PROTOCOL_VERSIONS,
+    LATEST_HANDSHAKE_VERSION,
+    LATEST_MODERN_VERSION,
+    MODERN_PROTOCOL_VERSIONS,
+)
+
+from toolfold import ProtocolError, ToolfoldError, __version__
+from toolfold.spi import table
+
+log = logging.getLogger("toolfold.gateway")
+
+DISCOVER_SECONDS = 10.0
+CLIENT_INFO = {"name": "toolfold", "version": __version__}
+SESSION_GONE = "Session terminated"
+"""What the SDK's HTTP transport says when a server does not know the session any more: it did nothing."""
+
+Mode = Literal["legacy", "auto"]
+ReadStream = Any
+WriteStream = Any
+Transport = AbstractAsyncContextManager[tuple[ReadStream, WriteStream]]
+"""What carries messages, as the SDK has it: its own protocols for streams are not public."""
+OnRequest = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+OnNotification = Callable[[str, Mapping[str, Any]], None]
+
+
+class ConnectionLost(ToolfoldError):
+    """The connection ended while an answer was waited for; `refused` if the server can't have begun to answer."""
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
+
+
+class NotMcp(ToolfoldError):
+    """What answers is not an MCP server of a version that is known here."""
+
+
+@frozen(kw_only=True)
+class ServerFacts:
+    """What a server says of itself in the handshake."""
+
+    version: str
+    info: Mapping[str, Any]
+    capabilities: Mapping[str, Any]
+    instructions: str | None
+
+    @property
+    def modern(self) -> bool:
+        """Whether its era is that without sessions, 2026-07-28."""
+        return self.version in MODERN_PROTOCOL_VERSIONS
+
+
+@define(eq=False)
+class Wire:
+    """An open connection; made by `connect`.
+
+    Attributes:
+        facts: What the server said of itself.
+        capabilities: What it was told that the client can do, where a request says nothing else.
+        stray: How many things came that are no messages of the protocol.
+        ended: Is set once no message can come any more.
+    """
+
+    _dispatcher: JSONRPCDispatcher
+    capabilities: Mapping[str, Any]
+    facts: ServerFacts = field(init=False)
+    stray: int = 0
+    ended: anyio.Event = field(factory=anyio.Event)
+    _header_maps: dict[str, Mapping[tuple[str, ...], str]] = field(factory=dict[str, Mapping[tuple[str, ...], str]])
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        capabilities: Mapping[str, Any] | None = None,
+        on_progress: ProgressFnT | None = None,
+    ) -> dict[str, Any]:
+        """Return the server's result of a request, as it came; cancelling it cancels it there.
+
+        Args:
+            method: The method.
+            params: Its parameters; `_meta` is completed as the era asks.
+            capabilities: What the client can do that this request is for, in the modern era.
+            on_progress: Receives progress.
+
+        Raises:
+            ProtocolError: The server answered with this error.
+            ConnectionLost: No answer can come any more.
+        """
+        data, options = self._stamped(method, params, capabilities)
+        if on_progress is not None:
+            options["on_progress"] = on_progress
+        return await self._send(method, data, options)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification; it is dropped if the connection has ended."""
+        headers = {MCP_PROTOCOL_VERSION_HEADER: self.facts.version}
+        await self._dispatcher.notify(method, params, {"headers": headers})
+
+    def learn_headers(self, tool: str, input_schema: Any) -> str | None:
+        """Have calls of a tool repeat the arguments that its schema marks as headers (modern era).
+
+        Returns what is wrong with the marks, if anything: such a tool must not be called.
+        """
+        if not self.facts.modern:
+            return None
+        problem = find_invalid_x_mcp_header(input_schema)
+        if problem is None and (headers := x_mcp_header_map(input_schema)):
+            self._header_maps[tool] = headers
+        return problem
+
+    def _stamped(
+        self, method: str, params: Mapping[str, Any], capabilities: Mapping[str, Any] | None
+    ) -> tuple[dict[str, Any], CallOptions]:
+        data = dict(params)
+        headers = {MCP_PROTOCOL_VERSION_HEADER: self.facts.version}
+        if self.facts.modern:
+            able = self.capabilities if capabilities is None else capabilities
+            data["_meta"] = {**data.get("_meta", {}), **_envelope(self.facts.version, able)}
+            headers[MCP_METHOD_HEADER] = method
+            name = data.get(NAME_BEARING_METHODS.get(method, ""))
+            if isinstance(name, str):
+                headers[MCP_NAME_HEADER] = encode_header_value(name)
+                if method == "tools/call" and (marked := self._header_maps.get(name)):
+                    headers |= mcp_param_headers(marked, data.get("arguments") or {})
+        return data, {"headers": headers}
+
+    async def _send(self, method: str, params: Mapping[str, Any], options: CallOptions) -> dict[str, Any]:
+        try:
+            return await self._dispatcher.send_raw_request(method, params, options)
+        except MCPError as error:
+            if error.code == INVALID_REQUEST and error.message == SESSION_GONE:
+                raise ConnectionLost("the session has ended", refused=True) from error
+            # A server may use this code for errors of its own, so the code alone does not tell.
+            if error.code == CONNECTION_CLOSED and (self.ended.is_set() or error.message.startswith("SSE stream")):
+                raise ConnectionLost("the connection was lost") from error
+            raise ProtocolError(error.code, error.message, error.data) from error
+
+    async def shake_hands(self, mode: Mode) -> None:
+        """Agree on a version: with `"auto"` ask for the newest era first.
+
+        Raises:
+            NotMcp: The answer is none of the protocol, or there is no version in common.
+            ProtocolError, ConnectionLost: As `request` does.
+        """
+        found = await self._discover() if mode == "auto" else None
+        self.facts = found or await self._initialize()
+
+    async def _discover(self) -> ServerFacts | None:
+        """Return what a server of the modern era says of itself, or `None` for one of the other era."""
+        version = LATEST_MODERN_VERSION
+        headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: "server/discover"}
+        options: CallOptions = {"timeout": DISCOVER_SECONDS, "cancel_on_abandon": False, "headers": headers}
+        try:
+            answer = await self._send("server/discover", {"_meta": _envelope(version, self.capabilities)}, options)
+        except ProtocolError as error:
+            supported: Any = (table(error.data) or {}).get("supported")
+            listed = error.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(supported, list)
+            if listed and not set(map(str, supported)) & {*HANDSHAKE_PROTOCOL_VERSIONS}:
+                raise NotMcp(f"it speaks no version of the protocol that is known here, but {supported}") from error
+            return None
+        supported = answer.get("supportedVersions")
+        if not isinstance(supported, list) or version not in supported:
+            return None
+        info = table((table(answer.get("_meta")) or {}).get(SERVER_INFO_META_KEY))
+        return _facts(version, info, answer)
+
+    async def _initialize(self) -> ServerFacts:
+        params = {
+            "protocolVersion": LATEST_HANDSHAKE_VERSION,
+            "capabilities": dict(self.capabilities),
+            "clientInfo": CLIENT_INFO,
+        }
+        answer = await self._send("initialize", params, {"cancel_on_abandon": False})
+        version = answer.get("protocolVersion")
+        if version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            raise NotMcp("its first answer is not one of the protocol")
+        facts = _facts(version, table(answer.get("serverInfo")), answer)
+        options: CallOptions = {"headers": {MCP_PROTOCOL_VERSION_HEADER: version}}
+        await self._dispatcher.notify("notifications/initialized", None, options)
+        return facts
+
+
+@asynccontextmanager
+async def connect(
+    transport: Transport,
+    mode: Mode,
+    capabilities: Mapping[str, Any],
+    on_request: OnRequest,
+    on_notification: OnNotification,
+) -> AsyncGenerator[Wire]:
+    """Open a connection for the duration of the block.
+
+    Args:
+        transport: What carries the messages.
+        mode: How to agree on a version; see `Wire.shake_hands`.
+        capabilities: What the server is told that the client can do.
+        on_request: Answers what the server asks; raises `MCPError` to refuse it.
+        on_notification: Is called with each notification, in order, before any answer that came after it.
+
+    Raises:
+        NotMcp, ProtocolError, ConnectionLost: The handshake failed.
+        Exception: Whatever the transport raises if it can't be opened.
+    """
+
+    async def answer(_: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {} if method == "ping" else dict(await on_request(method, params or {}))
+
+    def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
+        on_notification(method, params or {})
+        return True
+
+    async def observe(_: Exception) -> None:
+        wire.stray += 1
+
+    async with transport as (read, write), anyio.create_task_group() as tasks:
+        ended = anyio.Event()
+        dispatcher = JSONRPCDispatcher(
+            _NotingReader(read, ended), _NotingWriter(write, ended), on_stream_exception=observe
+        )
+        wire = Wire(dispatcher, capabilities, ended=ended)
+        await tasks.start(dispatcher.run, answer, _dropped, intercept)
+        try:
+            await wire.shake_hands(mode)
+            yield wire
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+class _NotingReader:
+    """The messages that come, which notes their end before the dispatcher learns of it.
+
+    A server may answer with the very code that the dispatcher has for a connection that is closed.
+    """
+
+    def __init__(self, stream: ReadStream, ended: anyio.Event) -> None:
+        self._stream = stream
+        self._ended = ended
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self._stream.__anext__()
+        except BaseException:
+            self._ended.set()
+            raise
+
+    async def receive(self) -> SessionMessage | Exception:
+        return await self._stream.receive()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _NotingWriter:
+    """Where messages go, which notes that nothing takes them any more."""
+
+    def __init__(self, stream: WriteStream, ended: anyio.Event) -> None:
+        self._stream = stream
+        self._ended = ended
+
+    async def send(self, item: SessionMessage, /) -> None:
+        try:
+            await self._stream.send(item)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._ended.set()
+            raise
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+async def _dropped(_: Any, method: str, params: Mapping[str, Any] | None) -> None:
+    """Take no notification: all are intercepted, in order."""
+
+
+def _envelope(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        PROTOCOL_VERSION_META_KEY: version,
+        CLIENT_INFO_META_KEY: CLIENT_INFO,
+        CLIENT_CAPABILITIES_META_KEY: dict(capabilities),
+    }
+
+
+def _facts(version: str, info: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> ServerFacts:
+    instructions = answer.get("instructions")
+    return ServerFacts(
+        version=version,
+        info=info or {},
+        capabilities=table(answer.get("capabilities")) or {},
+        instructions=instructions if isinstance(instructions, str) else None,
+    )
+
+
+def is_missing(error: ProtocolError) -> bool:
+    """Return whether an error says that the server does not have what was asked for at all."""
+    return error.code == METHOD_NOT_FOUND

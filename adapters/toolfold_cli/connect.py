@@ -1,0 +1,56 @@
+"""`toolfold connect`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from .failures import request_traceback, run
+from .options import examples
+from .signals import Shutdown, cancelled_by_signals, stdin_closed_by_signals
+
+
+@click.command(
+    "connect",
+    epilog=examples(
+        "toolfold serve gateway.toml --http --port 8000     once, for all clients",
+        "toolfold connect http://127.0.0.1:8000/mcp         as the command in the configuration of each client",
+    ),
+)
+@click.argument("url")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header to send with each request, such as a token.",
+)
+@click.option(
+    "--traceback",
+    is_flag=True,
+    expose_value=False,
+    callback=request_traceback,
+    help="Show where in the code it failed (or set TOOLFOLD_DEBUG=1).",
+)
+@click.pass_context
+def connect_command(ctx: click.Context, /, url: str, headers: tuple[str, ...]) -> None:
+    """Connect a client that can only start commands, over stdio, to the MCP server at URL.
+
+    Ten clients then share one server, and what is behind it, with a session each.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise click.UsageError(f"{url!r} is not the URL of an MCP server, such as http://127.0.0.1:8000/mcp.", ctx)
+    parsed = dict(header.partition("=")[::2] for header in headers)
+    if not all(parsed) or any("=" not in header for header in headers):
+        raise click.UsageError("--header takes NAME=VALUE, such as 'Authorization=Bearer abc'.", ctx)
+    with cancelled_by_signals() as shutdown:
+        run(partial(_connect, url, parsed, shutdown))
+    shutdown.exit_if_signalled()
+
+
+async def _connect(url: str, headers: dict[str, str], shutdown: Shutdown) -> None:
+    from toolfold_adapters.gateway.bridge import bridge
+
+    with stdin_closed_by_signals(shutdown) as close_stdin:
+        await bridge(url, headers, close_stdin)

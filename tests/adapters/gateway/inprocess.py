@@ -1,0 +1,113 @@
+"""Upstreams in the same process: each connection gets a server of its own, as each would get a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from attrs import define, field
+from mcp.server import Server
+from mcp.shared.memory import create_client_server_memory_streams
+
+from tests.adapters.gateway.upstreams.shop import Shop
+from toolfold import Session
+from toolfold_adapters.gateway import DefinitionCache, Gateway, GatewayConfig, Runtime, UpstreamConfig, open_gateway
+from toolfold_adapters.mcp import build_server
+
+SECONDS = 20
+
+
+@define
+class Clock:
+    """Time that stands still until it is moved."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@define(eq=False)
+class House:
+    """Where upstreams run: `make` starts one by its name, and `started` has all that were.
+
+    `gates` holds the start of an upstream up until its event is set, and `broken` are those that do not start.
+    """
+
+    make: Callable[[str], Any] = lambda name: Shop()
+    started: list[tuple[str, Any]] = field(factory=list)
+    gates: dict[str, anyio.Event] = field(factory=dict)
+    broken: set[str] = field(factory=set)
+    ends: dict[str, list[Any]] = field(factory=dict)
+
+    def count(self, name: str) -> int:
+        return sum(one == name for one, _ in self.started)
+
+    def of(self, name: str) -> list[Any]:
+        return [server for one, server in self.started if one == name]
+
+    async def kill(self, name: str) -> None:
+        """End all servers of a name, as processes would that crash."""
+        for write, scope in self.ends.pop(name, []):
+            await write.aclose()
+            scope.cancel()
+
+    @asynccontextmanager
+    async def transport(self, config: UpstreamConfig) -> AsyncGenerator[tuple[Any, Any]]:
+        (name,) = config.command or ("",)
+        if name in self.gates:
+            await self.gates[name].wait()
+        if name in self.broken:
+            raise FileNotFoundError(name)
+        shop = self.make(name)
+        self.started.append((name, shop))
+        server: Server[Any] = shop.server
+        async with (
+            create_client_server_memory_streams() as ((read, write), streams),
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def serve() -> None:
+                with anyio.CancelScope() as scope:
+                    self.ends.setdefault(name, []).append((streams[1], scope))
+                    await server.run(*streams, server.create_initialization_options())
+
+            tasks.start_soon(serve)
+            yield read, write
+            tasks.cancel_scope.cancel()
+
+
+def config_of(*names: str, **settings: Any) -> GatewayConfig:
+    return GatewayConfig.model_validate({"upstreams": {name: {"command": [name], **settings} for name in names}})
+
+
+def gateway_of(
+    house: House,
+    config: GatewayConfig,
+    *,
+    cache: DefinitionCache | None = None,
+    clock: Callable[[], float] | None = None,
+) -> Gateway:
+    runtime = Runtime(clock=clock or Clock(), cache=cache or DefinitionCache(), transport=house.transport)
+    return open_gateway(config, runtime=runtime)
+
+
+@asynccontextmanager
+async def opened(house: House, config: GatewayConfig, **options: Any) -> AsyncGenerator[tuple[Gateway, Session]]:
+    """An open gateway, and a session in which all its groups are open; the block has to end in time."""
+    gateway = gateway_of(house, config, **options)
+    with anyio.fail_after(SECONDS):
+        async with gateway as tools, tools.open_session(active=[g.path for g in tools.catalog.groups]) as session:
+            yield gateway, session
+
+
+@asynccontextmanager
+async def served(house: House, config: GatewayConfig, **options: Any) -> AsyncGenerator[tuple[Gateway, Server[Any]]]:
+    """An open gateway, and a server in front of it that lists everything."""
+    gateway = gateway_of(house, config, **options)
+    with anyio.fail_after(SECONDS):
+        async with gateway as tools:
+            active = [group.path for group in tools.catalog.groups]
+            yield gateway, build_server(tools, active=active, handles="stored", extend=gateway.extend)

@@ -1,0 +1,220 @@
+"""What passes between clients and upstreams, in the eras of either side."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import mcp_types as t
+import pytest
+from mcp import Client
+
+from tests.adapters.gateway.inprocess import House, config_of, opened, served
+
+pytestmark = pytest.mark.spec("GWY-1")
+
+ERAS = pytest.mark.parametrize("client_era", ["legacy", "auto"])
+UPSTREAM_ERAS = pytest.mark.parametrize("upstream_era", ["legacy", "auto"])
+
+
+class Person:
+    """Answers what upstreams ask of a client."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    async def elicit(self, context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+        self.asked.append(params)
+        return t.ElicitResult(action="accept", content={"count": 3})
+
+    async def sample(self, context: Any, params: t.CreateMessageRequestParams) -> t.CreateMessageResult:
+        self.asked.append(params)
+        content = t.TextContent(type="text", text="thought")
+        return t.CreateMessageResult(role="assistant", content=content, model="m")
+
+    async def roots(self, context: Any) -> t.ListRootsResult:
+        self.asked.append("roots")
+        return t.ListRootsResult(roots=[t.Root(uri="file:///work", name="work")])  # type: ignore[arg-type]
+
+    def callbacks(self) -> dict[str, Any]:
+        return {
+            "elicitation_callback": self.elicit,
+            "sampling_callback": self.sample,
+            "list_roots_callback": self.roots,
+        }
+
+
+def text_of(result: t.CallToolResult) -> str:
+    return "".join(block.text for block in result.content if isinstance(block, t.TextContent))
+
+
+@ERAS
+@UPSTREAM_ERAS
+@pytest.mark.parametrize(("tool", "part"), [("elicit", '"count":3'), ("sample", "thought"), ("roots", "file:///work")])
+async def test_what_an_upstream_asks_is_asked_of_the_client_that_called(
+    client_era: str, upstream_era: str, tool: str, part: str
+) -> None:
+    caller, other = Person(), Person()
+    async with (
+        served(House(), config_of("shop", mode=upstream_era)) as (_, server),
+        Client(server, mode=client_era, **caller.callbacks()) as client,
+        Client(server, mode=client_era, **other.callbacks()),
+    ):
+        result = await client.call_tool(tool)
+    assert part in text_of(result)
+    assert len(caller.asked) == 1
+    assert other.asked == []
+
+
+@ERAS
+@UPSTREAM_ERAS
+async def test_an_upstream_is_told_what_the_client_can_do(client_era: str, upstream_era: str) -> None:
+    async with (
+        served(House(), config_of("shop", mode=upstream_era)) as (_, server),
+        Client(server, mode=client_era, list_roots_callback=Person().roots) as client,
+    ):
+        told = json.loads(text_of(await client.call_tool("capabilities")))
+    assert set(told) == {"roots"}
+
+
+@ERAS
+async def test_a_client_that_can_not_be_asked_is_not_asked(client_era: str) -> None:
+    async with (
+        served(House(), config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode=client_era) as client,
+    ):
+        assert text_of(await client.call_tool("elicit")) == f"refused: {t.METHOD_NOT_FOUND}"
+
+
+@pytest.mark.spec("GWY-7")
+@ERAS
+@UPSTREAM_ERAS
+async def test_arguments_and_meta_arrive_as_they_were_given(client_era: str, upstream_era: str) -> None:
+    arguments = {"item": 5, "unknown": [None, {"x": 1.5}]}
+    meta: Any = {"example.org/trace": "t"}
+    async with (
+        served(House(), config_of("shop", mode=upstream_era)) as (_, server),
+        Client(server, mode=client_era) as client,
+    ):
+        given = json.loads(text_of(await client.call_tool("echo", arguments, meta=meta)))
+    assert given == {"arguments": arguments, "meta": meta}
+
+
+async def test_each_session_has_its_own_state_at_an_upstream_with_sessions() -> None:
+    house = House()
+    async with (
+        opened(house, config_of("shop", mode="legacy")) as (gateway, one),
+        gateway.tools.open_session(active=one.active) as two,
+    ):
+        await one.call("add", {"item": "bread"})
+        await two.call("add", {"item": "milk"})
+        assert (await one.call("cart")).text == '["bread"]'
+        assert (await two.call("cart")).text == '["milk"]'
+
+
+async def test_legacy_clients_of_one_server_do_not_see_each_others_state() -> None:
+    async with (
+        served(House(), config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="legacy") as one,
+        Client(server, mode="legacy") as two,
+    ):
+        await one.call_tool("add", {"item": "bread"})
+        assert text_of(await two.call_tool("cart")) == "[]"
+        assert text_of(await one.call_tool("cart")) == '["bread"]'
+
+
+async def test_a_connection_is_shared_where_that_is_declared() -> None:
+    async with (
+        opened(House(), config_of("shop", shared=True)) as (gateway, one),
+        gateway.tools.open_session(active=one.active) as two,
+    ):
+        await one.call("add", {"item": "bread"})
+        assert (await two.call("cart")).text == '["bread"]'
+
+
+async def test_a_connection_of_a_client_ends_with_it() -> None:
+    house = House()
+    async with opened(house, config_of("shop", mode="legacy")) as (gateway, session):
+        async with gateway.tools.open_session(active=session.active) as other:
+            await other.call("cart")
+            (upstream,) = gateway.upstreams.values()
+            assert upstream.status.connections == 1
+        while upstream.status.connections:
+            await anyio.lowlevel.checkpoint()
+
+
+@ERAS
+@UPSTREAM_ERAS
+async def test_log_messages_reach_the_client_that_wants_them_before_the_result(
+    client_era: str, upstream_era: str
+) -> None:
+    seen: list[t.LoggingMessageNotificationParams] = []
+
+    async def log(params: t.LoggingMessageNotificationParams) -> None:
+        seen.append(params)
+
+    async with (
+        served(House(), config_of("shop", mode=upstream_era)) as (_, server),
+        Client(server, mode=client_era, logging_callback=log, log_level="info") as client,
+    ):
+        await client.call_tool("say")
+        assert [(one.level, one.data, one.logger) for one in seen] == [("warning", {"n": 1}, "shop")]
+
+
+async def test_the_log_level_of_a_client_is_set_at_its_upstreams() -> None:
+    house = House()
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="legacy") as client,
+    ):
+        await client.call_tool("cart")
+        await client.session.send_request(
+            t.SetLevelRequest(params=t.SetLevelRequestParams(level="error")), t.EmptyResult
+        )
+        assert house.of("shop")[-1].level == "error"
+
+
+async def test_progress_and_cancellation_pass() -> None:
+    house = House()
+    seen: list[Any] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="legacy") as client,
+    ):
+        await client.call_tool("steps", progress_callback=note)
+        assert seen == [(step, 3, f"step {step}") for step in range(3)]
+        shop = house.of("shop")[-1]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "wait")
+            await shop.waiting.wait()
+            tasks.cancel_scope.cancel()
+        await shop.cancelled.wait()
+
+
+async def test_an_upstream_is_notified_that_its_clients_roots_changed() -> None:
+    house = House()
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="legacy", list_roots_callback=Person().roots) as client,
+    ):
+        await client.call_tool("cart")
+        await client.session.send_notification(t.RootsListChangedNotification())
+        await house.of("shop")[-1].roots_changed.wait()
+
+
+async def test_a_modern_call_whose_client_never_answers_is_given_up_when_the_gateway_closes() -> None:
+    house = House()
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="auto", elicitation_callback=Person().elicit) as client,
+    ):
+        first = await client.session.call_tool("elicit", {}, allow_input_required=True)
+        assert isinstance(first, t.InputRequiredResult)
+        forged = await client.session.call_tool("elicit", {}, request_state="made up", allow_input_required=True)
+        assert isinstance(forged, t.CallToolResult)
+        assert "no longer waiting" in text_of(forged)

@@ -1,0 +1,269 @@
+"""Upstreams start when they are used, stop when they are not, and fail each on its own."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened
+from tests.adapters.gateway.upstreams.shop import Shop
+from toolfold_adapters.gateway import DefinitionCache, Gateway, GatewayConfig, UpstreamError
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let other tasks run until a condition holds; tests that need this end in time."""
+    while not condition():
+        await anyio.lowlevel.checkpoint()
+
+
+def files_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+def only_file(folder: Path) -> Path:
+    (file,) = folder.iterdir()
+    return file
+
+
+def tools_in(cache: DefinitionCache, config: GatewayConfig) -> int:
+    known = cache.read(config.upstreams["a"])
+    return 0 if known is None else len(known.definitions.tools)
+
+
+def state_of(gateway: Gateway, name: str) -> str:
+    return next(status.state for status in gateway.status if status.name == name)
+
+
+async def filled(folder: Path, *names: str) -> DefinitionCache:
+    """Return a cache that has what upstreams of these names offer."""
+    cache = DefinitionCache(folder)
+    async with opened(House(), config_of(*names), cache=cache):
+        return cache
+
+
+# -- from a cache -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("GWY-4")
+async def test_the_first_list_comes_from_the_cache_and_nothing_is_started(tmp_path: Path) -> None:
+    cache, house = await filled(tmp_path, "a", "b"), House()
+    async with gateway_of(house, config_of("a", "b"), cache=cache) as tools, tools.open_session() as session:
+        assert session.list_tools().tools
+        assert {"a__cart", "b__cart"} <= set(tools.catalog.tools)
+        assert house.started == []
+
+
+@pytest.mark.spec("GWY-4")
+async def test_an_upstream_starts_when_one_of_its_tools_is_called(tmp_path: Path) -> None:
+    cache, house = await filled(tmp_path, "a"), House()
+    one_tool = config_of("a").model_copy(update={"groups": {}})  # none is in a group
+    async with opened(house, one_tool, cache=cache) as (gateway, session):
+        assert gateway.status[0].state == "idle"
+        assert (await session.call("cart")).text == "[]"
+        assert house.count("a") == 1
+        assert (gateway.status[0].state, gateway.status[0].tools) == ("ready", 12)
+
+
+@pytest.mark.spec("GWY-4")
+async def test_an_upstream_starts_when_its_group_is_opened(tmp_path: Path) -> None:
+    cache, house = await filled(tmp_path, "a", "b"), House()
+    gateway = gateway_of(house, config_of("a", "b"), cache=cache)
+    with anyio.fail_after(20):
+        async with gateway as tools, tools.open_session() as session:
+            group = next(path for path in tools.catalog.index if path.startswith("b"))
+            await session.activate(group)
+            await until(lambda: state_of(gateway, "b") == "ready")
+    assert house.count("a") == 0
+
+
+@pytest.mark.spec("GWY-4")
+async def test_a_change_since_the_cache_was_written_is_followed_when_the_upstream_starts(tmp_path: Path) -> None:
+    cache, house = await filled(tmp_path, "a"), House(lambda name: Shop(tools=("new",)))
+    config = config_of("a")
+    async with opened(house, config, cache=cache) as (gateway, session):
+        changed: list[Any] = []
+        session.on_list_changed(changed.append)
+        assert "new" not in session.catalog.tools
+        await session.call("cart")
+        await until(lambda: changed)
+        assert "new" in gateway.tools.catalog.tools
+        await until(lambda: tools_in(cache, config) == 13)
+
+
+@pytest.mark.spec("GWY-4")
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[]", b'{"format": 0}', b"\xff\xfe", b'{"format": 1, "definitions": 5}']
+)
+async def test_a_damaged_cache_is_as_none(tmp_path: Path, damage: bytes) -> None:
+    cache = await filled(tmp_path, "a")
+    only_file(tmp_path).write_bytes(damage)
+    house = House()
+    async with opened(house, config_of("a"), cache=cache) as (_, session):
+        assert "cart" in session.catalog.tools
+    assert house.count("a") == 1
+
+
+@pytest.mark.spec("GWY-4", "GWY-8")
+async def test_cache_files_are_for_their_owner_alone_and_tell_nothing_of_the_environment(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    cache = DefinitionCache(folder)
+    async with opened(House(), config_of("a", env={"TOKEN": "secret-value"}), cache=cache):
+        pass
+    file = only_file(folder)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "secret-value" not in file.read_text()
+    assert "TOKEN" not in file.read_text()
+    assert len(json.loads(file.read_text())["definitions"]["tools"]) == 12
+
+
+@pytest.mark.spec("GWY-4")
+async def test_another_environment_is_another_entry_of_the_cache(tmp_path: Path) -> None:
+    cache = DefinitionCache(tmp_path)
+    for value in ("1", "2", "1"):
+        house = House()
+        async with opened(house, config_of("a", env={"X": value}), cache=cache):
+            pass
+    assert len(files_in(tmp_path)) == 2
+    assert house.started == []
+
+
+# -- without a cache, side by side ------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("GWY-3", "GWY-4")
+async def test_a_slow_upstream_delays_no_other_and_comes_later() -> None:
+    house = House(gates={"slow": anyio.Event()})
+    gateway = gateway_of(house, config_of("fast", "slow"))
+    gateway.patience = 0
+    with anyio.fail_after(20):
+        async with gateway as tools, tools.open_session() as session:
+            await until(lambda: "fast__cart" in tools.catalog.tools)
+            assert "slow__cart" not in tools.catalog.tools
+            changed: list[Any] = []
+            session.on_list_changed(changed.append)
+            house.gates["slow"].set()
+            await until(lambda: "slow__cart" in tools.catalog.tools)
+            await until(lambda: changed)
+
+
+@pytest.mark.spec("GWY-3")
+async def test_a_broken_upstream_harms_no_other_and_is_tried_again_with_backoff() -> None:
+    house, clock = House(broken={"b"}), Clock()
+    async with opened(house, config_of("a", "b"), clock=clock) as (gateway, session):
+        assert (await session.call("a__cart")).text == "[]"
+        broken = gateway.upstreams["b"]
+        assert broken.status.state == "backing off"
+        assert "no such program" in broken.status.reason
+        broken.tick(clock.now)
+        assert broken.status.state == "backing off"
+        house.broken.clear()
+        clock.now += 1
+        broken.tick(clock.now)
+        await until(lambda: "b__cart" in gateway.tools.catalog.tools)
+
+
+@pytest.mark.spec("GWY-3")
+async def test_if_none_can_be_started_opening_fails_and_says_why() -> None:
+    with pytest.raises(UpstreamError, match="'a' did not start: there is no such program"):
+        async with opened(House(broken={"a", "b"}), config_of("a", "b")):
+            pytest.fail("it should not have opened")
+
+
+# -- while it runs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("GWY-3")
+async def test_an_upstream_that_died_is_started_again_on_use() -> None:
+    house, clock = House(), Clock()
+    async with opened(house, config_of("a"), clock=clock) as (gateway, session):
+        await session.call("add", {"item": "bread"})
+        clock.now += 60
+        before = session.list_tools()
+        await house.kill("a")
+        await until(lambda: state_of(gateway, "a") == "backing off")
+        assert session.list_tools() == before
+        assert (await session.call("cart")).text == "[]"
+
+
+@pytest.mark.spec("GWY-3")
+async def test_an_upstream_that_dies_at_once_each_time_is_not_started_at_every_call() -> None:
+    house, clock = House(), Clock()
+    async with opened(house, config_of("a"), clock=clock) as (gateway, session):
+        await session.call("cart")
+        await house.kill("a")
+        await until(lambda: state_of(gateway, "a") == "backing off")
+        started = house.count("a")
+        refused = await session.call("cart")
+        assert refused.is_error
+        assert refused.text == (
+            "The MCP server 'shop' has stopped; the gateway's log says why. It is tried again in 0.5 seconds."
+        )
+        assert house.count("a") == started
+        clock.now += 0.5
+        assert (await session.call("cart")).text == "[]"
+
+
+@pytest.mark.spec("GWY-4")
+async def test_a_connection_that_nobody_uses_ends_and_starts_again_on_use() -> None:
+    house, clock = House(), Clock()
+    async with opened(house, config_of("a", idle_timeout=60), clock=clock) as (gateway, session):
+        await session.call("cart")
+        upstream = gateway.upstreams["a"]
+        upstream.tick(clock.now + 59)
+        assert upstream.status.state == "ready"
+        upstream.tick(clock.now + 60)
+        await until(lambda: upstream.status.state == "idle")
+        started = house.count("a")
+        assert (await session.call("cart")).text == "[]"
+        assert house.count("a") == started + 1
+
+
+@pytest.mark.spec("GWY-4")
+async def test_a_connection_in_use_is_not_idle_however_long_the_call_takes() -> None:
+    house, clock = House(), Clock()
+    async with (
+        opened(house, config_of("a", idle_timeout=60), clock=clock) as (gateway, session),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(session.call, "wait")
+        await until(lambda: house.started[1:])
+        await house.of("a")[-1].waiting.wait()
+        clock.now += 1000
+        gateway.upstreams["a"].tick(clock.now)
+        assert state_of(gateway, "a") == "ready"
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_list_that_an_upstream_changes_is_followed(mode: str) -> None:
+    async with opened(House(), config_of("a", mode=mode)) as (gateway, session):
+        await session.call("grow", {"item": "grown"})
+        await until(lambda: "grown" in gateway.tools.catalog.tools)
+        await session.call("shrink", {"item": "grown"})
+        await until(lambda: "grown" not in gateway.tools.catalog.tools)
+        assert "cart" in gateway.tools.catalog.tools
+
+
+@pytest.mark.spec("GWY-3")
+async def test_a_call_that_is_cut_off_says_that_it_may_have_been_done() -> None:
+    house = House()
+    async with opened(house, config_of("a")) as (_, session):
+        outcome: list[Any] = []
+
+        async def call() -> None:
+            outcome.append(await session.call("wait"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await until(lambda: house.started[1:])
+            await house.of("a")[-1].waiting.wait()
+            await house.kill("a")
+    assert outcome[0].is_error
+    assert "may be done or not" in outcome[0].text
