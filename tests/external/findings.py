@@ -67,7 +67,7 @@ class Judged:
     confirmed: frozenset[str]
     disputed: Mapping[str, Dispute]
     missed: frozenset[str]
-    """The clauses that the kit reports as held, and that are violated by hand."""
+    """The clauses that the kit reports as held although a check shows that they are violated."""
     seconds: float
 
     @property

@@ -17,11 +17,11 @@ from tests.external.foreign.confirming import (
     list_changes,
     no_annotations,
     no_handle,
+    notified_again,
+    notified_more_than_once,
     open_schema,
     shows,
     silent_answer,
-    told_again,
-    told_more_than_once,
     unknown_tool_is_a_result,
 )
 from tests.external.foreign.servers import SERVERS, Server, load
@@ -53,7 +53,7 @@ def found_and_confirmed(server: Server) -> None:
     assert section(runs) in FILE.read_text("utf-8")
 
 
-VIOLATION = {"clause": "NTF-1", "message": "told twice", "history": [], "expected": {}, "got": {}}
+VIOLATION = {"clause": "NTF-1", "message": "two notices", "history": [], "expected": {}, "got": {}}
 
 
 @pytest.mark.spec("CNF-1")
@@ -62,14 +62,14 @@ VIOLATION = {"clause": "NTF-1", "message": "told twice", "history": [], "expecte
     [
         (frozenset({"NTF-1"}), {}, True, []),
         (frozenset[str](), {}, False, ["NTF-1"]),
-        (frozenset[str](), {"NTF-1": Dispute("told", "it is told once")}, False, []),
+        (frozenset[str](), {"NTF-1": Dispute("two notices", "there is one")}, False, []),
     ],
     ids=["confirmed", "not confirmed", "disputed"],
 )
 def test_only_a_finding_that_is_confirmed_is_written_down(
     confirmed: frozenset[str], disputed: dict[str, Dispute], written: bool, unconfirmed: list[str]
 ) -> None:
-    finding = {"NTF-1": Finding("A change is told twice.", told_more_than_once(OPEN))}
+    finding = {"NTF-1": Finding("A change causes two notices.", notified_more_than_once(OPEN))}
     verdicts = {"NTF-1": "violated"}
     run = Judged(
         load("go"), "legacy", verdicts, {"NTF-1": VIOLATION}, finding, confirmed, disputed, frozenset(), seconds=1
@@ -94,8 +94,8 @@ def test_nothing_is_confirmed_in_a_legacy_server_that_keeps_the_rules() -> None:
         silent_answer(OPEN, "database__query"),
         open_schema(OPEN),
         no_annotations(OPEN),
-        told_again(OPEN),
-        told_more_than_once(OPEN),
+        notified_again(OPEN),
+        notified_more_than_once(OPEN),
         in_order_of([OPEN], "database__query", "database__deactivate"),
     )
 

@@ -16,8 +16,8 @@ from ..oracle import Oracle, World, as_setup
 from ..runs import Case, TestRun
 from ..systems import distinct_systems
 
-USUAL_SIZE, DEEP_SIZE = 4, 5
-"""The greatest number of groups, usually and with `deep`."""
+SIZE, SIZE_OVER_MCP = 4, 3
+"""The greatest number of groups, in process and over MCP, where an operation takes milliseconds; `deep` adds one."""
 
 UNKNOWN = "nowhere"
 
@@ -100,7 +100,8 @@ def _nearest(case: Case, left: Left) -> list[Operation] | None:
 
 
 def _setups(test_run: TestRun) -> Iterator[Setup]:
-    for size in range(1, (DEEP_SIZE if test_run.deep else USUAL_SIZE) + 1):
+    largest = (SIZE_OVER_MCP if test_run.can("wire") else SIZE) + test_run.deep
+    for size in range(1, largest + 1):
         for system in distinct_systems(size):
             yield as_setup(system)
 

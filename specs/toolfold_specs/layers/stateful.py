@@ -31,8 +31,8 @@ with extras_named():
 OPERATIONS, DEEP_OPERATIONS = 3000, 30000
 """The number of operations, usually and with `deep`."""
 
-BLACK_BOX = 30
-"""The divisor of that number for a given server, where each new history may start a process."""
+OVER_MCP, BLACK_BOX = 3, 30
+"""The divisors of that number over MCP, and for a given server, where each new history may start a process."""
 
 STEPS = 30
 """The greatest number of rules in a history."""
@@ -328,8 +328,8 @@ def _machine(test_run: TestRun, most: int) -> type[SystemMachine]:
 
 def _histories(test_run: TestRun) -> None:
     operations = DEEP_OPERATIONS if test_run.deep else OPERATIONS
-    if test_run.driver.given is not None:
-        operations //= BLACK_BOX
+    if test_run.can("wire"):
+        operations //= OVER_MCP if test_run.driver.given is None else BLACK_BOX
     try:
         run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
             seed(test_run.seed)(_machine(test_run, test_run.cases + operations)),

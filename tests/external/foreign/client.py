@@ -73,8 +73,8 @@ class Client:
         """Return how many notices of a changed list came since this was last asked, once no more come."""
         while self._next(QUIET) is not None:
             pass
-        heard, self._notices = self._notices, []
-        return heard.count(CHANGED)
+        arrived, self._notices = self._notices, []
+        return arrived.count(CHANGED)
 
     def _next(self, seconds: float) -> dict[str, Any] | None:
         try:

@@ -1,4 +1,4 @@
-"""How findings are confirmed: what more than one server shows to a client by hand, and how to write down the rest.
+"""How findings are confirmed: checks that apply to several servers, and the values that `confirm.py` is made of.
 
 Each server's `confirm.py` says, clause by clause, what is found in it, and has a check of a few lines that shows the
 same without the kit. A check fails where the server does what the clause wants.
@@ -19,7 +19,7 @@ UNKNOWN = "no_such_tool"
 
 @frozen
 class Finding:
-    """What a server does otherwise than a clause says, and the check that shows it."""
+    """Where a server departs from a clause, and the check that shows it."""
 
     words: str
     check: Callable[[Client], None]
@@ -83,8 +83,8 @@ def no_annotations(activator: str) -> Callable[[Client], None]:
     return check
 
 
-def told_again(activator: str) -> Callable[[Client], None]:
-    """To open what is open is told, though the list remains."""
+def notified_again(activator: str) -> Callable[[Client], None]:
+    """Opening an open group causes a notice, though the list stays the same."""
 
     def check(client: Client) -> None:
         client.call(activator)
@@ -97,8 +97,8 @@ def told_again(activator: str) -> Callable[[Client], None]:
     return check
 
 
-def told_more_than_once(activator: str) -> Callable[[Client], None]:
-    """One activation is told more than once."""
+def notified_more_than_once(activator: str) -> Callable[[Client], None]:
+    """One activation causes more than one notice."""
 
     def check(client: Client) -> None:
         client.changes()

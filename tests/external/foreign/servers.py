@@ -42,7 +42,7 @@ class Server:
 
     @property
     def lacking(self) -> str | None:
-        """What is missing to build and start it, in words; None if nothing is."""
+        """Which requirement for building and starting it is missing; None if none is."""
         if any("{fastmcp}" in part for part in self.command):
             return None if fastmcp() else "TOOLFOLD_FASTMCP does not name a Python with fastmcp"
         for program in {command[0] for command in (*self.build, self.command) if "/" not in command[0]} - {"{python}"}:
@@ -71,7 +71,7 @@ class Server:
 
     @contextmanager
     def client(self, era: str) -> Iterator[Client]:
-        """Start it, and yield a client by hand."""
+        """Start it, and yield a hand-written client of it."""
         with connected(self.started_by, self.env, era) as client:
             yield client
 

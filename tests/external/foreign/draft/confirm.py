@@ -1,4 +1,4 @@
-"""What is found in a server with the draft of groups, and how it shows to a client by hand."""
+"""What is found in a server with the draft of groups, and checks that confirm it without the kit."""
 
 from tests.external.foreign.client import Client
 from tests.external.foreign.confirming import Dispute, Finding, any_text_is_a_cursor

@@ -61,7 +61,7 @@ class GroupParams(RequestParams):
     name: str
 
 
-def told(name: str) -> dict[str, Any]:
+def described(name: str) -> dict[str, Any]:
     return {"name": name, "description": DESCRIPTIONS[name]}
 
 
@@ -79,14 +79,14 @@ async def call_tool(ctx: ServerRequestContext[Any, Any], params: CallToolRequest
 
 async def list_groups(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
     nested = {name for names in INSIDE.values() for name in names}
-    return {"groups": [told(name) for name in DESCRIPTIONS if name not in nested]}
+    return {"groups": [described(name) for name in DESCRIPTIONS if name not in nested]}
 
 
 async def get_group(ctx: ServerRequestContext[Any, Any], params: GroupParams) -> dict[str, Any]:
     if params.name not in DESCRIPTIONS:
         raise MCPError(code=GROUP_NOT_FOUND, message=f"Group not found: {params.name}")
     tools = [each.model_dump(by_alias=True, exclude_none=True, mode="json") for each in TOOLS[params.name]]
-    groups = [told(name) for name in INSIDE.get(params.name, [])]
+    groups = [described(name) for name in INSIDE.get(params.name, [])]
     return {
         "instructions": DESCRIPTIONS[params.name],
         "contents": {"tools": tools, **({"groups": groups} if groups else {})},

@@ -1,4 +1,4 @@
-"""What is found in FastMCP, and how it shows to a client by hand."""
+"""What is found in FastMCP, and checks that confirm it without the kit."""
 
 from tests.external.foreign.confirming import (
     Dispute,
@@ -8,8 +8,8 @@ from tests.external.foreign.confirming import (
     list_changes,
     no_annotations,
     no_handle,
+    notified_again,
     silent_answer,
-    told_again,
     unknown_tool_is_a_result,
 )
 
@@ -24,12 +24,8 @@ FINDINGS: dict[str, Finding] = {
         silent_answer("activate_files", "read_note"),
     ),
     "CTL-6": Finding("Controls have no annotations unless the author writes them.", no_annotations("activate_finance")),
-    "NTF-1": Finding(
-        "To open a group that is open already tells clients that the list has changed.", told_again("activate_files")
-    ),
-    "DEL-2": Finding(
-        "There is no handle by which two users of one process could be told apart.", no_handle("activate_files")
-    ),
+    "NTF-1": Finding("Opening an open group notifies clients of a changed list.", notified_again("activate_files")),
+    "DEL-2": Finding("There is no handle to distinguish two users of one process.", no_handle("activate_files")),
     "DEL-7": Finding(
         "An activation changes the list that later requests of the same process are given.",
         list_changes("activate_files"),

@@ -1,4 +1,4 @@
-"""What is found in GitLab's server, and how it shows to a client by hand."""
+"""What is found in GitLab's server, and checks that confirm it without the kit."""
 
 from tests.external.foreign.client import Client
 from tests.external.foreign.confirming import UNKNOWN, Dispute, Finding, any_text_is_a_cursor, open_schema

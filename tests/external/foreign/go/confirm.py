@@ -1,4 +1,4 @@
-"""What is found in the Go SDK, and how it shows to a client by hand."""
+"""What is found in the Go SDK, and checks that confirm it without the kit."""
 
 from tests.external.foreign.confirming import (
     Dispute,
@@ -6,8 +6,8 @@ from tests.external.foreign.confirming import (
     list_changes,
     no_annotations,
     no_handle,
+    notified_again,
     silent_answer,
-    told_again,
 )
 
 FINDINGS: dict[str, Finding] = {
@@ -17,12 +17,10 @@ FINDINGS: dict[str, Finding] = {
     ),
     "CTL-6": Finding("Controls have no annotations unless the author writes them.", no_annotations("activate_files")),
     "NTF-1": Finding(
-        "To add a tool that is there already is a change, so that to open a group that is open tells clients of it.",
-        told_again("activate_files"),
+        "Adding a tool that is already there counts as a change, so opening an open group notifies clients.",
+        notified_again("activate_files"),
     ),
-    "DEL-2": Finding(
-        "There is no handle by which two users of one process could be told apart.", no_handle("activate_files")
-    ),
+    "DEL-2": Finding("There is no handle to distinguish two users of one process.", no_handle("activate_files")),
     "DEL-7": Finding(
         "An activation changes the list that later requests of the same process are given.",
         list_changes("activate_files"),

@@ -1,13 +1,13 @@
-"""What is found in the Java SDK, and how it shows to a client by hand."""
+"""What is found in the Java SDK, and checks that confirm it without the kit."""
 
 from tests.external.foreign.confirming import (
     Dispute,
     Finding,
     any_text_is_a_cursor,
     in_order_of,
+    notified_more_than_once,
     open_schema,
     silent_answer,
-    told_more_than_once,
 )
 
 FINDINGS: dict[str, Finding] = {
@@ -24,11 +24,11 @@ FINDINGS: dict[str, Finding] = {
         "Schemas are as the author writes them, and this one's take any argument.", open_schema("activate_files")
     ),
     "NTF-1": Finding(
-        "Each tool that is added or removed is told by itself: a group of three tools makes three notices.",
-        told_more_than_once("activate_files"),
+        "Each tool that is added or removed causes a notice of its own: three for a group of three tools.",
+        notified_more_than_once("activate_files"),
     ),
     "DEL-1": Finding(
-        "For the same reason a change reaches a client three times.", told_more_than_once("activate_files")
+        "For the same reason a client gets three notices of one change.", notified_more_than_once("activate_files")
     ),
 }
 DISPUTES: dict[str, Dispute] = {}

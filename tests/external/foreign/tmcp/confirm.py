@@ -1,4 +1,4 @@
-"""What is found in tmcp, and how it shows to a client by hand."""
+"""What is found in tmcp, and checks that confirm it without the kit."""
 
 from tests.external.foreign.client import Client
 from tests.external.foreign.confirming import Dispute, Finding, open_schema, silent_answer

@@ -1,4 +1,4 @@
-"""What is found in the TypeScript SDK, and how it shows to a client by hand."""
+"""What is found in the TypeScript SDK, and checks that confirm it without the kit."""
 
 from tests.external.foreign.client import Client
 from tests.external.foreign.confirming import (
@@ -9,9 +9,9 @@ from tests.external.foreign.confirming import (
     in_order_of,
     list_changes,
     no_handle,
+    notified_more_than_once,
     open_schema,
     silent_answer,
-    told_more_than_once,
 )
 
 
@@ -39,15 +39,13 @@ FINDINGS: dict[str, Finding] = {
         disabled_tools_are_known,
     ),
     "NTF-1": Finding(
-        "Each tool that is enabled or disabled is told by itself: a group of three tools makes three notices.",
-        told_more_than_once("activate_files"),
+        "Each tool that is enabled or disabled causes a notice of its own: three for a group of three tools.",
+        notified_more_than_once("activate_files"),
     ),
     "DEL-1": Finding(
-        "For the same reason a change reaches a client three times.", told_more_than_once("activate_files")
+        "For the same reason a client gets three notices of one change.", notified_more_than_once("activate_files")
     ),
-    "DEL-2": Finding(
-        "There is no handle by which two users of one process could be told apart.", no_handle("activate_files")
-    ),
+    "DEL-2": Finding("There is no handle to distinguish two users of one process.", no_handle("activate_files")),
     "DEL-7": Finding(
         "An activation changes the list that later requests of the same process are given.",
         list_changes("activate_files"),
