@@ -20,8 +20,8 @@ from ..runs import TestRun
 from ..shrinking import Budget, shortened
 from ..systems import distinct_systems
 
-HISTORIES, DEEP_HISTORIES = 30, 300
-"""How many histories there are, usually and with `deep`."""
+HISTORIES, DEEP_HISTORIES, OVER_MCP = 30, 300, 15
+"""The number of histories, usually and with `deep`, and its divisor over MCP."""
 
 LONGEST, DEEP_LONGEST = 60, 320
 """How many operations the clients of one history ask for at most."""
@@ -42,7 +42,8 @@ def _systems() -> tuple[System, ...]:
 
 
 def _histories(test_run: TestRun) -> None:
-    for number in range(DEEP_HISTORIES if test_run.deep else HISTORIES):
+    histories = DEEP_HISTORIES if test_run.deep else HISTORIES
+    for number in range(histories // OVER_MCP if test_run.can("wire") else histories):
         test_run.progress(f"history {number + 1}")
         random = Random(f"{test_run.seed} {number}")
         setup = test_run.driver.given or _setup(test_run, random)

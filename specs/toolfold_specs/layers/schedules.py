@@ -6,7 +6,8 @@ An operation blocks in one of its hooks, others arrive, and the hooks are releas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import cycle
+from itertools import cycle, islice
+from typing import TypeVar
 
 from attrs import evolve
 
@@ -33,11 +34,16 @@ from .blocking import (
 )
 from .cancelling import cancelled_in_queue, cancelled_twice
 
+T = TypeVar("T")
+
 BLOCKING = ("hooks", "blocked hooks", "concurrency")
 
-SIZE = 3
-"""The greatest number of groups. In the largest systems, `deep` tries all pairs of operations in both orders of
-release; otherwise those that do not commute are tried, with alternating orders."""
+SIZE, SIZE_OVER_MCP = 3, 2
+"""The greatest number of groups, in process and, unless `deep`, over MCP. In the largest systems `deep` tries all pairs
+of operations in both orders of release; otherwise those that do not commute are tried, with alternating orders."""
+
+OVER_MCP = 8
+"""Of the schedules that would be tried in process, every so many is tried over MCP, unless `deep`."""
 
 OTHER = "other"
 """The second session."""
@@ -46,11 +52,21 @@ OTHER = "other"
 # -- systems and states ----------------------------------------------------------------------------------------------
 
 
+def _chosen(test_run: TestRun, schedules: Iterable[T]) -> Iterator[T]:
+    """Yield the schedules that are tried."""
+    return islice(schedules, 0, None, OVER_MCP if test_run.can("wire") and not test_run.deep else 1)
+
+
+def _largest(test_run: TestRun) -> int:
+    """Return the greatest number of groups."""
+    return SIZE_OVER_MCP if test_run.can("wire") and not test_run.deep else SIZE
+
+
 def _systems(test_run: TestRun) -> Iterator[Setup]:
     if test_run.driver.given is not None:
         yield test_run.driver.given
         return
-    for size in range(1, SIZE + 1):
+    for size in range(1, _largest(test_run) + 1):
         for system in distinct_systems(size):
             yield as_setup(system, hooks=HOOKS)
 
@@ -78,10 +94,10 @@ def _two_at_once(test_run: TestRun) -> None:
     for number, setup in enumerate(_systems(test_run), 1):
         test_run.progress(f"system {number}, {len(setup.groups)} groups")
         oracle = Oracle(setup)
-        whole = test_run.deep or len(oracle.paths) < SIZE
+        whole = test_run.deep or len(oracle.paths) < _largest(test_run)
         orders = cycle(((oldest, newest),) if whole else ((oldest,), (newest,)))
         for world, route in routes(oracle):
-            for pair in _pairs(oracle, world, whole):
+            for pair in _chosen(test_run, _pairs(oracle, world, whole)):
                 for order in next(orders):
                     if not _schedule(test_run, setup, route, pair, order):
                         return
@@ -235,14 +251,18 @@ def _rolled_back(test_run: TestRun, clause: str, undo: Callable[[Overlap, int, H
     """Block a step in each of its hooks, start another, and make the first fail."""
     for rollback in ((), ("on_rollback",)):
         setup = hooked("a", "a.b", "c", exclusions=[("a", "c")], hooks=(*HOOKS, *rollback))
-        oracle = Oracle(setup)
-        for world, route in routes(oracle):
-            for first in changes(oracle):
-                for hook in hooks_of(oracle, world, first):
-                    for second in changes(oracle):
-                        run = begun(test_run, setup, route, [hook])
-                        if run is None or not _rolled_back_once(run, clause, undo, (first, second), hook):
-                            return
+        for route, pair, hook in _chosen(test_run, _blocked_pairs(Oracle(setup))):
+            run = begun(test_run, setup, route, [hook])
+            if run is None or not _rolled_back_once(run, clause, undo, pair, hook):
+                return
+
+
+def _blocked_pairs(oracle: Oracle) -> Iterator[tuple[tuple[Operation, ...], tuple[Operation, Operation], Hook]]:
+    """Yield the way to each state, every pair of operations there, and each hook of the first to block."""
+    for world, route in routes(oracle):
+        for pair in _pairs(oracle, world, whole=True):
+            for hook in hooks_of(oracle, world, pair[0]):
+                yield route, pair, hook
 
 
 def _rolled_back_once(

@@ -31,7 +31,7 @@ with extras_named():
 OPERATIONS, DEEP_OPERATIONS = 3000, 30000
 """The number of operations, usually and with `deep`."""
 
-OVER_MCP, BLACK_BOX = 3, 30
+OVER_MCP, BLACK_BOX = 5, 30
 """The divisors of that number over MCP, and for a given server, where each new history may start a process."""
 
 STEPS = 30
