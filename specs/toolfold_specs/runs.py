@@ -23,7 +23,7 @@ from .shrinking import minimal
 Progress = Callable[[str], None]
 
 READS = frozenset({"list", "list_groups", "call", "snapshot"})
-"""The verbs that change nothing: what is wrong with their answers leaves the state as it is."""
+"""The verbs that change nothing: a wrong answer to one leaves the state right."""
 
 
 _ABOUT_REFUSALS = {
@@ -48,7 +48,7 @@ class TestRun:
         deep: Whether to look further than usual.
         budget: The greatest number of operations; None for no bound.
         known: The clauses that checks before this one found broken; this one adds to them.
-        progress: Is told in a few words how far it has come.
+        progress: Receives a few words on how far it has come.
     """
 
     __test__ = False  # or pytest takes it for tests wherever it is imported
@@ -75,7 +75,7 @@ class TestRun:
         self.unseen: dict[str, str] = {}
         """Clauses that a case put to the test, each with the member of the answer in which it would have been seen."""
         self.masked: dict[str, str] = {}
-        """Clauses of which a case went wrong, each with a broken one that it rests on."""
+        """Clauses with a case that went wrong, each with a violated one that it relies on."""
         self.hidden: dict[str, Violation] = {}
         """What went wrong there: it may be a fault of its own, or follow from the broken clause."""
         self.cases = 0
@@ -117,7 +117,7 @@ class TestRun:
         return case is not None and all(case.do(operation) for operation in operations)
 
     def holds(self, *clauses: str) -> None:
-        """Say that a case was evidence for clauses, where it is not an operation that says so by itself."""
+        """Count a case as evidence for clauses, where no single operation is."""
         self.shown.update(clauses)
         self.cases += 1
 
@@ -164,7 +164,7 @@ class TestRun:
         self.known.add(clause)
 
     def hide(self, clause: str, broken: str, violation: Violation) -> None:
-        """Say that what was found speaks against a clause too, which is not blamed for it: another one is."""
+        """Note a violation of a clause that may follow from that of another one, which is reported instead."""
         self.masked.setdefault(clause, broken)
         self.hidden.setdefault(clause, violation)
 
@@ -334,8 +334,8 @@ class Case:
             again = self._replayed(history, setup)
             if again is not None:
                 mismatch, expected, got = again
-        run, told = self.test_run, (setup, tuple(history), expected.to_json(), got.to_json())
-        violation = Violation(clause, run.check, run.driver.name, mismatch.message, *told)
+        run, shown = self.test_run, (setup, tuple(history), expected.to_json(), got.to_json())
+        violation = Violation(clause, run.check, run.driver.name, mismatch.message, *shown)
         run.found(violation, STATE if not mismatch.explains and _state_is_right(expected, got) else frozenset())
 
     def _replayed(

@@ -23,7 +23,7 @@ from .replies import Reply
 from .sessions import GRACE, McpDriver, Session
 
 MOST_GROUPS: Final = 12
-"""Of how many groups exclusions are found by trying; of more, a description must tell them."""
+"""The greatest number of groups whose exclusions are found by trying; beyond it a description must name them."""
 
 CALL_TOOL: Final = "call_tool"
 NO_GROUPS: Final = (
@@ -52,7 +52,7 @@ class BlackBoxDriver(McpDriver):
         self.capabilities = frozenset({"listing"})
         self._described = Description()
         self._or_close(lambda: self._learn(description))
-        self._leave_out_what_does_not_tell()
+        self._leave_out_unrecognisable()
         self.given = self._setup = self._described.setup
         self.capabilities, self.left_out = self._able()
         self.never_shown = {**self.never_shown, **self._without_evidence()}
@@ -68,14 +68,16 @@ class BlackBoxDriver(McpDriver):
         if description is None and self._described.groups:
             self._described = self._found(names)
 
-    def _leave_out_what_does_not_tell(self) -> None:
-        """Leave out the groups of which no list tells whether they are open, and those below them; say so."""
-        telling = {group.path for group in self._described.groups if set(group.tools) & self._described.labels.keys()}
-        if not telling:
+    def _leave_out_unrecognisable(self) -> None:
+        """Leave out the groups whose state no list shows, and those below them, and report that."""
+        recognised = {
+            group.path for group in self._described.groups if set(group.tools) & self._described.labels.keys()
+        }
+        if not recognised:
             return
-        kept = [one for one in self._described.groups if telling.issuperset((*_above(one.path), one.path))]
+        kept = [one for one in self._described.groups if recognised.issuperset((*_above(one.path), one.path))]
         gone = [group.path for group in self._described.groups if group not in kept]
-        why = "it has no tool of its own on the list, or is within such a group, so whether it is open can't be told"
+        why = "it has no tool of its own on the list, or is within such a group, so its state can't be seen"
         self.not_checked = {**self.not_checked, **{f"group {path}": why for path in gone}}
         exclusions = (tuple(path for path in members if path not in gone) for members in self._described.exclusions)
         several = tuple(members for members in exclusions if len(members) > 1)
@@ -93,12 +95,12 @@ class BlackBoxDriver(McpDriver):
             there |= {"ending", *(["notifications"] if tools is not None and tools.get("listChanged") else [])}
         if self._modern and self._by_arguments:
             there.remove("listing")
-            missing["listing"] = "a list can't be asked for with a handle"
+            missing["listing"] = "a request for a list can't carry a handle"
         wire = wire_capabilities(self.link.era, self.call_tool)
         return wire | there, {name: why for name, why in missing.items() if name not in there}
 
     def _without_evidence(self) -> Mapping[str, str]:
-        """Return what the lists of this server are no evidence for: names that are its own are taken as they are."""
+        """Return the clauses that the lists of this server are no evidence for, since its names are its own."""
         found: dict[str, str] = {}
         if not self._each_its_own:
             found = dict.fromkeys(("CTL-1", "CTL-2"), "its groups have no control tools of their own")
@@ -109,14 +111,14 @@ class BlackBoxDriver(McpDriver):
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     def configure(self, setup: Setup) -> Answer:
-        """Begin anew with the groups that are there; any other setup is refused."""
+        """Start again with the given groups; any other setup is refused."""
         if setup != self.given:
             return Answer(error="error")
         self._begin()
         return Answer()
 
     def _begin(self) -> None:
-        """Forget all sessions; those that come next are new."""
+        """Discard all sessions, so that the next ones are new."""
         for session in self._sessions.values():
             if session.connection is not self.main:
                 session.connection.close()
@@ -139,7 +141,7 @@ class BlackBoxDriver(McpDriver):
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def _step(self, verb: str, path: str, session: Session) -> None:
-        """Open or close a group, whatever comes of it."""
+        """Open or close a group, whatever the result."""
         call = self._call_of(verb, path)
         if call is not None:
             with suppress(LeftOut):
@@ -179,10 +181,10 @@ class BlackBoxDriver(McpDriver):
     def _keep_handle(self, session: Session, reply: Reply) -> None:
         super()._keep_handle(session, reply)
         if self._modern and session.handle is None and not reply.is_error and reply.refused is None:
-            raise LeftOut("an activation returns no handle, by which one session could be told from another")
+            raise LeftOut("an activation returns no handle, to distinguish sessions by")
 
     def _not_asked(self, operation: Operation) -> Answer:
-        """Return the answer to what the server has no call for: a refusal, unless it is so already."""
+        """Return the answer to a request without a call: a refusal, unless the state is right already."""
         session = self._session(operation.session)
         return Answer(None if self._is_so(operation, session) else "error", active=self._active(session))
 
@@ -241,10 +243,10 @@ class BlackBoxDriver(McpDriver):
             if all(tools.get(path) for path in (*_above(group.path), group.path))
         )
         dropped = {group.path for group in self._described.groups} - {group.path for group in groups}
-        why = "opening it, or a group above it, adds no tools to the list, so whether it is open can't be told"
+        why = "opening it, or a group above it, adds no tools to the list, so its state can't be seen"
         self.not_checked = {f"group {path}": why for path in sorted(dropped)}
         if not groups:
-            raise TargetFailed("Opening its groups adds no tools to its list, so what is active can't be told.")
+            raise TargetFailed("Opening its groups adds no tools to its list, so the active groups can't be seen.")
         found = evolve(self._described, groups=groups)
         if len(groups) <= MOST_GROUPS:
             found = evolve(found, exclusions=self._found_exclusions(tools, [group.path for group in groups]))
@@ -266,7 +268,7 @@ class BlackBoxDriver(McpDriver):
     def _found_exclusions(
         self, tools: Mapping[str, Sequence[str]], paths: Sequence[str]
     ) -> tuple[tuple[str, ...], ...]:
-        """Return the pairs of groups of which opening one closes the other."""
+        """Return the pairs of groups that close one another when opened."""
         session = self._session(MAIN)
         pairs: set[tuple[str, ...]] = set()
 

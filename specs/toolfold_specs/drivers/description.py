@@ -16,7 +16,7 @@ A description is data, from a TOML file::
     [[exclusion]]
     groups = ["sandbox", "live"]
 
-or what can be told from a list of tools: names that end in `activate` and `deactivate` after a dot or `__`.
+or what a list of tools shows: names that end in `activate` and `deactivate` after a dot or `__`.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def is_control(name: str) -> bool:
 
 
 def catalog_name(name: str) -> str:
-    """Return the name of a control tool with dots, as it has in a catalog; any other name as it is."""
+    """Return the name of a control tool with dots, as in a catalog; any other name unchanged."""
     found = _controlled(name)
     return name if found is None else f"{found[1]}.{found[0]}"
 

@@ -63,7 +63,7 @@ class FixtureDriver(McpDriver):
         if self.call_tool is not None and "paging" not in missing:
             missing["paging"] = f"pages have the tool {self.call_tool} besides"
         if self._modern and self._by_arguments:
-            missing["listing"] = "a list can't be asked for with a handle"
+            missing["listing"] = "a request for a list can't carry a handle"
         there = {*CAPABILITIES, *wire_capabilities(self.link.era, self.call_tool)}
         return frozenset(there - missing.keys()), missing
 
@@ -72,9 +72,9 @@ class FixtureDriver(McpDriver):
     def configure(self, setup: Setup) -> Answer:
         """Replace the system; connections are kept where every session behind them is new all the same."""
         self._abandon()
-        told = self._configure(self.main, setup)
-        if "error" in told:
-            return Answer(error=told["error"])
+        response = self._configure(self.main, setup)
+        if "error" in response:
+            return Answer(error=response["error"])
         self._setup = setup
         self._scripts.clear()
         self._renew()
@@ -97,7 +97,7 @@ class FixtureDriver(McpDriver):
     def _prepare(self, session: Session) -> None:
         self._configure(session.connection, self._setup)
         for (group, phase), outcome in self._scripts.items():
-            self._tell(session, group, phase, outcome)
+            self._script(session, group, phase, outcome)
 
     def _is_shown(self, name: str) -> bool:
         return super()._is_shown(name) and name != TOOL
@@ -107,8 +107,8 @@ class FixtureDriver(McpDriver):
         active = super()._active(session)
         if active is not None or "hooks" not in self.capabilities:
             return active
-        told = self._observe(session).get("active")
-        return None if told is None else canonical(told)
+        active = self._observe(session).get("active")
+        return None if active is None else canonical(active)
 
     # -- hooks --------------------------------------------------------------------------------------------------------
 
@@ -123,9 +123,9 @@ class FixtureDriver(McpDriver):
         return began
 
     def _observe(self, session: Session, settled: bool = False) -> Mapping[str, Any]:
-        told = self._ask_kit(session, "observe", {"settled": settled})
-        session.hooks += _pairs(told.get("hooks", ()))
-        return told
+        response = self._ask_kit(session, "observe", {"settled": settled})
+        session.hooks += _pairs(response.get("hooks", ()))
+        return response
 
     def _forget(self, session: Session) -> None:
         if "hooks" in self.capabilities and not self._apart:
@@ -133,14 +133,14 @@ class FixtureDriver(McpDriver):
             session.hooks.clear()
 
     def script(self, group: str, phase: str, outcome: str, session: str = MAIN) -> Answer:
-        """Tell a hook what to do, in every process that there is or will be."""
+        """Set what a hook does, in every process that there is or will be."""
         self._scripts[group, phase] = outcome
         found = self._session(session)
-        for told in self._processes(found):
-            self._tell(told, group, phase, outcome)
+        for process in self._processes(found):
+            self._script(process, group, phase, outcome)
         return Answer()
 
-    def _tell(self, session: Session, group: str, phase: str, outcome: str) -> None:
+    def _script(self, session: Session, group: str, phase: str, outcome: str) -> None:
         self._ask_kit(session, "script", {"group": group, "phase": phase, "outcome": outcome})
 
     def _processes(self, session: Session) -> Sequence[Session]:
@@ -148,7 +148,7 @@ class FixtureDriver(McpDriver):
         return [found for found in self._sessions.values() if found.current] if self._apart else [session]
 
     def blocked(self) -> tuple[tuple[str, str], ...]:
-        """Return the hooks that wait now."""
+        """Return the hooks that are blocked now."""
         found = [
             pair
             for one in self._processes(self._session(MAIN))

@@ -285,7 +285,7 @@ class Connection:
     def reply(
         self, name: str, arguments: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None
     ) -> Reply:
-        """Return what a call comes to, an error of the protocol too; raises `TargetFailed`."""
+        """Return the result of a call, or the error of the protocol; raises `TargetFailed`."""
         try:
             return Reply(self.call_tool(name, arguments, meta))
         except WireError as error:

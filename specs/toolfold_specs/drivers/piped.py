@@ -110,8 +110,8 @@ class _Pipe:
     def _last_words(self) -> str:
         """Return the last lines that it wrote to stderr, as a sentence to append."""
         file = self._errors.fileno()  # whose position is the process's too, and stays where it is
-        told = os.pread(file, CHUNK, max(0, os.fstat(file).st_size - CHUNK)).decode(errors="replace")
-        said = last_words(told)
+        text = os.pread(file, CHUNK, max(0, os.fstat(file).st_size - CHUNK)).decode(errors="replace")
+        said = last_words(text)
         return f" Its stderr ends with: {said}" if said else ""
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """A server in a process group of its own, as a transport for `mcp.Client`.
 
-The SDK has such a transport, but tells neither the process's id nor what the server wrote besides messages, and leaves
-alone what a server that ended by itself had started. Here whatever belongs to the server's group is gone at the end.
+The SDK has such a transport, but it exposes neither the process's id nor what the server wrote besides messages, and it
+leaves behind whatever a server that has ended had started. Here the whole process group is gone at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ with extras_named():
     from mcp.shared.message import SessionMessage
 
 PATIENCE = 2.0
-"""Seconds for a server to end by itself once its stdin is closed, and again once it is told to."""
+"""Seconds for a server to end once its stdin is closed, and again once it gets a signal."""
 MOMENT = 0.3  # seconds
 POLL = 0.01
 LONGEST_LINE = 64 * 1024 * 1024
@@ -59,7 +59,7 @@ class Child:
         self._errors: IO[bytes] | None = None
         self._last_words = ""
         self._status: int | None = None
-        self._told_to_end = False
+        self._ending = False
         self._process: Process | None = None
         self.garbage = ""
         """The first line on its stdout that is no message."""
@@ -79,8 +79,8 @@ class Child:
 
     @property
     def status(self) -> int | None:
-        """Its exit status if it has ended by itself."""
-        return self._process.returncode if self._process is not None and not self._told_to_end else self._status
+        """Its exit status if it ended before it was asked to."""
+        return self._process.returncode if self._process is not None and not self._ending else self._status
 
     async def start(self) -> None:
         """Start it; raises `OSError` if it can't be."""
@@ -118,7 +118,7 @@ class Child:
         """End it, and everything in its group, in bounded time and by force if need be."""
         assert self._process is not None
         assert self._errors is not None
-        self._status, self._told_to_end = self._process.returncode, True
+        self._status, self._ending = self._process.returncode, True
         with anyio.CancelScope(shield=True):
             await _end(self._process, patience)
         children.gone(self._process.pid)
@@ -128,19 +128,19 @@ class Child:
     @asynccontextmanager
     async def _messages(self, process: Process) -> AsyncGenerator[Streams]:
         assert process.stdin is not None
-        heard, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, said = anyio.create_memory_object_stream[SessionMessage](0)
-        async with heard, incoming, outgoing, said, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read, process, heard)
-            tasks.start_soon(_write, process.stdin, said, heard.close)
+        async with received, incoming, outgoing, said, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read, process, received)
+            tasks.start_soon(_write, process.stdin, said, received.close)
             yield incoming, outgoing
             tasks.cancel_scope.cancel()
 
-    async def _read(self, process: Process, heard: Any) -> None:
-        """Pass messages on; their stream ends where the server's stdout does, or where it has anything else in it."""
+    async def _read(self, process: Process, received: Any) -> None:
+        """Pass messages on until the server's stdout ends, or has anything else in it."""
         assert process.stdout is not None
         lines = BufferedByteReceiveStream(process.stdout)
-        async with heard:
+        async with received:
             with suppress(*GONE, anyio.IncompleteRead, anyio.DelimiterNotFound):
                 while True:
                     line = await lines.receive_until(b"\n", LONGEST_LINE)
@@ -149,12 +149,12 @@ class Child:
                     except ValueError:
                         self.garbage = line.decode(errors="replace").strip() or "(an empty line)"
                         return
-                    await heard.send(SessionMessage(message))
-            await _wait(process, MOMENT)  # so that its status can be told
+                    await received.send(SessionMessage(message))
+            await _wait(process, MOMENT)  # so that its status is known
 
 
 async def _write(stdin: ByteSendStream, said: Any, hang_up: Callable[[], None]) -> None:
-    """Send messages on; a server that takes none any more is one that has hung up."""
+    """Send messages on until the server accepts no more."""
     try:
         async for one in said:
             text = one.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -164,7 +164,7 @@ async def _write(stdin: ByteSendStream, said: Any, hang_up: Callable[[], None]) 
 
 
 class Spares:
-    """Servers that are started before they are needed: many take longer to start than to be asked a few questions.
+    """Servers that are started ahead: many take longer to start than to answer a few requests.
 
     Args:
         command: Starts one.

@@ -68,5 +68,5 @@ BEYOND_MODERN: Mapping[str, str] = MappingProxyType(
 
 
 def wire_capabilities(era: Era, call_tool: str | None) -> frozenset[str]:
-    """Return the capabilities that checks of the wire need: that there is one, of which era, and what lists have."""
+    """Return the capabilities that checks of the wire need: the wire, its era, and a call-tool proxy."""
     return frozenset({"wire", f"{era} wire", *(["call-through"] if call_tool is not None else [])})

@@ -1,4 +1,4 @@
-"""An event loop that can be run until nothing in it can go on by itself."""
+"""An event loop that can be run until everything in it waits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class QuietLoop(asyncio.SelectorEventLoop):
-    """Counts what is scheduled to run next, so that it can be told when that comes to an end.
+    """Counts what is scheduled to run next, so that it is known when nothing is left.
 
     What waits for time, a thread or a socket counts as waiting.
     """

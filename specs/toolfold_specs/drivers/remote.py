@@ -19,7 +19,7 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Close the driver."""
         ...
 
 
@@ -80,7 +80,7 @@ class RemoteDriver(Driver):
         return self._outcome("finish", self._ask("finish", {"ticket": ticket}))
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Close the driver."""
         self._channel.close()
 
     def _ask(self, verb: str, arguments: Mapping[str, Any]) -> object:

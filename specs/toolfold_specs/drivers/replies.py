@@ -1,4 +1,4 @@
-"""What comes of asking a server: a result, an error of the protocol, or the end of it."""
+"""The outcome of a request to a server: a result, an error of the protocol, or the end of the server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WireError(Exception):
 
 @frozen
 class Reply:
-    """What a call came to: a result, or an error of the protocol."""
+    """The outcome of a call: a result, or an error of the protocol."""
 
     result: Mapping[str, Any] = field(factory=dict[str, Any])
     refused: WireError | None = None
@@ -104,7 +104,7 @@ class Pending:
         self._future.cancel()
 
     def reply(self) -> Reply | None:
-        """Return what the call comes to, or None if it was cancelled; raises as `Connection.reply` does."""
+        """Return the outcome of the call, or None if it was cancelled; raises as `Connection.reply` does."""
         try:
             with self._judged:
                 return Reply(self._future.result())

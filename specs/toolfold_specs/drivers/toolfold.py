@@ -127,7 +127,7 @@ class CoreDriver(Driver):
         return self._run(self._restored(session, dumped)) if answer.error is None else answer
 
     async def _restored(self, name: str, dumped: str) -> Answer:
-        session = await self._heard(name, self._tools.restore_session(json.loads(dumped)))
+        session = await self._started(name, self._tools.restore_session(json.loads(dumped)))
         return self._observed(name, session, detail={"dropped": session.discarded})
 
     async def _answer(self, operation: Operation) -> Answer:
@@ -135,9 +135,9 @@ class CoreDriver(Driver):
         return answer
 
     async def _session(self, name: str) -> Session:
-        return self._sessions[name] if name in self._sessions else await self._heard(name, self._tools.open_session())
+        return self._sessions[name] if name in self._sessions else await self._started(name, self._tools.open_session())
 
-    async def _heard(self, name: str, session: Session) -> Session:
+    async def _started(self, name: str, session: Session) -> Session:
         await session.start()
         session.on_list_changed(lambda kinds: self._count(name))
         self._sessions[name] = session

@@ -1,8 +1,8 @@
 """Random concurrent histories of one session, searched for an order that explains them (SPEC SES-2, CNF-7).
 
-Clients ask in rounds: some begin, hooks that were told to wait are let go on at random, states are read in between,
-and what was begun is finished. Where hooks can't be told to wait it depends on the implementation whether anything
-overlaps; a history in which nothing was seen to is evidence for nothing.
+Clients send requests in rounds: some start, blocked hooks are released at random, states are read in between, and all
+that was started is finished. Where hooks can't be blocked, it depends on the implementation whether anything overlaps;
+a history without a visible overlap is evidence for nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ HISTORIES, DEEP_HISTORIES, OVER_MCP = 30, 300, 15
 """The number of histories, usually and with `deep`, and its divisor over MCP."""
 
 LONGEST, DEEP_LONGEST = 60, 320
-"""How many operations the clients of one history ask for at most."""
+"""The greatest number of operations in one history."""
 
 CLIENTS, EACH = (2, 8), (5, 40)
-"""How many clients there are, and for how many operations each asks."""
+"""The number of clients, and of the operations of each."""
 
 SHRINKING = 1500
-"""How many operations may be spent on shortening a history."""
+"""The greatest number of operations that shortening a history may take."""
 
 SNAPSHOT = Operation("snapshot")
 
@@ -73,20 +73,20 @@ class _Run(Overlap):
 
     overlapped = False
     explained = True
-    """Whether an order explains what was answered."""
+    """Whether some order of the operations explains the answers."""
     paused = 0
-    """How many moves were made until the last pause."""
+    """The number of moves until the last pause."""
     blind = False
-    """Whether the state is not shown, so that nothing can be explained."""
+    """Whether the answers do not show the state, so that nothing can be judged."""
 
     def look(self) -> None:
-        """Read the state; if it is not what everything begun comes to, something still goes on."""
+        """Read the state; if it is not the result of everything that was started, something is still under way."""
         active = self.perform(SNAPSHOT).active
         if self.under_way and active not in (None, self.oracle.active(self.serial.holder(MAIN))):
             self.overlapped = True
 
     def end(self, random: Random) -> None:
-        """Let everything come to its end, read the state and judge what was seen since the last such pause."""
+        """Finish everything, read the state and judge what was seen since the last such pause."""
         self.drain(random.choice)
         tickets = list(self.under_way)
         random.shuffle(tickets)
@@ -108,7 +108,7 @@ class _Run(Overlap):
 
 
 class _Random:
-    """Makes up a history while it happens."""
+    """Draws a history while it runs."""
 
     def __init__(self, test_run: TestRun, setup: Setup, random: Random) -> None:
         self._test_run = test_run
@@ -151,7 +151,7 @@ class _Random:
         return run.waiting() if self._test_run.can("blocked hooks") else ()
 
     def _scripts(self) -> Iterator[Operation]:
-        """Yield what the hooks are told for this history: most wait, a few fail."""
+        """Yield the scripts of the hooks for this history: most block, a few fail."""
         outcomes = ["succeed", *(["block"] * 3 if self._test_run.can("blocked hooks") else [])]
         outcomes += ["fail"] if self._test_run.can("failing hooks") else []
         for group in self._setup.groups:
@@ -192,12 +192,12 @@ def _report(test_run: TestRun, setup: Setup, run: _Run) -> None:
     finally:
         shortest = found[-1]
         known = {"setup": setup, "history": tuple(shortest.history)}
-        message = "no order of the operations explains what was answered"
+        message = "no order of the operations explains the answers"
         test_run.violated("SES-2", message, expected=shortest.expected_data(), got=shortest.got_data(), **known)
 
 
 def _again(test_run: TestRun, setup: Setup, moves: Iterable[Operation]) -> _Run | None:
-    """Return what becomes of some of the moves of a history, those left aside that are not possible any more."""
+    """Return a run of some of the moves of a history, without those that are no longer possible."""
     case = test_run.begin(setup)
     if case is None:
         return None
@@ -213,16 +213,16 @@ def _again(test_run: TestRun, setup: Setup, moves: Iterable[Operation]) -> _Run 
 
 def _repeat(run: _Run, move: Operation, tickets: dict[int, int]) -> None:
     """Make a move again; `tickets` has those of the operations that were begun again."""
-    told = move.arguments
+    arguments = move.arguments
     if move.verb == "start":
         if len(run.under_way) == CLIENTS[1]:  # or judging it takes too long
             run.end(Random(0))
-        tickets[told["ticket"]] = run.start(Operation.from_json(told["operation"]))
+        tickets[arguments["ticket"]] = run.start(Operation.from_json(arguments["operation"]))
     elif move.verb == "finish":
-        if tickets.get(told["ticket"]) in run.under_way and not _needs_release(run):
-            run.finish(tickets[told["ticket"]])
+        if tickets.get(arguments["ticket"]) in run.under_way and not _needs_release(run):
+            run.finish(tickets[arguments["ticket"]])
     elif move.verb == "release":
-        if (hook := (told["phase"], told["group"])) in run.waiting():
+        if (hook := (arguments["phase"], arguments["group"])) in run.waiting():
             run.release(hook)
     else:
         run.perform(move)
