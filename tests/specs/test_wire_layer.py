@@ -13,6 +13,7 @@ from toolfold_specs.drivers.fixture import FixtureDriver
 from toolfold_specs.drivers.link import Era, Link
 from toolfold_specs.drivers.protocol import HANDLE
 from toolfold_specs.drivers.toolfold import CoreDriver
+from toolfold_specs.layers import schedules
 from toolfold_specs.layers.wire import CHECKS
 from toolfold_specs.report import Result, Status
 from verification.mutants.server import Fixture
@@ -60,6 +61,14 @@ def test_a_server_that_tells_programs_in_structured_content_is_understood(era: E
     assert [violation for result in results for violation in result.violations] == []
     shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
     assert {"CTL-4", *(["DEL-2", "DEL-11"] if era == "modern" else [])} <= shown
+
+
+@pytest.mark.spec("CNF-8", "HOOK-6")
+def test_a_rollback_that_is_blocked_after_a_cancellation_is_judged_to_its_end() -> None:
+    checks = [check for check in schedules.CHECKS if "HOOK-6" in check.clauses]
+    server = fixture_server.Fixture(call_tool=True).server
+    results = run_checks(checks, lambda: FixtureDriver(Link(server, "legacy")))
+    assert {(result.status, result.clauses) for result in results} == {(Status.PASSED, ("HOOK-6",))}
 
 
 @pytest.mark.spec("CNF-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from attrs import frozen
@@ -16,6 +17,9 @@ from .protocol import BEYOND, BEYOND_MODERN, CLAIMED, TOOL, wire_capabilities
 from .replies import Pending
 from .sessions import GRACE, McpDriver, Session, canonical
 from .tool import structured
+
+ROLLBACK_LOOKS = 2
+"""After how many looks a cancelled call that is still under way is taken to be blocked in its rollback."""
 
 
 @frozen
@@ -199,21 +203,25 @@ class FixtureDriver(McpDriver):
         return Answer("Cancelled", active=self._active(session), hooks=hooks, notified=notified)
 
     def _settle(self) -> None:
-        """Return once every request under way waits: the server has all of them, and has settled."""
+        """Return once the server has every request under way, and none of them goes on."""
         limit = time.monotonic() + self.link.timeout
         for session in self._processes(self._session(MAIN)):
-            while self._observe(session, settled=True).get("under_way") != self._waiting(session):
+            for observed in count():
+                under_way = self._observe(session, settled=True).get("under_way", -1)
+                waiting, cancelled = self._open_tickets(session)
+                if under_way == waiting or (observed >= ROLLBACK_LOOKS and waiting < under_way <= waiting + cancelled):
+                    break
                 if time.monotonic() > limit:
                     raise TargetFailed('observe never counted as many calls "under_way" as wait for their responses.')
 
-    def _waiting(self, session: Session) -> int:
-        """Return how many requests to a session's process have no answer yet."""
-        return sum(
-            ticket.pending is not None
-            and not ticket.pending.done
-            and (not self._apart or self._sessions[ticket.operation.session] is session)
+    def _open_tickets(self, session: Session) -> tuple[int, int]:
+        """Return how many requests to a session's process are not answered, and how many were cancelled."""
+        pending = [
+            ticket.pending
             for ticket in self._tickets.values()
-        )
+            if ticket.pending is not None and (not self._apart or self._sessions[ticket.operation.session] is session)
+        ]
+        return sum(not one.done for one in pending), sum(one.cancelled for one in pending)
 
     def _abandon(self) -> None:
         for ticket in self._tickets.values():

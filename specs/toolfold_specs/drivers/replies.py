@@ -99,6 +99,11 @@ class Pending:
         """Whether its answer has come, or it was cancelled."""
         return self._future.done()
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return self._future.cancelled()
+
     def cancel(self) -> None:
         """Tell the server that the answer is no longer wanted, and wait for none."""
         self._future.cancel()

@@ -51,7 +51,10 @@ class Session:
     """Whether the process behind the connection has the present setup, where each connection has its own process."""
 
 
-UNSEEN_ENDS: Final = {"SES-3": "a session that has ended can't be asked for its list over MCP"}
+UNSEEN_ENDS: Final = {
+    "SES-3": "a session that has ended can't be asked for its list over MCP",
+    "HOOK-9": "the hooks of a session that ends run after its connection is closed",
+}
 """Clauses about the end of sessions that no answer over MCP shows, with the reason."""
 
 
