@@ -3,8 +3,8 @@
     python -m verification.explore            # up to 5 groups
     python -m verification.explore --deep     # up to 6
 
-The systems are all forests with all exclusions of pairs, one of each isomorphism class. In every reachable state of each
-system, the result of `toolfold.plan` for every request is compared with the reference model. The numbers of systems,
+The systems are all forests with all exclusions of pairs, one of each isomorphism class. In every reachable state of
+each, the result of `toolfold.plan` for every request is compared with the reference model. The numbers of systems,
 states, granted and refused requests are known; a different number is a failure too.
 """
 

@@ -246,10 +246,8 @@ def test_a_limited_step_is_legal_within_the_limit_and_activates_what_it_requests
             if len(state) > limit:
                 continue
             order = system.canonical(state)
-            plain = step(system, state, sorted(activated))
-            answer = step_within(
-                system, order, sorted(activated), limit=limit, evict_oldest=evict_oldest, pinned=pinned
-            )
+            plain = step(system, state, sorted(wanted))
+            answer = step_within(system, order, sorted(wanted), limit=limit, evict_oldest=evict_oldest, pinned=pinned)
             after = frozenset(answer.state)
             assert len(after) <= limit
             assert legal(system, after)
