@@ -53,15 +53,15 @@ class Variant:
 
 
 VARIANTS = (
-    Variant("nothing guards the session", "NONE", violated=frozenset({Property.SEQUENTIAL})),
+    Variant("unguarded", "NONE", violated=frozenset({Property.SEQUENTIAL})),
     Variant("commits of deltas", "DELTA", violated=frozenset({Property.LEGAL, Property.SEQUENTIAL})),
     Variant("lock", "LOCK"),
     Variant("lock, three clients", "LOCK", clients=3, requests=1),
-    Variant("lock, hooks wait for a turn", "LOCK", "WAITS", violated=frozenset({Property.NO_DEADLOCK})),
-    Variant("lock, hooks are refused: the core", "LOCK", "REFUSED"),
+    Variant("lock, steps of hooks are queued", "LOCK", "WAITS", violated=frozenset({Property.NO_DEADLOCK})),
+    Variant("lock, steps of hooks are refused: the core", "LOCK", "REFUSED"),
     Variant("compare and set", "CAS"),
     Variant("compare and set, three clients", "CAS", clients=3, requests=1),
-    Variant("compare and set, hooks take steps", "CAS", "WAITS", requests=1),
+    Variant("compare and set, with steps of hooks", "CAS", "WAITS", requests=1),
 )
 
 
