@@ -44,7 +44,7 @@ class Rules:
     """Registration, planning, listing and calling."""
 
     def __init__(self, setup: Setup) -> None:
-        self.setup = setup
+        self.setup: Setup = setup
         self.groups: dict[str, Group] = {}
         self.exclusions: list[Paths] = []
         self.tools: dict[str, Tool] = {}
