@@ -71,7 +71,7 @@ class Run:
     def _abandon(self) -> None:
         """Make checks in other threads end soon."""
         for setting in self._settings:
-            setting.starter.close()
+            setting.close()
 
     def report(self, interrupted: str = "") -> Report:
         """Return the report on what was found so far.
@@ -87,7 +87,7 @@ class Run:
             results += found.results if over else found.interrupted(self._checks, setting.title, interrupted)
             if setting.absent is not None:
                 absent[f"setting {setting.title}"] = setting.absent
-        drivers = [setting.starter.driver for setting in self._settings if setting.starter.driver is not None]
+        drivers = [setting.driver for setting in self._settings if setting.driver is not None]
         not_checked = {name: why for driver in drivers for name, why in driver.not_checked.items()}
         return Report(
             header=self._header,
@@ -100,28 +100,60 @@ class Run:
 
 
 class _Setting:
-    """One way to reach the target, and the findings of the checks there."""
+    """One way to reach the target: makes its drivers, and records the findings of the checks."""
 
     def __init__(self, make: Factory, name: str) -> None:
         self.title = name or Driver.name
-        self.starter = _Starter(make, name)
         self.findings = Findings()
+        self.driver: Driver | None = None
+        """The first driver."""
         self.absent: str | None = None
         """Why the target can't be reached in this way."""
         self.over = False
+        self._make = make
+        self._name = name
+        self._newest: Driver | None = None
+        self._failed: TargetFailed | None = None
 
     def perform(self, checks: tuple[Check, ...], options: Options) -> None:
         """Run the checks, if the target can be started."""
-        if (failed := self.starter.begin()) is None:
-            run_checks(checks, self.starter, evolve(options, layers=None), self.findings)
-        else:
-            self.absent = str(failed)
+        try:
+            self.driver = self._made()
+        except TargetFailed as error:
+            self.absent = str(error)
             status = Status.LEFT_OUT if options.optional else Status.DIED
             for check in checks:
                 result = Result(check.name, check.layer, self.title, check.clauses, status, self.absent)
                 self.findings.results.append(result)
                 options.ended(result)
+        else:
+            ready = [self.driver]
+            make = partial(self._next, ready, self.driver.name)
+            run_checks(checks, make, evolve(options, layers=None), self.findings)
         self.over = True
+
+    def _next(self, ready: list[Driver], name: str) -> Driver:
+        """Return the driver that is ready, or another; a target that could not be restarted is not tried again."""
+        if ready:
+            return ready.pop()
+        if self._failed is None:
+            try:
+                return self._made()
+            except TargetFailed as error:
+                self._failed = error
+        return _Dead(name, self._failed)
+
+    def _made(self) -> Driver:
+        made = self._newest = self._make()
+        if self._name:
+            made.name = self._name
+        return made
+
+    def close(self) -> None:
+        """Close the newest driver, and make no other."""
+        self._failed = self._failed or TargetFailed("The run is over.")
+        if self._newest is not None:
+            self._newest.close()
 
 
 def run_concurrently(jobs: Sequence[Callable[[], None]], at_once: int, abandon: Callable[[], None]) -> None:
@@ -162,53 +194,6 @@ def kit_version() -> str:
         return version("toolfold")
     except PackageNotFoundError:
         return "unknown"
-
-
-class _Starter:
-    """Makes the drivers of one setting, and remembers the first and the newest.
-
-    A target that could not be restarted is not tried again: every later check finds that it failed.
-    """
-
-    def __init__(self, make: Factory, name: str) -> None:
-        self._make = make
-        self._name = name
-        self._ready: Driver | None = None
-        self._failed: TargetFailed | None = None
-        self._newest: Driver | None = None
-        self.driver: Driver | None = None
-
-    def begin(self) -> TargetFailed | None:
-        """Make the first driver; return why there is none, if the target failed."""
-        try:
-            self.driver = self._ready = self._made()
-        except TargetFailed as error:
-            return error
-        return None
-
-    def __call__(self) -> Driver:
-        if self._ready is not None:
-            ready, self._ready = self._ready, None
-            return ready
-        if self._failed is None:
-            try:
-                return self._made()
-            except TargetFailed as error:
-                self._failed = error
-        assert self.driver is not None
-        return _Dead(self.driver.name, self._failed)
-
-    def _made(self) -> Driver:
-        made = self._newest = self._make()
-        if self._name:
-            made.name = self._name
-        return made
-
-    def close(self) -> None:
-        """Close the newest driver, and make no other."""
-        self._failed = self._failed or TargetFailed("The run is over.")
-        if self._newest is not None:
-            self._newest.close()
 
 
 class _Dead(Driver):

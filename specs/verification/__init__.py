@@ -1,1 +1,1 @@
-"""What verifies the specification and the kit itself; not shipped."""
+"""The verification of the specification and of the kit itself; not shipped."""

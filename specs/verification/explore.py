@@ -1,11 +1,11 @@
-"""The core explored exhaustively: every request in every state of every small system, up to a size (SPEC CNF-6).
+"""Exhaustive exploration of the core: every request in every state of every system up to a size (SPEC CNF-6).
 
     python -m verification.explore            # up to 5 groups
     python -m verification.explore --deep     # up to 6
 
-The systems are all forests with all exclusions of pairs, one of each isomorphism class. In each, every state that can
-be reached is visited, and what `toolfold.plan` answers to every request is compared with the reference model. How many
-systems, states, granted and refused requests there are is known beforehand; another number is a failure too.
+The systems are all forests with all exclusions of pairs, one of each isomorphism class. In every reachable state of
+each, the result of `toolfold.plan` for every request is compared with the reference model. The numbers of systems,
+states, granted and refused requests are known; a different number is a failure too.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from toolfold_specs.reference import State, System
 from toolfold_specs.systems import distinct_systems, legal_states, reachable
 
 USUAL, DEEP = 5, 6
-"""How many groups the largest systems have."""
+"""The greatest number of groups."""
 
 
 @frozen
 class Counts:
-    """What there is to explore: systems, reachable states, requests that are granted or change nothing, and refused."""
+    """The numbers of systems, reachable states, granted or unchanged requests, and refused ones."""
 
     systems: int = 0
     states: int = 0
@@ -48,20 +48,20 @@ KNOWN = {
 
 
 class Disagreement(Exception):
-    """The core answers otherwise than the reference model; the message says where."""
+    """The core and the reference model disagree; the message says where."""
 
 
 def explore(size: int) -> Counts:
-    """Return what there was of systems of that many groups, once all of it agreed.
+    """Return the counts for systems of that many groups.
 
     Raises:
-        Disagreement: It did not.
+        Disagreement: The core and the reference model disagree.
     """
     systems = states = granted = refused = 0
     for system in distinct_systems(size):
         found = reachable(system)
         if frozenset(found) != legal_states(system):
-            raise Disagreement(f"{system}: the states that can be reached are not all the legal ones (SPEC INV-4)")
+            raise Disagreement(f"{system}: the reachable states are not the legal ones (SPEC INV-4)")
         tools = _tool_set(system)
         for state in found:
             denied = sum(not _agree(system, tools, state, group) for group in system.groups)
@@ -106,11 +106,11 @@ def _compare(system: System, state: State, asked: str, wanted: reference.Answer[
         right = wanted.kind != "refused" and set(got.after.paths) == active
         right = right and got.changes == (wanted.kind == "changed")
     if not right:
-        raise Disagreement(f"{system}, active {sorted(state)}: {asked} should be {wanted}, and is {got}")
+        raise Disagreement(f"{system}, active {sorted(state)}: {asked} should be {wanted}, but is {got}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Explore and print a table; return 0, or 1 if something disagrees or there is another number of anything."""
+    """Explore and print a table; return 0, or 1 if something disagrees or a number is unexpected."""
     parser = argparse.ArgumentParser(prog="python -m verification.explore", description="Explore all small systems.")
     parser.add_argument("--deep", action="store_true", help=f"up to {DEEP} groups instead of {USUAL}; takes minutes")
     options = parser.parse_args(arguments)
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counts = f"{found.systems:9,}{found.states:9,}{found.granted:9,}{found.refused:9,}"
         print(f"{size:6}{counts}{perf_counter() - begun:9.1f}", flush=True)
         if found != KNOWN[size]:
-            print(f"of {size} groups there must be {KNOWN[size]}", file=sys.stderr)
+            print(f"expected for {size} groups: {KNOWN[size]}", file=sys.stderr)
             return 1
     return 0
 

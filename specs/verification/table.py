@@ -1,12 +1,12 @@
-"""Which test shows which clause: writes ``specs/CLAUSES.md``, and all tests of each clause as data, or checks them.
+"""Traceability of clauses to tests: writes ``specs/CLAUSES.md`` and the data of all tests, or checks them.
 
     python -m verification.table            # write
     python -m verification.table --check    # exit status 1 and say what is wrong
 
 A test names its clauses with ``@pytest.mark.spec("ACT-4", "ACT-5")``, on a function, on a class, or for a whole module
-with ``pytestmark``. The tests are read, not run. Both files are kept in the repository and compared, so that no clause
-loses a test unnoticed. The table names one main test for each clause: of those that name the fewest clauses, the
-one closest to the core.
+with ``pytestmark``. The tests are parsed, not run. Both files are in the repository and compared, so that no clause
+loses a test unnoticed. The table names one main test for each clause: of those that name the fewest clauses, the one
+closest to the core.
 """
 
 import argparse
@@ -31,13 +31,13 @@ Tests = Mapping[str, Sequence[str]]  # clause id -> tests that name it, sorted
 
 _TEST_FILE = re.compile(r"(test_.*|.*_test)\.py")
 _SPEC_MARKS = {"pytest.mark.spec", "mark.spec"}
-_NOT_SHOWING = {"skip", "xfail"}  # a test that is not expected to pass shows nothing
+_NOT_SHOWING = {"skip", "xfail"}  # a test that is not expected to pass is no evidence
 _FOLDERS = ("core", "adapters", "specs", "diagrams", "examples")  # of tests, those closest to the core first
 
 
 @frozen
 class Scan:
-    """What the tests say about clauses, and which of their marks cannot count."""
+    """The tests of each clause, and the problems of marks that do not count."""
 
     tests: Tests
     problems: Sequence[str]
@@ -84,20 +84,20 @@ def as_data(clauses: Iterable[Clause], tests: Tests) -> str:
 
 
 def check(root: Path, clauses: Iterable[Clause]) -> list[str]:
-    """Return what is wrong with the tests' marks and with the table kept below ``root``; nothing, if all is well."""
+    """Return the problems of the marks and of the files below ``root``, if any."""
     clauses = list(clauses)
     scanned = scan(root)
-    made = _made(clauses, scanned.tests)
+    rendered = _rendered(clauses, scanned.tests)
     return [
         *_wrong_marks(clauses, scanned),
-        *_lost(_kept(root / DATA), scanned.tests),
-        *(f"{path} is stale: run `{COMMAND}`" for path, text in made.items() if _kept(root / path) != text),
+        *_lost(_stored(root / DATA), scanned.tests),
+        *(f"{path} is stale: run `{COMMAND}`" for path, text in rendered.items() if _stored(root / path) != text),
     ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write or check table and data; return the exit status: 0, or 1 if the check found something."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description=f"Write {TABLE}: which test shows which clause.")
+    parser = argparse.ArgumentParser(prog=COMMAND, description=f"Write {TABLE}: the tests of each clause.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if something is wrong")
     parser.add_argument("--root", type=Path, default=Path(), help="the project's folder (default: the current one)")
     options = parser.parse_args(arguments)
@@ -115,19 +115,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write(root: Path, clauses: Sequence[Clause]) -> Scan:
-    """Write the table and the data below ``root``; return what the tests say."""
+    """Write the table and the data below ``root``; return the scan."""
     scanned = scan(root)
-    for path, text in _made(clauses, scanned.tests).items():
+    for path, text in _rendered(clauses, scanned.tests).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
     return scanned
 
 
-def _made(clauses: Sequence[Clause], tests: Tests) -> dict[Path, str]:
+def _rendered(clauses: Sequence[Clause], tests: Tests) -> dict[Path, str]:
     return {TABLE: render(clauses, tests), DATA: as_data(clauses, tests)}
 
 
-def _kept(path: Path) -> str:
+def _stored(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
@@ -164,7 +164,7 @@ def _why_not(test: str, expressions: Iterable[ast.expr], mark: ast.Call) -> str 
         return 'the arguments of a spec mark must be literal clause ids, such as "ACT-4"'
     names = {ast.unparse(e.func if isinstance(e, ast.Call) else e).rpartition(".")[2] for e in expressions}
     if skipped := names & _NOT_SHOWING:
-        return f"is marked {skipped.pop()}, so it shows no clause: remove one of the two marks"
+        return f"is marked {skipped.pop()}, so it is no evidence: remove one of the two marks"
     return None
 
 
@@ -184,11 +184,11 @@ def _wrong_marks(clauses: Sequence[Clause], scanned: Scan) -> list[str]:
     return [*scanned.problems, *unknown, *uncovered]
 
 
-def _lost(kept: str, tests: Tests) -> list[str]:
-    """Return a line for each test that a clause has in the data and no longer has now."""
+def _lost(stored: str, tests: Tests) -> list[str]:
+    """Return a line for each test in the data that a clause no longer has."""
     return [
-        f"{clause} lost its test {test}: mark another one, or run `{COMMAND}` if that is meant"
-        for clause, known in json.loads(kept or "{}").items()
+        f"{clause} lost its test {test}: mark another one, or run `{COMMAND}` if that is intended"
+        for clause, known in json.loads(stored or "{}").items()
         for test in known
         if test not in tests.get(clause, ())
     ]
@@ -206,7 +206,7 @@ def _row(clause: Clause, tests: Tests) -> str:
 
 
 def _link(clause: Clause, tests: Tests) -> str:
-    """Return the main test of a clause in words, with a link to its file; nothing if there is no test."""
+    """Return the main test of a clause in words, linked to its file, or "" if there is none."""
     if clause.id not in tests:
         return ""
     named = Counter(test for known in tests.values() for test in known)

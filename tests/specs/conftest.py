@@ -1,9 +1,9 @@
-"""What the tests of the kit share."""
+"""Fixtures of the kit's tests."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def silence(caplog: pytest.LogCaptureFixture) -> None:
-    """Keep the core from formatting the traceback of each hook that the kit tells to fail: there are thousands."""
+    """Prevent the core from formatting the traceback of each hook that fails as scripted: there are thousands."""
     caplog.set_level("CRITICAL", logger="toolfold")

@@ -1,4 +1,4 @@
-"""What the tests of the kit's outside share: a tiny implementation, right or broken, and reports made by hand."""
+"""Helpers of the kit's tests: tiny implementations, correct and broken, and reports."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class BrokenDriver(TinyDriver):
 
 
 class DyingDriver(TinyDriver):
-    """Dies of the second activation."""
+    """Fails on the second activation."""
 
     count = 0
 
@@ -119,7 +119,7 @@ CLAUSES = (
     Clause(id="ACT-1", section="4 Transitions", level="MUST", text="Unknown groups are refused."),
     Clause(id="ACT-4", section="4 Transitions", level="MUST", text="Partners | are displaced. In any order."),
     Clause(id="ACT-10", section="4 Transitions", level="SHOULD", text="There may be a limit."),
-    Clause(id="PER-1", section="12 Persistence", level="MUST", text="State is kept."),
+    Clause(id="PER-1", section="12 Persistence", level="MUST", text="State is restored."),
     Clause(id="NAM-3", section="2 Names", level="MAY", text="Names are made."),
 )
 
@@ -159,12 +159,12 @@ def report(*results: Result, expected: Iterable[Expectation] = (), **known: Any)
 
 
 def failing(**known: Any) -> Report:
-    """Return a report with everything in it that there can be."""
+    """Return a report with every kind of content."""
     return report(
         result("pairs at random", ["ACT-4"], Status.FAILED, setting="http, modern", violations=(LONGER,)),
         result("pairs", ["ACT-1", "ACT-4"], Status.FAILED, layer="exhaustive", violations=(WRONG,), cases=1200),
         result("limit", ["ACT-10"], Status.FAILED, violations=(WEAK,)),
         result("dump", ["PER-1"], Status.LEFT_OUT, reason="no persistence", cases=0),
-        left_out={"persistence": "it keeps nothing"},
+        left_out={"persistence": "it stores nothing"},
         **known,
     )

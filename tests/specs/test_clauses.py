@@ -34,7 +34,7 @@ def test_every_clause_is_loaded_in_the_order_of_the_sections() -> None:
     assert set(sections) == set(range(2, 28))
 
 
-def test_the_numbers_of_a_family_have_no_gap() -> None:
+def test_the_numbers_of_a_family_are_consecutive() -> None:
     families: dict[str, set[int]] = {}
     for clause in load_clauses():
         family, _, number = clause.id.partition("-")
@@ -58,12 +58,12 @@ def test_a_clause_that_another_one_cites_exists() -> None:
     assert cited <= {clause.id for clause in clauses}
 
 
-def test_what_a_revision_demands_is_frozen() -> None:
+def test_the_normative_content_of_a_revision_is_frozen() -> None:
     digests = load_digests()
     assert digests[load_revision()] == digest(load_clauses()), "a clause has changed: give the revision another name"
 
 
-def test_the_digest_sees_every_normative_part() -> None:
+def test_the_digest_depends_on_every_normative_part() -> None:
     (clause,) = parse_clauses(ONE)
     changed = [evolve(clause, id="ACT-2"), evolve(clause, level="SHOULD"), evolve(clause, text="Other.")]
     assert len({digest([one]) for one in (clause, *changed)}) == 4

@@ -1,4 +1,4 @@
-"""A run that ends before its time leaves what it found; settings run side by side."""
+"""An interrupted run reports what it found; settings run concurrently."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def interrupted(*checks: Check) -> Report:
 
 
 @pytest.mark.spec("CNF-8")
-def test_what_was_decided_before_an_interruption_is_reported_and_the_rest_is_undecided() -> None:
+def test_an_interrupted_run_reports_its_verdicts_and_leaves_the_rest_undecided() -> None:
     report = interrupted(PAIRS, BROKEN_OFF, FACT)
     verdicts = {row.clause.id: row.verdict for row in report.rows}
     assert (verdicts["ACT-4"], verdicts["ACT-10"]) == (Verdict.HELD, Verdict.VIOLATED)
@@ -94,7 +94,7 @@ class Meeting(TinyDriver):
 
 
 @pytest.mark.spec("CNF-1")
-def test_settings_are_checked_at_the_same_time_and_reported_in_their_order() -> None:
+def test_settings_are_checked_concurrently_and_reported_in_order() -> None:
     meeting = partial(Meeting, threading.Barrier(2))
     report = check({"one": meeting, "other": meeting, "last": BrokenDriver}, checks=[PAIRS], at_once=2)
     assert report.settings == ("one", "other", "last")
@@ -102,7 +102,7 @@ def test_settings_are_checked_at_the_same_time_and_reported_in_their_order() -> 
 
 
 @pytest.mark.spec("CNF-1")
-def test_unless_it_is_asked_for_one_setting_follows_the_other() -> None:
+def test_settings_are_checked_one_after_another_by_default() -> None:
     threads: list[threading.Thread] = []
     where = Check("where", "wire", ("INV-3",), lambda _: threads.append(threading.current_thread()))
     check({"one": TinyDriver, "other": TinyDriver}, checks=[where])
@@ -119,13 +119,13 @@ def test_an_error_in_one_of_several_settings_ends_the_run() -> None:
 
 @pytest.mark.spec("CNF-8")
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_a_setting_that_fails_leaves_the_others_as_they_are(at_once: int) -> None:
+def test_a_setting_that_fails_does_not_affect_the_others(at_once: int) -> None:
     def none() -> TinyDriver:
         raise TargetFailed("It ended with status 3.")
 
     report = check({"gone": none, "there": TinyDriver}, checks=[PAIRS, LISTS], at_once=at_once)
-    told: dict[str, list[Result]] = {name: [] for name in report.settings}
+    results: dict[str, list[Result]] = {name: [] for name in report.settings}
     for result in report.results:
-        told[result.setting].append(result)
-    assert {(result.status, result.reason) for result in told["gone"]} == {(Status.DIED, "It ended with status 3.")}
-    assert told["there"][0].status is Status.PASSED
+        results[result.setting].append(result)
+    assert {(result.status, result.reason) for result in results["gone"]} == {(Status.DIED, "It ended with status 3.")}
+    assert results["there"][0].status is Status.PASSED

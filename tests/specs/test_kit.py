@@ -35,7 +35,7 @@ def verdict(report: Report, clause: str) -> Verdict:
     return row.verdict
 
 
-def test_a_factory_goes_in_and_a_report_comes_out() -> None:
+def test_checking_a_factory_returns_a_report() -> None:
     report = check(TinyDriver, checks=CHECKS, seed=5)
     assert report.exit_status == 0
     assert report.settings == ("in process",)
@@ -48,7 +48,7 @@ def test_a_factory_goes_in_and_a_report_comes_out() -> None:
 
 
 @pytest.mark.spec("CNF-3")
-def test_a_broken_implementation_is_reported_by_its_clause() -> None:
+def test_a_violation_is_reported_under_its_clause() -> None:
     report = check(BrokenDriver, checks=CHECKS)
     assert report.exit_status == 1
     assert {violation.check for violation in report.violations} == {PAIRS.name}
@@ -63,13 +63,13 @@ def test_every_setting_is_checked_under_its_name() -> None:
     assert report.header["target"] == "good, bad"
 
 
-def test_only_the_layers_that_were_asked_for_are_run() -> None:
+def test_only_the_requested_layers_run() -> None:
     report = check(TinyDriver, checks=CHECKS, layers=["wire", "vectors"])
     assert {result.layer for result in report.results} == {"vectors", "wire"}
     assert report.header["layers"] == "vectors,wire"
 
 
-def test_a_layer_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_layer_is_refused() -> None:
     with pytest.raises(ValueError, match="no layer 'vector'; there are exhaustive, vectors"):
         check(TinyDriver, layers=["vector"])
 
@@ -86,7 +86,7 @@ def test_drivers_are_closed() -> None:
 
 
 @pytest.mark.spec("CNF-8")
-def test_capabilities_that_are_missing_are_listed_with_the_reason() -> None:
+def test_missing_capabilities_are_listed_with_the_reason() -> None:
     class Some(TinyDriver):
         left_out = {"hooks": "it has none"}  # noqa: RUF012
 
@@ -109,7 +109,7 @@ def test_a_capability_that_one_setting_lacks_is_listed_with_the_setting() -> Non
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_target_that_dies_and_cannot_be_started_again_is_not_tried_any_more() -> None:
+def test_a_target_that_cannot_be_restarted_is_not_tried_again() -> None:
     tries: list[int] = []
 
     def make() -> Driver:
@@ -150,7 +150,7 @@ def test_expected_failures_are_read_from_a_file_and_checked_against_the_checks(t
         check(BrokenDriver, checks=[FACT], expected=path)
 
 
-def test_a_kit_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_of_a_kit_that_is_not_installed_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
@@ -159,14 +159,14 @@ def test_a_kit_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPa
     assert kit_version() == "unknown"
 
 
-def test_progress_is_told() -> None:
-    told: list[str] = []
-    check(TinyDriver, checks=[PAIRS], progress=told.append)
-    assert told == [f"in process: {PAIRS.name}, check 1 of 1"]
+def test_progress_is_reported() -> None:
+    reported: list[str] = []
+    check(TinyDriver, checks=[PAIRS], progress=reported.append)
+    assert reported == [f"in process: {PAIRS.name}, check 1 of 1"]
 
 
 @pytest.mark.spec("CNF-7")
-def test_checks_come_in_the_order_of_the_layers_and_each_has_a_name_of_its_own() -> None:
+def test_checks_are_in_the_order_of_layers_and_have_unique_names() -> None:
     checks = all_checks()
     assert [check.layer for check in checks] == sorted((check.layer for check in checks), key=LAYERS.index)
     assert len({check.name for check in checks}) == len(checks)
@@ -175,13 +175,7 @@ def test_checks_come_in_the_order_of_the_layers_and_each_has_a_name_of_its_own()
     assert all({*CAPABILITIES, *OVER_MCP} >= check.needs for check in checks)
 
 
-def test_checks_of_some_layers_are_those_of_all_that_are_in_them() -> None:
-    chosen = all_checks(["vectors"])
-    assert chosen == tuple(check for check in all_checks() if check.layer == "vectors")
-    assert all(isinstance(check, Check) for check in chosen)
-
-
-def test_a_layer_whose_package_is_missing_is_refused_with_the_command_that_installs_it(
+def test_a_layer_with_a_missing_package_names_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(sys.modules, "toolfold_specs.layers.stateful", raising=False)

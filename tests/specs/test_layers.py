@@ -48,13 +48,18 @@ def named(name: str) -> tuple[Check, ...]:
 
 @pytest.mark.spec("CNF-7")
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.__name__.rpartition(".")[2])
-@pytest.mark.parametrize(("driver", "seed"), [(CoreDriver, 3), (partial(EngineDriver, capabilities=LIVE), 1)])
-def test_the_core_and_the_naive_engine_pass_with_every_clause_of_a_layer_tested(
-    layer: Any, driver: Callable[[], Driver], seed: int
+@pytest.mark.parametrize("driver", [CoreDriver, partial(EngineDriver, capabilities=LIVE)], ids=["core", "engine"])
+def test_the_core_and_the_naive_engine_pass_and_a_few_seeds_test_every_clause_of_a_layer(
+    layer: Any, driver: Callable[[], Driver]
 ) -> None:
-    results = run_checks(layer.CHECKS, driver, Options(seed=seed))
-    assert {result.status for result in results} == {Status.PASSED}
-    assert clauses(results) == {clause for check in layer.CHECKS for clause in check.clauses}
+    untested = {clause for check in layer.CHECKS for clause in check.clauses}
+    for seed in range(10):  # what Hypothesis draws for a seed also depends on the modules that are loaded
+        results = run_checks(layer.CHECKS, driver, Options(seed=seed))
+        assert {result.status for result in results} <= {Status.PASSED, Status.LEFT_OUT}
+        untested -= clauses(results)
+        if not untested:
+            return
+    pytest.fail(f"untested: {untested}")
 
 
 @pytest.mark.spec("CNF-7")

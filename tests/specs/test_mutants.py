@@ -1,4 +1,4 @@
-"""The kit catches every mutant by the clause that it breaks, and finds nothing wrong with the engine it was made of."""
+"""The kit catches every mutant by the clause that it breaks, and the engine passes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from verification.verdicts import INDIRECT
 ALL: list[Mutant | WireMutant] = [*MUTANTS.values(), *WIRE_MUTANTS.values()]
 
 SEQUENTIAL = ("exhaustive", "vectors")
-"""The layers that have to be silent where a later one is to catch a mutant."""
+"""The layers that must find nothing if a later one catches a mutant."""
 
 BRIEFLY = 100
-"""Operations for each check of a layer that is to be silent."""
+"""Operations for each check of a layer that must find nothing."""
 
 pytestmark = pytest.mark.spec("CNF-5")
 
 
-def blamed(mutant: Mutant, *layers: str, budget: int) -> set[str]:
+def violated(mutant: Mutant, *layers: str, budget: int) -> set[str]:
     results = check(mutant.driver, layers=layers, budget=budget).results
     assert [result.reason for result in results if result.status is Status.BROKEN] == []
     return {violation.clause for result in results for violation in result.violations}
@@ -40,37 +40,37 @@ def blamed(mutant: Mutant, *layers: str, budget: int) -> set[str]:
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: Mutant) -> None:
     earlier = [layer for layer in SEQUENTIAL if LAYERS.index(layer) < LAYERS.index(mutant.layer)]
-    assert not earlier or blamed(mutant, *earlier, budget=BRIEFLY) == set()
-    assert mutant.clause in blamed(mutant, mutant.layer, budget=mutant.budget) <= {mutant.clause, *mutant.also}
+    assert not earlier or violated(mutant, *earlier, budget=BRIEFLY) == set()
+    assert mutant.clause in violated(mutant, mutant.layer, budget=mutant.budget) <= {mutant.clause, *mutant.also}
 
 
 @pytest.mark.spec("CNF-7")
-def test_nothing_is_found_wrong_with_the_engine_that_mutants_are_made_of() -> None:
+def test_the_engine_of_the_mutants_passes() -> None:
     report = check(EngineDriver, layers=SEQUENTIAL, budget=3000)
     assert report.violations == ()
     assert report.exit_status == 0
     assert not set(report.left_out) & set(CAPABILITIES)
 
 
-def test_for_each_clause_that_the_kit_checks_there_is_a_mutant_that_breaks_it() -> None:
+def test_every_checked_clause_has_a_mutant() -> None:
     checked = {clause for found in all_checks() for clause in found.clauses}
     broken = {mutant.clause for mutant in ALL}
     assert checked - broken == set(INDIRECT)
 
 
-def test_mutants_break_clauses_that_exist() -> None:
+def test_the_clauses_of_mutants_exist() -> None:
     known = {clause.id for clause in load_clauses()}
     for mutant in ALL:
         assert {mutant.clause, *mutant.also} <= known
         assert mutant.clause not in mutant.also
 
 
-def test_no_two_mutants_have_one_name() -> None:
+def test_the_names_of_mutants_are_unique() -> None:
     modules = (hooks, offers, registration, sessions, transitions)
     assert len(MUTANTS) == sum(len(module.MUTANTS) for module in modules)
 
 
-def test_mutants_know_neither_the_library_nor_what_the_kit_judges_by() -> None:
+def test_mutants_import_neither_the_library_nor_the_oracle() -> None:
     folder = Path(next(iter(verification.mutants.__path__)))
     imported: set[str] = set()
     for file in folder.rglob("*.py"):

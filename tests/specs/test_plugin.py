@@ -37,17 +37,17 @@ def run(pytester: pytest.Pytester, *arguments: str, factory: str = "driver", mor
     return pytester.runpytest_inprocess("-W", "error", "-p", "no:cacheprovider", "--strict-markers", *arguments)
 
 
-def test_a_suite_runs_nothing_before_it_is_asked() -> None:
+def test_creating_a_suite_runs_nothing() -> None:
     assert isinstance(suite(lambda: 1 / 0), Suite)  # type: ignore[arg-type, return-value]
 
 
-def test_there_is_a_test_for_each_clause_beside_the_others(pytester: pytest.Pytester) -> None:
+def test_each_clause_is_collected_as_a_test(pytester: pytest.Pytester) -> None:
     result = run(pytester, "--collect-only", "-q")
     expected = [f"test_it.py::conformance::{clause.id}" for clause in load_clauses()]
     assert [line for line in result.outlines if "::" in line] == [*expected, "test_it.py::test_of_another_kind"]
 
 
-def test_clauses_that_hold_pass_and_those_that_do_not_apply_are_skipped_with_the_reason(
+def test_held_clauses_pass_and_inapplicable_ones_are_skipped_with_the_reason(
     pytester: pytest.Pytester,
 ) -> None:
     result = run(pytester, "-rs", "-v")
@@ -84,7 +84,7 @@ def test_a_violated_clause_fails_with_its_history_and_no_traceback(pytester: pyt
     assert result.ret == 1
 
 
-def test_a_clause_is_chosen_by_its_name(pytester: pytest.Pytester) -> None:
+def test_a_clause_is_selected_by_its_id(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=SUITE.format(factory="BrokenDriver", more=""))
     pytester.runpytest_inprocess("test_it.py::conformance::ACT-1").assert_outcomes(passed=1)
     pytester.runpytest_inprocess("test_it.py::conformance::INV-2").assert_outcomes(failed=1)
@@ -104,7 +104,7 @@ def test_an_expected_violation_is_an_expected_failure_and_a_stale_expectation_fa
 
 @pytest.mark.spec("CNF-3")
 @pytest.mark.parametrize(("aim", "outcome"), [("all", "failed"), ("hooks", "xfailed")])
-def test_a_violation_of_what_is_not_aimed_at_is_an_expected_failure(
+def test_a_violation_beyond_the_levels_aimed_at_is_an_expected_failure(
     pytester: pytest.Pytester, aim: str, outcome: str
 ) -> None:
     pytester.makepyfile(f"""

@@ -1,4 +1,4 @@
-"""Levels of conformance: what a verdict is about, and how the rest is told."""
+"""Levels of conformance: the scope of the verdict, and how violations beyond it are reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(mutant: str, *profiles: str) -> Report:
     return check(MUTANTS[mutant].driver, layers=["exhaustive", "vectors"], budget=700, profiles=profiles)
 
 
-def test_each_clause_that_is_checked_belongs_to_one_level_and_no_other_does() -> None:
+def test_exactly_the_checked_clauses_have_a_level() -> None:
     checked = {clause for found in all_checks() for clause in found.clauses}
     assert {clause.id for clause in load_clauses() if clause.profile} == checked
     assert {clause.profile for clause in load_clauses()} == {"", *PROFILES}
@@ -44,7 +44,7 @@ def test_the_verdict_is_about_the_levels_that_are_aimed_at(mutant: str, clause: 
         assert found.exit_status == int(aim == profile)
 
 
-def test_the_usual_verdict_is_about_the_state() -> None:
+def test_the_default_verdict_is_about_the_state() -> None:
     assert check(MUTANTS["compensates no hooks"].driver, layers=["vectors"]).exit_status == 0
     assert check(MUTANTS["never evicts"].driver, layers=["vectors"]).exit_status == 1
 
@@ -55,7 +55,7 @@ def test_a_may_that_is_claimed_counts() -> None:
     assert found.exit_status == 1
 
 
-def test_all_levels_are_those_that_are_no_advice() -> None:
+def test_all_levels_are_those_other_than_advice() -> None:
     assert aimed_at(["all"]) == ("state", "hooks", "sessions", "delivery")
     assert aimed_at(["style", "state"]) == ("state", "style")
     with pytest.raises(ValueError, match="no profile 'stat'; there are state, hooks"):
@@ -63,7 +63,7 @@ def test_all_levels_are_those_that_are_no_advice() -> None:
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_driver_that_does_not_show_what_is_asked_is_not_told_to_conform() -> None:
+def test_a_driver_whose_answers_lack_members_does_not_conform() -> None:
     found = check(silent_about("active", "changed"), layers=["exhaustive"], budget=700)
     assert found.violations == ()
     assert found.exit_status == 2
@@ -72,11 +72,11 @@ def test_a_driver_that_does_not_show_what_is_asked_is_not_told_to_conform() -> N
     assert check(silent_about("hooks"), layers=["vectors"], profiles=["hooks"]).exit_status == 2
 
 
-def test_what_is_wrong_with_style_is_told_as_advice() -> None:
-    said = text(run("lists in the order of registration", "state"))
-    assert "ADVICE  LST-1 (MUST)" in said
-    assert "style (advice): " in said
-    assert "It conforms (state): " in said
+def test_a_violation_of_style_is_reported_as_advice() -> None:
+    output = text(run("lists in the order of registration", "state"))
+    assert "ADVICE  LST-1 (MUST)" in output
+    assert "style (advice): " in output
+    assert "It conforms (state): " in output
     assert "VIOLATED  LST-1 (MUST)" in text(run("lists in the order of registration", "style"))
 
 
@@ -87,12 +87,12 @@ def test_delivery_has_a_verdict_for_each_era() -> None:
         result("x", ["DEL-9"], setting="stdio, legacy"),
         result("x", ["DEL-9"], Status.FAILED, setting="http, modern", violations=(wrong,)),
     )
-    said = text(Report(report().header, settings, (clause,)))
-    assert "delivery, legacy (not aimed at): 1 held" in said
-    assert "delivery, modern (not aimed at): 1 violated" in said
+    output = text(Report(report().header, settings, (clause,)))
+    assert "delivery, legacy (not aimed at): 1 held" in output
+    assert "delivery, modern (not aimed at): 1 violated" in output
 
 
-def test_a_failure_that_another_may_explain_is_told() -> None:
+def test_a_masked_failure_is_reported() -> None:
     found = run("deactivates a group but not its children", "state")
     rows = {row.clause.id: row for row in found.rows}
     assert rows["INV-1"].verdict is Verdict.VIOLATED
@@ -101,6 +101,6 @@ def test_a_failure_that_another_may_explain_is_told() -> None:
     assert '"hidden": [{"clause": "ACT-5"' in jsonl(found)
 
 
-def test_what_can_never_be_shown_is_one_line() -> None:
-    said = text(run("displaces nothing", "state"))
-    assert len([line for line in said.splitlines() if line.startswith("Not applicable")]) == 1
+def test_inapplicable_clauses_are_summarised_in_one_line() -> None:
+    output = text(run("displaces nothing", "state"))
+    assert len([line for line in output.splitlines() if line.startswith("Not applicable")]) == 1

@@ -54,10 +54,10 @@ def junit_rules(root: Any) -> None:
         assert all(set(one.attrib) == {"name", "value"} for one in suite.iter("property"))
 
 
-# -- a violation, told ------------------------------------------------------------------------------------------------
+# -- the steps of a violation ------------------------------------------------------------------------------------------
 
 
-def test_a_violation_is_told_step_by_step() -> None:
+def test_a_violation_is_rendered_step_by_step() -> None:
     assert list(steps(WRONG)) == [
         "given  groups a, b, b.c",
         "       exclusion {a, b}",
@@ -68,7 +68,7 @@ def test_a_violation_is_told_step_by_step() -> None:
     ]
 
 
-def test_everything_in_a_setup_is_told() -> None:
+def test_everything_in_a_setup_is_rendered() -> None:
     setup = Setup(
         groups=[Group("a", hooks=["on_activate"]), Group("b", deactivator=False)],
         tools=[Tool("t", "a", when="always", hidden=True, does="refuse", input_schema={"type": "object"}), Tool("u")],
@@ -87,11 +87,11 @@ def test_everything_in_a_setup_is_told() -> None:
     ]
 
 
-def test_operations_that_overlap_are_told_by_their_numbers() -> None:
+def test_overlapping_operations_are_identified_by_numbers() -> None:
     begun = {"ticket": 1, "operation": step("activate", "a").to_json()}
     history = (Operation("start", begun), Operation("finish", {"ticket": 1}))
-    told = list(steps(evolve(WRONG, setup=None, history=history)))
-    assert told[:2] == ["    1  start number 1: activate(group='a')", "    2  finish number 1"]
+    lines = list(steps(evolve(WRONG, setup=None, history=history)))
+    assert lines[:2] == ["    1  start number 1: activate(group='a')", "    2  finish number 1"]
 
 
 @pytest.mark.parametrize(
@@ -104,24 +104,24 @@ def test_operations_that_overlap_are_told_by_their_numbers() -> None:
         ({}, {}, ()),
     ],
 )
-def test_of_two_answers_what_differs_is_shown_and_what_was_not_observed_is_not(
+def test_the_observed_members_that_differ_are_shown(
     expected: dict[str, Any], got: dict[str, Any], names: tuple[str, ...]
 ) -> None:
     assert differing(expected, got) == names
 
 
-def test_success_and_failure_are_told_apart() -> None:
-    told = list(steps(evolve(WRONG, expected={"error": "ParentInactive"}, got={"changed": True})))
-    assert told[-2:] == ['       expected  error: "ParentInactive"', "       got       error: null"]
+def test_success_and_failure_are_distinguished() -> None:
+    lines = list(steps(evolve(WRONG, expected={"error": "ParentInactive"}, got={"changed": True})))
+    assert lines[-2:] == ['       expected  error: "ParentInactive"', "       got       error: null"]
 
 
 # -- text -------------------------------------------------------------------------------------------------------------
 
 
-def test_text_has_the_violations_first_then_the_clauses_then_what_was_left_out() -> None:
-    said = text(failing())
+def test_text_has_violations_then_clauses_then_what_was_left_out() -> None:
+    output = text(failing())
     places = [
-        said.index(part)
+        output.index(part)
         for part in (
             "Conformance of shop:tools",
             "seed 7; settings: http, modern / stdio, legacy",
@@ -135,35 +135,35 @@ def test_text_has_the_violations_first_then_the_clauses_then_what_was_left_out()
             "ACT-1   MUST    held",
             "Not applicable: 2 clauses (1: no persistence; 1: no check of the kit is about them)",
             "Left out",
-            "persistence: it keeps nothing",
+            "persistence: it stores nothing",
             "It does not conform: 1 held; 2 violated; 1,202 answers judged in 1.0 s.",
         )
     ]
     assert places == sorted(places)
 
 
-def test_text_says_what_is_expected_and_what_is_to_be_removed() -> None:
+def test_text_has_expected_violations_and_expectations_to_remove() -> None:
     made = failing(expected=[Expectation("ACT-4", "issue 12"), Expectation("ACT-1", "issue 3")])
-    said = text(evolve(made, results=(*made.results, result("x", ["ACT-1"]))))
-    assert said.index("VIOLATED  ACT-10") < said.index("VIOLATED, AS EXPECTED  ACT-4")
-    assert "expected because: issue 12" in said
-    assert "HOLDS AGAIN  ACT-1\n  Remove it from the expected failures (issue 3)." in said
+    output = text(evolve(made, results=(*made.results, result("x", ["ACT-1"]))))
+    assert output.index("VIOLATED  ACT-10") < output.index("VIOLATED, AS EXPECTED  ACT-4")
+    assert "expected because: issue 12" in output
+    assert "HOLDS AGAIN  ACT-1\n  Remove it from the expected failures (issue 3)." in output
 
 
 @pytest.mark.spec("CNF-8")
-def test_text_tells_failures_of_the_target_from_failures_of_the_kit_once_each() -> None:
+def test_text_has_each_failure_of_the_target_and_of_the_kit_once() -> None:
     died = [result(check, ["ACT-1"], Status.DIED, reason="It hung.") for check in ("x", "y")]
-    said = text(report(*died, result("z", ["ACT-4"], Status.BROKEN, reason="KeyError: 'a'")))
-    assert said.count("It hung.") == 1
-    assert "THE TARGET FAILED  stdio, legacy\n  It hung.\n  in the checks: x, y" in said
-    assert "THE HARNESS FAILED  stdio, legacy\n  KeyError: 'a'\n  in the checks: z" in said
-    assert "It could not be checked to the end" in said
+    output = text(report(*died, result("z", ["ACT-4"], Status.BROKEN, reason="KeyError: 'a'")))
+    assert output.count("It hung.") == 1
+    assert "THE TARGET FAILED  stdio, legacy\n  It hung.\n  in the checks: x, y" in output
+    assert "THE HARNESS FAILED  stdio, legacy\n  KeyError: 'a'\n  in the checks: z" in output
+    assert "It could not be checked to the end" in output
 
 
 @pytest.mark.parametrize(
     ("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["usual", "NO_COLOR"]
 )
-def test_colours_are_for_terminals_unless_they_are_unwanted(environment: dict[str, str], coloured: bool) -> None:
+def test_colours_are_only_for_terminals_without_no_color(environment: dict[str, str], coloured: bool) -> None:
     file = StringIO()
     terminal = {"TERM": "xterm-256color", **environment}
     show(failing(), Console(file=file, force_terminal=True, width=120, highlight=False, _environ=terminal))
@@ -207,8 +207,8 @@ def test_junit_has_a_suite_per_setting_and_a_case_per_clause() -> None:
     assert [suite.get("name") for suite in root] == ["http, modern", "stdio, legacy"]
     cases = {case.get("name"): case for case in root[1].iter("testcase")}
     assert [child.tag for child in cases["ACT-1"]] == ["properties"]
-    told = {one.get("name"): one.get("value") for one in cases["ACT-4"].iter("property")}
-    assert told == {"clause": "ACT-4", "level": "MUST", "verdict": "violated", "checks": "pairs"}
+    properties = {one.get("name"): one.get("value") for one in cases["ACT-4"].iter("property")}
+    assert properties == {"clause": "ACT-4", "level": "MUST", "verdict": "violated", "checks": "pairs"}
     failed = cases["ACT-4"].find("failure")
     assert failed is not None
     assert failed.get("message") == "b's partner is still active"
@@ -237,13 +237,13 @@ def test_markdown_has_a_column_per_setting_and_the_histories() -> None:
     assert "| ACT-4 | MUST | violated | violated | pairs at random (+1 more) |" in page
     assert "## ACT-4 (MUST): violated" in page
     assert "    1  activate(group='a')\n    2  activate(group='b')\n" in page
-    assert "- persistence: it keeps nothing" in page
+    assert "- persistence: it stores nothing" in page
 
 
-def test_nothing_that_a_target_says_reaches_a_terminal_or_a_page_as_it_is() -> None:
+def test_output_of_a_target_is_escaped_in_every_form() -> None:
     made = hostile()
-    for said in (text(made), markdown(made), junit(made)):
-        assert not {"\x1b", "\x00", "\ud800"} & set(said)
+    for output in (text(made), markdown(made), junit(made)):
+        assert not {"\x1b", "\x00", "\ud800"} & set(output)
     outside = markdown(made).split("```")
     assert "<b>" not in outside[0] + outside[2]
     assert r"&lt;b>\|\`\*" in outside[2]
@@ -259,7 +259,7 @@ def test_nothing_that_a_target_says_reaches_a_terminal_or_a_page_as_it_is() -> N
         (report(), "not checked", "lightgrey"),
     ],
 )
-def test_a_badge_says_how_it_stands(made: Report, message: str, colour: str) -> None:
+def test_a_badge_has_a_message_and_a_colour(made: Report, message: str, colour: str) -> None:
     expected = {"schemaVersion": 1, "label": "toolfold", "message": message, "color": colour}
     assert json.loads(badge(made)) == expected
 
@@ -281,7 +281,7 @@ def test_reports_are_written_in_every_form_with_a_file_per_violation(tmp_path: P
         validator_for(SCHEMA).validate(content)
 
 
-def test_what_is_not_expected_comes_first(tmp_path: Path) -> None:
+def test_unexpected_violations_come_first(tmp_path: Path) -> None:
     write_reports(failing(expected=[Expectation("ACT-4", "issue 12")]), tmp_path)
     assert json.loads((tmp_path / "failure.json").read_text())["violation"]["clause"] == "ACT-10"
 

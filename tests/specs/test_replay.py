@@ -1,4 +1,4 @@
-"""A recorded violation, tried again."""
+"""The replay of a recorded violation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def recorded(folder: Path, violation: Violation) -> Path:
     return path
 
 
-def test_a_recorded_violation_is_read_as_it_was(tmp_path: Path) -> None:
+def test_a_recorded_violation_is_read_unchanged(tmp_path: Path) -> None:
     for violation in (FOUND, NO_HISTORY):
         read = read_failure(recorded(tmp_path, violation)).violation
         assert (read.clause, read.check, read.setting) == (violation.clause, violation.check, violation.setting)
@@ -38,13 +38,13 @@ def test_a_recorded_violation_is_read_as_it_was(tmp_path: Path) -> None:
     assert not read_failure(recorded(tmp_path, FOUND)).deep
 
 
-def test_what_a_run_writes_is_reproduced_on_the_same_implementation(tmp_path: Path) -> None:
+def test_a_violation_is_reproduced_on_the_same_implementation(tmp_path: Path) -> None:
     write_reports(check(BrokenDriver, checks=CHECKS), tmp_path)
     violation = read_failure(tmp_path / "failure.json").violation
     assert replay(violation, BrokenDriver()) == FOUND
 
 
-def test_a_violation_that_was_repaired_does_not_show() -> None:
+def test_a_fixed_violation_is_not_reproduced() -> None:
     assert replay(FOUND, TinyDriver()) is None
 
 
@@ -55,32 +55,32 @@ def test_every_answer_of_the_history_is_judged() -> None:
     assert shown.history == BOTH
 
 
-def test_a_wrong_answer_to_the_same_operation_breaks_the_clause_that_its_check_knows() -> None:
+def test_a_wrong_answer_to_the_last_operation_violates_the_recorded_clause() -> None:
     shown = replay(evolve(FOUND, clause="NAM-4"), BrokenDriver())
     assert shown is not None
     assert (shown.clause, shown.history) == ("NAM-4", BOTH)
 
 
-def test_a_wrong_answer_on_the_way_breaks_its_own_clause() -> None:
+def test_an_earlier_wrong_answer_violates_its_own_clause() -> None:
     shown = replay(evolve(FOUND, clause="NAM-4", history=(*BOTH, step("deactivate", "a"))), BrokenDriver())
     assert shown is not None
     assert (shown.clause, shown.history) == (FOUND.clause, BOTH)
 
 
-def test_what_has_no_history_is_found_by_its_check_again() -> None:
+def test_a_violation_without_a_history_is_replayed_by_its_check() -> None:
     good, bad = TinyDriver(), TinyDriver()
     bad.name = "bad"
     assert replay(NO_HISTORY, good, CHECKS) is None
     assert replay(NO_HISTORY, bad, CHECKS) == NO_HISTORY
 
 
-def test_overlapping_operations_are_left_to_their_check() -> None:
+def test_overlapping_operations_are_replayed_by_their_check() -> None:
     overlapping = evolve(FOUND, history=(*BOTH, Operation("release", {"group": "a", "phase": "on_activate"})))
     assert replay(overlapping, BrokenDriver(), CHECKS) == FOUND
     assert replay(overlapping, TinyDriver(), CHECKS) is None
 
 
-def test_what_is_beside_the_answers_is_found_by_its_check_although_there_is_a_history() -> None:
+def test_a_violation_outside_the_answers_is_replayed_by_its_check() -> None:
     bad = TinyDriver()
     bad.name = "bad"
     beside = evolve(NO_HISTORY, setup=PAIR, history=(step("activate", "a"),))
@@ -88,25 +88,25 @@ def test_what_is_beside_the_answers_is_found_by_its_check_although_there_is_a_hi
     assert replay(beside, TinyDriver(), CHECKS) is None
 
 
-def test_a_history_is_tried_although_its_check_is_not_in_the_kit_any_more() -> None:
+def test_a_history_is_replayed_even_if_its_check_no_longer_exists() -> None:
     gone = evolve(FOUND, check="gone")
     assert replay(gone, TinyDriver(), CHECKS) is None
     assert replay(gone, BrokenDriver(), CHECKS) == gone
 
 
 @pytest.mark.parametrize(
-    ("violation", "said"),
+    ("violation", "message"),
     [
         (evolve(NO_HISTORY, check="gone"), "This kit has no check 'gone'"),
         (evolve(NO_HISTORY, check="lists"), "needs capabilities that this target lacks: listing"),
     ],
 )
-def test_what_this_kit_or_target_cannot_try_is_refused(violation: Violation, said: str) -> None:
-    with pytest.raises(ReplayError, match=said):
+def test_a_violation_that_cannot_be_replayed_is_refused(violation: Violation, message: str) -> None:
+    with pytest.raises(ReplayError, match=message):
         replay(violation, TinyDriver(), CHECKS)
 
 
-def test_a_target_with_a_system_of_its_own_is_not_tried_with_another() -> None:
+def test_a_violation_on_another_system_than_the_target_s_is_refused() -> None:
     class Given(TinyDriver):
         capabilities = frozenset({"errors"})
         given = PAIR
@@ -117,7 +117,7 @@ def test_a_target_with_a_system_of_its_own_is_not_tried_with_another() -> None:
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_target_that_fails_on_the_way_is_told_from_one_that_answers() -> None:
+def test_a_target_that_fails_during_a_replay_is_a_failure() -> None:
     with pytest.raises(TargetFailed, match="status 3"):
         replay(FOUND, DyingDriver())
 
@@ -135,7 +135,7 @@ WRITTEN = json.loads(failure(report(), FOUND))
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("{", "is not a recorded violation"),
         ("[]", "as a whole"),
@@ -147,15 +147,15 @@ WRITTEN = json.loads(failure(report(), FOUND))
     ],
     ids=["no JSON", "no object", "another version", "another file", "no clause", "no header", "no setup"],
 )
-def test_a_file_that_is_no_recorded_violation_is_refused(tmp_path: Path, content: str, said: str) -> None:
+def test_a_file_other_than_a_recorded_violation_is_refused(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "failure.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ReplayError) as refused:
         read_failure(path)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "failure.json" in str(refused.value)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="can't be read"):
         read_failure(tmp_path / "nowhere.json")

@@ -1,4 +1,4 @@
-"""What follows from results: verdicts clause by clause, and the exit status."""
+"""From results to verdicts on clauses and the exit status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def verdicts(made: Report) -> dict[str, Verdict]:
     return {row.clause.id: row.verdict for row in made.rows}
 
 
-def test_a_clause_is_violated_if_it_is_in_one_setting_and_each_setting_has_its_own_verdict() -> None:
+def test_a_violation_in_one_setting_violates_the_clause() -> None:
     made = report(
         result("pairs", ["ACT-4"], setting="in process"),
         result("pairs", ["ACT-4"], Status.FAILED, violations=(WRONG,)),
@@ -25,7 +25,7 @@ def test_a_clause_is_violated_if_it_is_in_one_setting_and_each_setting_has_its_o
     assert made.exit_status == 1
 
 
-def test_a_clause_that_a_check_put_to_the_test_holds_although_the_check_found_another_violated() -> None:
+def test_a_clause_that_a_check_tested_holds_although_another_is_violated() -> None:
     made = failing()
     assert verdicts(made)["ACT-1"] is Verdict.HELD
     assert made.rows[0].checks == ("pairs",)
@@ -36,7 +36,7 @@ def test_a_violation_counts_although_its_check_does_not_name_the_clause() -> Non
     assert verdicts(made)["ACT-4"] is Verdict.VIOLATED
 
 
-def test_what_does_not_apply_has_the_reason() -> None:
+def test_inapplicable_clauses_have_the_reason() -> None:
     reasons = {row.clause.id: row.reason for row in failing().rows if row.verdict is Verdict.NOT_APPLICABLE}
     assert reasons == {"PER-1": "no persistence", "NAM-3": NOT_SEEN}
 
@@ -52,7 +52,7 @@ def test_a_must_that_holds_or_does_not_apply_does_not_fail_the_run() -> None:
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_target_that_fails_leaves_its_clauses_undecided_and_is_not_blamed() -> None:
+def test_a_target_that_fails_leaves_its_clauses_undecided() -> None:
     made = report(result("x", ["ACT-1"]), result("y", ["ACT-1", "PER-1"], Status.DIED, reason="It hung."))
     assert verdicts(made)["ACT-1"] is Verdict.UNDECIDED
     assert verdicts(made)["PER-1"] is Verdict.UNDECIDED
@@ -70,7 +70,7 @@ def test_a_target_that_fails_leaves_its_clauses_undecided_and_is_not_blamed() ->
     ],
     ids=["the kit failed", "all left out", "never started", "no checks"],
 )
-def test_a_run_that_says_nothing_of_the_implementation_has_status_2(results: tuple[object, ...]) -> None:
+def test_a_run_without_a_verdict_has_status_2(results: tuple[object, ...]) -> None:
     assert report(*results).exit_status == 2  # type: ignore[arg-type]
 
 
@@ -84,7 +84,7 @@ def test_an_expected_violation_does_not_fail_the_run_and_says_why() -> None:
 
 @pytest.mark.spec("CNF-4")
 @pytest.mark.parametrize("narrow", [{"check": "pairs"}, {"setting": "stdio, legacy"}], ids=str)
-def test_an_expectation_of_one_check_or_setting_leaves_the_others(narrow: dict[str, str]) -> None:
+def test_an_expectation_of_one_check_or_setting_does_not_apply_to_others(narrow: dict[str, str]) -> None:
     made = failing(expected=[Expectation("ACT-4", "issue 12", **narrow)])
     assert verdicts(made)["ACT-4"] is Verdict.VIOLATED
     assert made.expects(WRONG)
@@ -114,14 +114,14 @@ def test_an_expected_clause_that_a_deterministic_check_finds_to_hold_fails_the_r
     ],
     ids=["random", "random and concurrent", "another check", "another setting", "another clause"],
 )
-def test_an_expectation_is_not_stale_where_nothing_sure_was_seen_of_it(made: Report) -> None:
+def test_an_expectation_is_not_stale_without_a_deterministic_result(made: Report) -> None:
     assert made.stale == ()
     assert verdicts(made)["ACT-1"] is Verdict.HELD
     assert made.exit_status == 0
 
 
 @pytest.mark.spec("CNF-4")
-def test_an_expectation_is_not_stale_while_a_check_of_it_did_not_end() -> None:
+def test_an_expectation_is_not_stale_if_a_check_of_it_did_not_complete() -> None:
     made = report(
         result("x", ["ACT-1"]), result("y", ["ACT-1"], Status.DIED), expected=[Expectation("ACT-1", "issue 3")]
     )

@@ -1,4 +1,4 @@
-"""How checks are run: what a driver's faults, the kit's and the target's come to, and how histories are shortened."""
+"""How checks run: faults of the driver, the kit and the target, and the shortening of histories."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def raising(error: Exception) -> Callable[[TestRun], None]:
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_fault_of_the_kit_is_never_one_of_the_implementation() -> None:
+def test_a_fault_of_the_kit_is_not_a_violation() -> None:
     result = only(run_checks([check(raising(KeyError("oops")))], Rightly))
     assert (result.status, result.reason, result.violations) == (Status.BROKEN, "KeyError: 'oops'", ())
 
@@ -130,13 +130,13 @@ def test_a_check_without_its_capabilities_is_left_out_with_the_reason() -> None:
     assert (plain.status, plain.reason) == (Status.LEFT_OUT, "this server has no hooks; no limits")
 
 
-def test_a_clause_is_held_only_where_some_case_put_it_to_the_test() -> None:
+def test_a_clause_is_held_only_if_a_case_tested_it() -> None:
     shown, idle = run_checks([check(lambda test_run: test_run.play(PAIR, [activate("nowhere")]))], Rightly)
     assert shown.clauses == ()
     assert (idle.clauses, idle.status) == (("ACT-4",), Status.LEFT_OUT)
 
 
-def test_the_budget_ends_a_check_and_says_so() -> None:
+def test_the_budget_ends_a_check_with_a_reason() -> None:
     result = run_checks(exhaustive.CHECKS, Rightly, Options(budget=50))[0]
     assert (result.status, result.reason) == (Status.PASSED, "ended after 50 operations")
     assert result.cases == 51
@@ -172,7 +172,7 @@ def test_a_violation_has_the_shortest_history() -> None:
 
 
 @pytest.mark.spec("CNF-5", "INV-5")
-def test_an_answer_that_depends_on_what_came_before_breaks_inv_5() -> None:
+def test_an_answer_that_depends_on_the_history_violates_inv_5() -> None:
     test_run = TestRun(Forgetful(), "it")
     test_run.play(PAIR, [activate("a"), Operation("deactivate", {"group": "a"})] * 3)
     assert [violation.clause for violation in test_run.violations] == ["INV-5"]
@@ -180,13 +180,13 @@ def test_an_answer_that_depends_on_what_came_before_breaks_inv_5() -> None:
 
 
 @pytest.mark.spec("CNF-5", "INV-4")
-def test_a_group_that_can_never_be_reached_again_breaks_inv_4() -> None:
+def test_a_group_that_can_never_be_activated_again_violates_inv_4() -> None:
     test_run = TestRun(Sulking(), "it")
     test_run.play(PAIR, [activate("a"), activate("b"), activate("a")])
     assert [violation.clause for violation in test_run.violations] == ["INV-4"]
 
 
-def test_what_rests_on_a_broken_clause_is_not_blamed_again_nor_counted_as_held() -> None:
+def test_a_clause_that_rests_on_a_violated_one_is_undecided() -> None:
     class NoSuchGroup(Rightly):
         def perform(self, operation: Operation) -> Answer:
             answer = super().perform(operation)
@@ -247,7 +247,7 @@ def test_a_history_is_shortened_again_on_the_system_that_was_reduced_for_it() ->
 
 @pytest.mark.spec("CNF-3", "CNF-7")
 @pytest.mark.parametrize("seed", [0, 2])
-def test_a_failure_among_random_histories_shrinks_to_the_least_that_shows_it(seed: int) -> None:
+def test_a_failure_in_random_histories_shrinks_to_a_minimal_one(seed: int) -> None:
     class Remembers(Rightly):
         """Opens what was ever open below a group when that group opens."""
 
@@ -275,7 +275,7 @@ def test_a_failure_among_random_histories_shrinks_to_the_least_that_shows_it(see
     assert violation.history == (*map(activate, line), closed, activate(line[-2]))
 
 
-def test_shortening_keeps_within_its_budget() -> None:
+def test_shortening_stays_within_its_budget() -> None:
     spent: list[int] = []
 
     def shows(tried: Sequence[Operation]) -> bool:

@@ -21,7 +21,7 @@ EMPTY: tuple[Any, ...] = (None, 0, False, [], {})
 
 
 def has(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
-    """Whether an answer has what is expected; JSON leaves out what is empty, and errors may tell more."""
+    """Return whether an answer has the expected members; JSON omits empty ones, and errors may have more details."""
     return all(
         answer.get(name) == value
         or (value in EMPTY and answer.get(name) in EMPTY)
@@ -32,7 +32,7 @@ def has(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
 
 @pytest.mark.spec("CNF-7")
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
-def test_the_oracle_gives_the_answers_that_the_data_expects(vector: Vector) -> None:
+def test_the_oracle_returns_the_expected_answers(vector: Vector) -> None:
     setup = Setup.from_json(vector["setup"])
     refused = refusal(setup)
     assert (refused.error if refused else None) == vector.get("refused")
@@ -54,7 +54,7 @@ def test_the_core_passes_every_vector() -> None:
     assert len(results) == len(VECTORS)
 
 
-def test_vectors_are_named_once_and_name_what_exists() -> None:
+def test_names_of_vectors_are_unique_and_their_clauses_and_capabilities_exist() -> None:
     names = [vector["name"] for vector in VECTORS]
     assert len(names) == len(set(names))
     assert {clause for vector in VECTORS for clause in vector["clauses"]} <= {clause.id for clause in load_clauses()}

@@ -44,12 +44,12 @@ def _exclusions(draw: st.DrawFn, parents: Parents) -> tuple[tuple[int, ...], ...
     for drawn in draw(
         st.lists(st.lists(groups, min_size=2, max_size=5, unique=True), min_size=most and 1, max_size=most)
     ):
-        kept = drawn[:1]
+        members = drawn[:1]
         for group in drawn[1:]:
-            if len(kept) < 4 and legal_exclusion(parents, frozenset((*kept, group))):
-                kept.append(group)
-        if len(kept) > 1:
-            found.append(tuple(kept))
+            if len(members) < 4 and legal_exclusion(parents, frozenset((*members, group))):
+                members.append(group)
+        if len(members) > 1:
+            found.append(tuple(members))
     return tuple(found)
 
 

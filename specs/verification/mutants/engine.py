@@ -157,7 +157,7 @@ class Engine(Rules):
                 raise Refused("ExclusionConflict", session=session.name)
 
     def deactivate_removed(self, session: Session, gone: Paths) -> Work[None]:  # REG-5
-        for hook in self.hook_order(gone & set(session.active), set()):
+        for hook in self.teardown_hooks(gone & set(session.active)):
             yield from self.run(session, hook)
         session.active = [path for path in session.active if path not in gone]
 

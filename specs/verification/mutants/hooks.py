@@ -30,13 +30,13 @@ def hooks_of_nothing(
 def commits_first(
     right: Right[Work[bool]], self: Engine, session: Session, hooks: list[Hook], force: bool
 ) -> Work[bool]:
-    kept = session.active
-    session.active = [path for path in kept if ("on_deactivate", path) not in hooks]
+    before = session.active
+    session.active = [path for path in before if ("on_deactivate", path) not in hooks]
     session.active += [path for phase, path in hooks if phase == "on_activate"]
     try:
         return (yield from right())
     finally:
-        session.active = kept
+        session.active = before
 
 
 class CommitsInBetween(Engine):
@@ -45,13 +45,13 @@ class CommitsInBetween(Engine):
         return super().hook_order(deactivated, activated)
 
     def run(self, session: Session, hook: Hook) -> Work[None]:
-        kept = session.active
+        before = session.active
         if hook[0] == "on_activate":
-            session.active = [path for path in kept if path not in self.seen["deactivated"]]
+            session.active = [path for path in before if path not in self.seen["deactivated"]]
         try:
             yield from super().run(session, hook)
         finally:
-            session.active = kept
+            session.active = before
 
 
 def changed_although_failed(

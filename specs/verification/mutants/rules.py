@@ -44,7 +44,7 @@ class Rules:
     """Registration, planning, listing and calling."""
 
     def __init__(self, setup: Setup) -> None:
-        self.setup = setup
+        self.setup: Setup = setup
         self.groups: dict[str, Group] = {}
         self.exclusions: list[Paths] = []
         self.tools: dict[str, Tool] = {}
@@ -185,9 +185,9 @@ class Rules:
         """ACT-10: the groups that may be evicted, in order of eviction."""
         if not self.setup.evict_oldest:
             return []
-        kept = requested | (set(self.setup.pinned) & set(after))
-        kept |= {ancestor for path in kept for ancestor in self.ancestors(path)}
-        return [path for path in after if path in before and path not in kept]
+        required = requested | (set(self.setup.pinned) & set(after))
+        required |= {ancestor for path in required for ancestor in self.ancestors(path)}
+        return [path for path in after if path in before and path not in required]
 
     # -- visibility and control tools (SPEC 6, 8) ---------------------------------------------------------------------
 
@@ -311,11 +311,11 @@ class Rules:
         session.active = [path for path in data["active"] if path in normalised]
 
     def normalised(self, paths: Iterable[str]) -> Paths:  # PER-2
-        kept = {path for path in paths if path in self.groups and set(self.ancestors(path)) <= set(paths)}
-        for path in self.preferred(kept):
-            if path in kept:
-                kept -= self.displaced(kept, path)
-        return kept
+        restored = {path for path in paths if path in self.groups and set(self.ancestors(path)) <= set(paths)}
+        for path in self.preferred(restored):
+            if path in restored:
+                restored -= self.displaced(restored, path)
+        return restored
 
     def preferred(self, paths: Iterable[str]) -> list[str]:
         """PER-2: the first group of an exclusion set in canonical order is restored."""

@@ -16,10 +16,10 @@ class NotifiesTooSoon(Engine):
     notified = False
 
     def run_hooks(self, session: Session, hooks: list[Hook], force: bool) -> Work[bool]:
-        kept, listed = session.active, self.names(session)
-        session.active = [path for path in kept if ("on_deactivate", path) not in hooks]
+        active, listed = session.active, self.names(session)
+        session.active = [path for path in active if ("on_deactivate", path) not in hooks]
         session.active += [path for phase, path in hooks if phase == "on_activate"]
-        self.notified, session.active = self.names(session) != listed, kept
+        self.notified, session.active = self.names(session) != listed, active
         session.notifications += self.notified
         return super().run_hooks(session, hooks, force)
 
@@ -66,8 +66,10 @@ class CommitsTheDelta(Engine):
         return work
 
     def commit(self, session: Session, before: list[str], after: list[str]) -> None:
-        kept = [path for path in session.active if path not in before or path in after]
-        super().commit(session, before, [*kept, *(path for path in after if path not in before and path not in kept)])
+        unaffected = [path for path in session.active if path not in before or path in after]
+        super().commit(
+            session, before, [*unaffected, *(path for path in after if path not in before and path not in unaffected)]
+        )
 
 
 def last_in_first_out(
@@ -173,7 +175,7 @@ PERSISTENCE = (
     ),
     vectors("restores children of groups that are not restored", "PER-2")(Engine.normalised, restores_below_dropped),
     vectors("restores nothing if anything has to be discarded", "PER-2")(
-        Engine.normalised, lambda right, self, paths: kept if (kept := right()) == set(paths) else set()
+        Engine.normalised, lambda right, self, paths: restored if (restored := right()) == set(paths) else set()
     ),
 )
 

@@ -18,10 +18,10 @@ from verification.spin.checking import (
 
 
 def main(arguments: Sequence[str] | None = None, variants: Sequence[Variant] = VARIANTS) -> int:
-    """Check the model and print what was found; return 0, 1 if it is not as expected, or 2 if a program is missing."""
+    """Check the model and print the outcomes; return 0, 1 if one is unexpected, or 2 if a program is missing."""
     argparse.ArgumentParser(
         prog="python -m verification.spin",
-        description="Check how concurrent steps behave under four protocols, with SPIN.",
+        description="Check concurrent steps under four protocols with SPIN.",
         epilog="Exit status: 0 if every outcome is as expected, 1 if not, 2 if spin or gcc is missing.",
     ).parse_args(arguments)
     if lacking := missing():
@@ -33,16 +33,16 @@ def main(arguments: Sequence[str] | None = None, variants: Sequence[Variant] = V
     except SpinFailed as error:
         print(error, file=sys.stderr)
         return 1
-    surprises = [
-        f"NOT AS EXPECTED: {variant.name}: {asked.value} {outcome.verdict}, expected {variant.expected(asked)}"
+    unexpected = [
+        f"UNEXPECTED: {variant.name}: {asked.value} {outcome.verdict}, expected {variant.expected(asked)}"
         for variant, outcomes in results.items()
         for asked, outcome in outcomes.items()
         if outcome.verdict != variant.expected(asked)
     ]
-    print(as_text(results), "", *surprises, sep="\n")
+    print(as_text(results), "", *unexpected, sep="\n")
     count = sum(map(len, results.values()))
-    print(f"{count - len(surprises)} of {count} outcomes as expected, in {perf_counter() - start:.0f} s.")
-    return 1 if surprises else 0
+    print(f"{count - len(unexpected)} of {count} outcomes as expected, in {perf_counter() - start:.0f} s.")
+    return 1 if unexpected else 0
 
 
 def as_text(results: Mapping[Variant, Mapping[Property, Outcome]]) -> str:

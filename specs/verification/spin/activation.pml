@@ -1,18 +1,18 @@
 /* Concurrent steps on one session: plan -> hooks (awaited) -> commit, under several protocols.
  *
- * What is modelled is the shell around the machine, not the machine: core/toolfold/steps.py and session.py, and the
- * life of a transaction in transaction.py. STEP stands for machine.plan, which is proved elsewhere: four groups will do.
+ * The model is of the shell around the machine, core/toolfold/_session/executor.py and the transactions that it runs,
+ * not of the machine: STEP stands for machine.plan, which is proved elsewhere, so four groups suffice.
  *
  *     PROTOCOL
- *     NONE    plan, hooks, then commit the snapshot that was planned; nothing guards it
- *     DELTA   likewise, but commit what enters and leaves, like set.add and set.discard
- *     LOCK    Steps.turn: a lock from the plan to the commit. This is the core.
- *     CAS     compare and set: commit if no one else has changed the state, else plan again. This is what a store does.
+ *     NONE    plan, hooks, then commit the planned snapshot; unguarded
+ *     DELTA   likewise, but commit the activated and deactivated groups, like set.add and set.discard
+ *     LOCK    a lock from the plan to the commit: the core
+ *     CAS     compare and set: commit if the state has not changed, else plan again: a store
  *
- *     REENTRY  what a hook does that asks its own session for a step
- *     NEVER    it does not
- *     WAITS    it waits for its turn
- *     REFUSED  Steps.refuse_reentry: it is told so at once, and fails or goes on. This is the core.
+ *     REENTRY  a hook that requests a step of its own session
+ *     NEVER    there is none
+ *     WAITS    it is queued
+ *     REFUSED  it is refused at once, and fails or continues: the core
  */
 
 #define NONE  0
@@ -60,10 +60,10 @@
     : less(set, D) )))))))
 
 byte state;        /* the session's snapshot */
-byte version;      /* CAS: how often it has really changed. A request that changes nothing must not count. */
-byte holder;       /* LOCK: the client that has its turn; 0 if none has */
-bool lost;         /* some commit was not one step, as asked for, of the state that it met */
-byte next;         /* 0 but within a step */
+byte version;      /* CAS: the number of changes, without requests that change nothing */
+byte holder;       /* LOCK: the client that has the lock; 0 if none has */
+bool lost;         /* some commit was not the requested step in the state at that time */
+byte next;         /* 0 except within a step */
 
 ltl legal      { [] LEGAL(state) }
 ltl sequential { [] !lost }
@@ -73,7 +73,7 @@ inline plan(request) {
     d_step { before = state; seen = version; planned = STEP(before, request) }
 }
 
-/* Commit: the only place where the state changes. `done` tells whether it did. */
+/* Commit: the only place where the state changes; `done` says whether it did. */
 inline commit(request) {
     d_step {
         done = (PROTOCOL != CAS || version == seen);
@@ -96,7 +96,7 @@ inline any(request) {
     fi
 }
 
-/* What a hook asks for: any step, once for each request. It has no hooks of its own, so it is one with its commit. */
+/* The step that a hook requests: any, once per request. It has no hooks, so it is atomic with its commit. */
 inline nested() {
     atomic {
         any(next);
@@ -107,21 +107,21 @@ inline nested() {
     }
 }
 
-inline turn() {
+inline lock() {
     if
     :: PROTOCOL == LOCK -> atomic { holder == 0 -> holder = _pid }
     :: PROTOCOL != LOCK
     fi
 }
 
-inline release() {
+inline unlock() {
     if
     :: PROTOCOL == LOCK -> holder = 0
     :: PROTOCOL != LOCK
     fi
 }
 
-/* A client makes its requests one by one. Variables go back to 0 when they are done with: fewer states. */
+/* A client makes its requests one by one. Unused variables are reset to 0, which saves states. */
 proctype client() {
     byte left = REQUESTS;
     byte request, before, seen, planned;
@@ -131,32 +131,32 @@ proctype client() {
     :: left > 0 ->
         left--;
         any(request);
-        turn();
+        lock();
         do
         :: plan(request);
            if
            :: planned == before -> break   /* refused, or nothing to do: no hooks, no commit */
            :: else
            fi;
-           if                              /* the hooks run here, and meanwhile others may run */
+           if                              /* the hooks run here, interleaved with others */
            :: REENTRY != NEVER && !asked ->
               asked = true;
               if
-              :: REENTRY == REFUSED && holder == _pid   /* told so; the hook goes on, or fails below */
-              :: REENTRY == WAITS || holder != _pid -> turn(); nested(); release()
+              :: REENTRY == REFUSED && holder == _pid   /* refused; the hook continues, or fails below */
+              :: REENTRY == WAITS || holder != _pid -> lock(); nested(); unlock()
               fi
-           :: true                         /* no hook asks for a step */
+           :: true                         /* no hook requests a step */
            fi;
            if
-           :: break                        /* a hook fails: the state stays as it is */
+           :: break                        /* a hook fails: the state is unchanged */
            :: commit(request);
               if
               :: done -> break
-              :: else                      /* someone else was quicker: plan again */
+              :: else                      /* the state has changed: plan again */
               fi
            fi
         od;
-        release();
+        unlock();
         d_step { request = 0; before = 0; seen = 0; planned = 0; asked = false; done = false }
     :: else -> break
     od

@@ -1,4 +1,4 @@
-"""Variants of the model, what is expected of each, and the running of SPIN."""
+"""The variants of the model with their expected verdicts, and the runs of SPIN."""
 
 from __future__ import annotations
 
@@ -17,57 +17,57 @@ from attrs import frozen
 
 PROGRAMS = ("spin", "gcc")
 INSTALL = "on Debian and Ubuntu: apt-get install spin gcc"
-PATIENCE = 120  # seconds for one program
-DEPTH = 100_000  # steps of the longest run that is looked at; a longer one makes the answer "unknown"
+PATIENCE = 120  # seconds per program
+DEPTH = 100_000  # greatest depth of the search; a deeper run makes the verdict "unknown"
 
 Verdict = Literal["holds", "violated", "unknown"]
 
 
 class Property(Enum):
-    """What is asked of a protocol."""
+    """A property of a protocol."""
 
     LEGAL = "legal"
     """INV-1 and INV-2 hold in every state."""
     SEQUENTIAL = "sequential"
-    """Every commit is one step, as asked for, of the state that it meets; so every history is linearizable."""
+    """Every commit is the requested step in the state at that time; so every history is linearizable."""
     NO_DEADLOCK = "no deadlock"
     """Every run ends with all requests answered."""
 
 
 @frozen
 class Variant:
-    """The model under a protocol; `activation.pml` tells what each stands for."""
+    """The model under a protocol; `activation.pml` describes the protocols."""
 
     name: str
     protocol: Literal["NONE", "DELTA", "LOCK", "CAS"]
     reentry: Literal["NEVER", "WAITS", "REFUSED"] = "NEVER"
     clients: int = 2
     requests: int = 2
-    """Of each client."""
+    """The number of requests of each client."""
     violated: frozenset[Property] = frozenset()
-    """What is expected to be violated; all else is expected to hold."""
+    """The properties that are expected to be violated; the others are expected to hold."""
 
     def expected(self, asked: Property) -> Verdict:
-        """Return the verdict that is expected."""
+        """Return the expected verdict."""
         return "violated" if asked in self.violated else "holds"
 
 
 VARIANTS = (
-    Variant("nothing guards the session", "NONE", violated=frozenset({Property.SEQUENTIAL})),
+    Variant("unguarded", "NONE", violated=frozenset({Property.SEQUENTIAL})),
     Variant("commits of deltas", "DELTA", violated=frozenset({Property.LEGAL, Property.SEQUENTIAL})),
     Variant("lock", "LOCK"),
     Variant("lock, three clients", "LOCK", clients=3, requests=1),
-    Variant("lock, hooks wait for a turn", "LOCK", "WAITS", violated=frozenset({Property.NO_DEADLOCK})),
-    Variant("lock, hooks are refused: the core", "LOCK", "REFUSED"),
+    Variant("lock, steps of hooks are queued", "LOCK", "WAITS", violated=frozenset({Property.NO_DEADLOCK})),
+    Variant("lock, steps of hooks are refused: the core", "LOCK", "REFUSED"),
     Variant("compare and set", "CAS"),
     Variant("compare and set, three clients", "CAS", clients=3, requests=1),
-    Variant("compare and set, hooks take steps", "CAS", "WAITS", requests=1),
+    Variant("compare and set, with steps of hooks", "CAS", "WAITS", requests=1),
 )
 
 
 @frozen
 class Outcome:
-    """What a verifier found."""
+    """The outcome of a verifier."""
 
     verdict: Verdict
     states: int = 0
@@ -81,23 +81,23 @@ class SpinFailed(Exception):
 
 
 def missing() -> tuple[str, ...]:
-    """Return the programs that are needed, but not installed."""
+    """Return the required programs that are not installed."""
     return tuple(program for program in PROGRAMS if shutil.which(program) is None)
 
 
 def check_all(variants: Sequence[Variant] = VARIANTS) -> Mapping[Variant, Mapping[Property, Outcome]]:
-    """Return what is found for every property of every variant; raises `SpinFailed`."""
-    with ThreadPoolExecutor(max_workers=2) as pool:  # it waits for other programs, and little is gained by more
+    """Return the outcome of every property of every variant; raises `SpinFailed`."""
+    with ThreadPoolExecutor(max_workers=2) as pool:  # the threads wait for other programs, and more gain little
         return dict(zip(variants, pool.map(check, variants), strict=True))
 
 
 def check(variant: Variant) -> Mapping[Property, Outcome]:
-    """Return what is found for every property of one variant; raises `SpinFailed`."""
+    """Return the outcome of every property of one variant; raises `SpinFailed`."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         _generate(variant, folder)
         claims = _compile(folder, "claims")
-        ends = _compile(folder, "ends", "-DNOCLAIM")  # a verifier with claims does not look for deadlocks
+        ends = _compile(folder, "ends", "-DNOCLAIM")  # a verifier with claims does not check for deadlocks
         return {
             Property.LEGAL: _verify(claims, Property.LEGAL, "-N", "legal"),
             Property.SEQUENTIAL: _verify(claims, Property.SEQUENTIAL, "-N", "sequential"),
@@ -106,7 +106,7 @@ def check(variant: Variant) -> Mapping[Property, Outcome]:
 
 
 def parse(output: str, asked: Property) -> Outcome:
-    """Return what a verifier's output says of the property that it was asked about."""
+    """Return the outcome of a property from a verifier's output."""
     states, depth, errors = (
         _number(output, pattern) for pattern in (r"(\d+) states, stored", r"depth reached (\d+)", r"errors: (\d+)")
     )

@@ -177,7 +177,7 @@ def found(verdict: str) -> dict[Variant, dict[Property, Outcome]]:
     ("verdict", "status", "printed"),
     [
         ("holds", 0, ("holds (34237 states)", "3 of 3 outcomes as expected")),
-        ("unknown", 1, ("max search depth too small", "NOT AS EXPECTED: lock: legal unknown, expected holds")),
+        ("unknown", 1, ("max search depth too small", "UNEXPECTED: lock: legal unknown, expected holds")),
     ],
 )
 def test_the_command_succeeds_if_every_outcome_is_as_expected(
