@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, combinations, islice
+from itertools import chain, combinations, islice, product
 from typing import Any, Literal, TypedDict
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from toolfold import Component, GroupSpec, HookContext, Session, ToolSet
+from toolfold import Change, Component, GroupSpec, HookContext, Session, ToolSet
 from toolfold._catalog.catalog import Catalog, canonical
 from toolfold._catalog.components import KINDS
 from toolfold._snapshot import NO_FACTS, Snapshot
@@ -86,6 +86,11 @@ def world(
     return World(system, catalog, paths, tuple(1 << catalog.index[path] for path in paths))
 
 
+def one_each(system: System) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Requests for up to one activation and one deactivation."""
+    return ((some, other) for some, other in product(subsets(system.groups, 1), repeat=2))
+
+
 def subsets(groups: Iterable[int], most: int) -> Iterator[tuple[int, ...]]:
     """All sets of at most `most` groups."""
     pool = tuple(groups)
@@ -117,6 +122,16 @@ class Hooks(TypedDict, total=False):
     on_activate: Callable[[HookContext], Awaitable[None]]
     on_deactivate: Callable[[HookContext], Awaitable[None]]
     on_rollback: Callable[[HookContext], Awaitable[None]] | Literal[False]
+
+
+@dataclass
+class Clock:
+    """A clock that a test sets."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @dataclass
@@ -199,6 +214,19 @@ def with_groups(*paths: str, **settings: Any) -> ToolSet:
 
 
 DESK = ("a", "a.x", "a.y", "b", "b.z", "c")
+
+
+SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
+"""The hooks of `switch` while a, a.x and a.y of the desk are active, in order."""
+UNDONE = ("undo +a.y", "undo +a.x", "undo +a", "undo -b")
+FULL = ("a", "a.x", "a.y", "c")
+ENDING = ["-c", "-a.y", "-a.x", "-a"]
+"""The hooks that close a session of the desk in which the groups of `FULL` are active."""
+
+
+async def switch(session: Session) -> Change:
+    """Activate b and b.z of the desk."""
+    return await session.transition(activate=["b", "b.z"])
 
 
 def desk(journal: Journal | None = None, *, register: bool = True, **settings: Any) -> ToolSet:

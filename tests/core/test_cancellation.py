@@ -13,20 +13,9 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.core.cancelling import Cancel, Cancelled, at, by_task, ways
-from tests.core.support import WAIT, Journal, notifications, opened, settle
-from toolfold import HookContext, HookFailed, Session
+from tests.core.support import ENDING, FULL, SWITCH, UNDONE, WAIT, Journal, notifications, opened, settle, switch
+from toolfold import HookContext, HookFailed
 from toolfold._session.observers import HooksFailed, RolledBack, SessionEnded
-
-SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
-"""The hooks of the transition that activates b and b.z while a, a.x and a.y are active, in order."""
-UNDONE = ("undo +a.y", "undo +a.x", "undo +a", "undo -b")
-FULL = ("a", "a.x", "a.y", "c")
-ENDING = ["-c", "-a.y", "-a.x", "-a"]
-"""The hooks that close a session in which the groups of `FULL` are active."""
-
-
-async def switch(session: Session) -> Any:
-    return await session.transition(activate=["b", "b.z"])
 
 
 def slow(journal: Journal, *lines: str) -> list[str]:

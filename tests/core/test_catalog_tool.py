@@ -157,22 +157,6 @@ async def test_a_composite_tool_is_shown_with_the_modes_that_are_available() -> 
     assert await modes() == ["always", "late"]
 
 
-@pytest.mark.spec("CAT-1", "MOD-3")
-async def test_one_answer_reads_the_application_state_once() -> None:
-    readings: list[int] = []
-
-    def read() -> int:
-        readings.append(1)
-        return len(readings)
-
-    tools = ToolSet("t", state=read)
-    for name in ("a", "b"):
-        tools.register(name, lambda: "", visibility=Visibility.when(lambda view: view.state > 0))
-    tools.register_catalog_tool(visibility=Visibility.when(lambda view: view.state > 0))
-    assert names(await ask(tools.default_session, type="tools"))["tools"] == ["a", "b", "catalog"]
-    assert len(readings) == 1
-
-
 @pytest.mark.spec("CAT-1", "VIS-4")
 async def test_a_predicate_that_fails_hides_its_tool_from_the_catalog_and_nothing_else() -> None:
     tools = shop()

@@ -12,18 +12,9 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from tests.core.support import WAIT, Journal, notifications, opened
+from tests.core.support import SWITCH, UNDONE, WAIT, Journal, notifications, opened, switch
 from toolfold import HookContext, HookFailed, HookTimeout, Session, ToolError, ToolSet, success_of
 from toolfold._session.observers import Committed, HooksFailed, RolledBack
-
-SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
-"""The hooks of the transition that activates b and b.z while a, a.x and a.y are active, in order."""
-UNDONE = ("undo +a.y", "undo +a.x", "undo +a", "undo -b")
-
-
-async def switch(session: Session) -> Any:
-    return await session.transition(activate=["b", "b.z"])
-
 
 # Running
 
@@ -150,22 +141,6 @@ async def test_wherever_a_hook_fails_those_before_it_are_undone_and_the_snapshot
     journal.failing.clear()
     assert await switch(session)
     assert session.active == ("b", "b.z")
-
-
-@pytest.mark.spec("HOOK-5")
-async def test_a_group_has_its_own_compensation_or_opts_out() -> None:
-    journal = Journal()
-    tools = ToolSet("own")
-    tools.register_group("a", **journal.of("a", rollback=True))
-    tools.register_group("b", **journal.of("b", rollback=False))
-    tools.register_group("c", **journal.of("c"))
-    async with tools.open_session(active=["a"]) as session:
-        journal.take()
-        journal.fail("+c")
-        for activate in (["b", "c"], ["c"]):
-            with pytest.raises(HookFailed):
-                await session.transition(activate, ["a"])
-        assert journal.take() == ["-a", "+b", "+c", "undo ~a", "-a", "+c", "undo ~a"]
 
 
 # Reporting failures
@@ -349,24 +324,3 @@ async def test_a_forced_deactivation_completes_and_reports_what_failed() -> None
     assert isinstance(failed, HooksFailed)
     assert [error.__cause__ for error in failed.failures] == [journal.failing["-a.y"], journal.failing["-a"]]
     assert committed.change.failures == failed.failures
-
-
-@pytest.mark.spec("HOOK-8", "HOOK-6")
-async def test_a_forced_deactivation_ignores_a_timeout() -> None:
-    journal = Journal()
-    session = await opened(journal, "a", "a.x", hook_timeout=0.001)
-    journal.block("-a.x")
-    with anyio.fail_after(WAIT):
-        assert await session.deactivate("a", force=True)
-    assert journal.take() == ["-a.x", "-a"]
-
-
-@pytest.mark.spec("HOOK-8")
-async def test_force_does_not_ignore_failing_activations() -> None:
-    journal = Journal()
-    session = await opened(journal, "a")
-    journal.fail("-a", "+b")
-    with pytest.raises(HookFailed, match="on_activate hook of group 'b'"):
-        await session.transition(activate=["b"], force=True)
-    assert journal.take() == ["-a", "+b"]
-    assert session.active == ("a",)

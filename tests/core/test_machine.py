@@ -8,7 +8,6 @@ from tests.core.support import DESK, Journal, desk, opened, snapshot_of
 from toolfold import (
     ExclusionConflict,
     GroupNotFound,
-    HookFailed,
     IllegalEvent,
     ParentInactive,
     Profile,
@@ -174,18 +173,6 @@ def test_exclusion_is_neither_transitive_nor_inherited() -> None:
     assert after(tools, ("a", "a.x"), TransitionRequest("c")) == ("a", "c")  # its parent stays
 
 
-@pytest.mark.spec("ACT-8")
-async def test_what_was_deactivated_with_its_parent_is_not_reactivated_with_it() -> None:
-    async with desk().open_session(active=["a", "a.x", "a.y"]) as session:
-        await session.deactivate("a")
-        await session.activate("a")
-        assert session.active == ("a",)
-        await session.transition(activate=["a.x"])
-        await session.activate("b")
-        await session.activate("a")
-        assert session.active == ("a",)
-
-
 @pytest.mark.spec("ACT-10", "ERR-2")
 def test_a_transition_over_the_limit_is_refused_with_the_names_of_all_requested_groups() -> None:
     with pytest.raises(QuotaExceeded) as raised:
@@ -218,13 +205,6 @@ async def test_applying_a_profile_is_one_transition() -> None:
         assert session.active == ("a", "a.x", "c")
         assert journal.take() == ["+a", "+a.x", "+c"]
         assert [type(event).__name__ for event in notified] == ["SessionOpened", "Committed"]
-    journal.fail("+c")
-    journal.take()
-    unopened = tools.open_session(profile)
-    with pytest.raises(HookFailed, match="'c' failed"):
-        await unopened.start()
-    assert journal.take() == ["+a", "+a.x", "+c", "undo -a.x", "undo -a"]
-    assert not unopened.is_open
 
 
 @pytest.mark.spec("ACT-9")

@@ -12,7 +12,7 @@ from functools import cache, partial
 
 import pytest
 
-from tests.core.support import FAMILIES, World, subsets, tool_set, world
+from tests.core.support import FAMILIES, World, one_each, subsets, tool_set, world
 from toolfold import ExclusionConflict, ParentInactive, Session, ToolfoldError, TransitionRequest, plan
 from toolfold.machine import Configuration, Interpreter, Plan, close, restore
 from toolfold_specs import reference as model
@@ -272,13 +272,6 @@ async def test_sessions_agree_with_the_reference_in_answers_groups_and_lists(fam
                     check_reads(here, session, answer.state)
         check_reads(here, idle, frozenset())
         await idle.close()
-
-
-def one_each(system: System) -> Iterator[Groups]:
-    """Requests for up to one activation and one deactivation."""
-    for activate in subsets(system.groups, 1):
-        for deactivate in subsets(system.groups, 1):
-            yield activate, deactivate
 
 
 async def asked(

@@ -162,16 +162,6 @@ def test_tools_beside_a_composite_one_are_not_rebuilt() -> None:
     assert shown(tools).origin is tools.catalog.tools["observe"]
 
 
-@pytest.mark.spec("MOD-1", "LST-2")
-def test_composite_tools_are_paged_like_any_other() -> None:
-    tools = observing(Buffers(network=1), page_size=1)
-    tools.register("another", lambda: "done")
-    first = tools.list_tools()
-    second = tools.list_tools(first.next_cursor)
-    assert (first.names, second.names, second.next_cursor) == (("another",), ("observe",), None)
-    assert second.tools[0].input_schema["properties"]["what"]["enum"] == ["errors", "network"]
-
-
 # Counts
 
 

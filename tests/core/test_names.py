@@ -161,19 +161,6 @@ def test_a_group_class_is_named_by_its_class_in_snake_case(class_name: str, segm
     assert tools.catalog.index.keys() == {segment}
 
 
-@pytest.mark.spec("NAM-3")
-def test_a_tool_is_named_by_its_function() -> None:
-    class Kit:
-        @tool
-        def read_file(self) -> str:
-            return ""
-
-    tools = ToolSet("t")
-    tools.tool()(answer)
-    tools.include(Kit())
-    assert tools.list_tools().names == ("answer", "read_file")
-
-
 @pytest.mark.spec("NAM-4")
 async def test_a_users_activate_replaces_the_generated_one_and_activates_nothing() -> None:
     tools = with_groups("g")

@@ -86,16 +86,6 @@ async def test_the_order_of_activation_is_stored_where_a_quota_needs_it() -> Non
         assert session.active == ("mail", "mail.drafts")
 
 
-@pytest.mark.spec("PER-1", "SES-1")
-async def test_one_dump_can_become_several_sessions_that_go_their_own_ways() -> None:
-    tools = office()
-    data = await dump_of(tools, "mail")
-    async with tools.restore_session(data) as one, tools.restore_session(data) as other:
-        await one.deactivate("mail")
-        assert one.active == ()
-        assert other.active == ("mail",)
-
-
 @pytest.mark.spec("PER-1", "PRO-1")
 async def test_a_session_under_a_profile_is_restored_under_it() -> None:
     tools = office()

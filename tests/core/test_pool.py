@@ -5,17 +5,9 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from tests.core.support import WAIT, Clock
 from toolfold import HookFailed, QuotaExceeded, Session, ToolSet
 from toolfold._session.quota import Full, Limit
-
-WAIT = 10
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def hooked(**options: object) -> tuple[ToolSet, list[str]]:
@@ -38,26 +30,19 @@ async def test_a_closed_session_frees_its_place_and_its_key() -> None:
     assert part.sessions == tools.sessions == ()
 
 
-@pytest.mark.spec("SES-4")
-async def test_a_session_that_the_tool_set_refuses_takes_no_place_in_a_part() -> None:
+@pytest.mark.spec("SES-4", "HOOK-4", "STO-7")
+async def test_a_session_that_can_not_start_takes_no_place_in_a_part() -> None:
     tools, _ = hooked(max_sessions=1)
     part = tools.pool.part("a part", Limit(1), 60, Clock())
     async with tools.open_session():
         with pytest.raises(QuotaExceeded, match="open sessions"):
             await part.get_or_open("key", tools.open_session)
         part.check(None)
-    assert (await part.get_or_open("key", tools.open_session)).is_open
-
-
-@pytest.mark.spec("HOOK-4", "STO-7")
-async def test_a_session_that_can_not_start_takes_no_place_in_a_part() -> None:
-    tools = ToolSet("t")
     tools.register_group("bad", on_activate=lambda: 1 / 0)
-    part = tools.pool.part("a part", Limit(1), 60, Clock())
     with pytest.raises(HookFailed):
         await part.get_or_open("key", lambda: tools.open_session(active=["bad"]))
     assert part.find("key") is None
-    part.check(None)
+    assert (await part.get_or_open("key", tools.open_session)).is_open
 
 
 @pytest.mark.spec("HOOK-1")

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import anyio
 import pytest
 
-from tests.core.support import WAIT, Journal, desk, settle, while_blocked
+from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
 from toolfold import HookContext, QuotaExceeded, ToolSet
 from toolfold._session.observers import SessionEnded
 from toolfold._session.pool import AT_ONCE
 
 # Idle sessions
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.mark.spec("SES-3", "HOOK-9")

@@ -9,7 +9,19 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.core.support import WAIT, Journal, answer, arrived, desk, notifications, opened, settle, while_blocked
+from tests.core.support import (
+    ENDING,
+    FULL,
+    WAIT,
+    Journal,
+    answer,
+    arrived,
+    desk,
+    notifications,
+    opened,
+    settle,
+    while_blocked,
+)
 from toolfold import (
     HookContext,
     HookFailed,
@@ -20,11 +32,6 @@ from toolfold import (
     SessionClosed,
 )
 from toolfold._session.observers import SessionEnded, SessionOpened
-
-FULL = ("a", "a.x", "a.y", "c")
-ENDING = ["-c", "-a.y", "-a.x", "-a"]
-"""The hooks that close a session in which the groups of `FULL` are active."""
-
 
 # Isolation
 

@@ -46,17 +46,11 @@ each_export = pytest.mark.parametrize("run", RUNNERS.values(), ids=RUNNERS)
 
 @each_export
 @pytest.mark.spec("CNF-6", "DIA-1", "DIA-2", "ACT-2", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8")
-def test_every_request_in_every_state_of_all_systems_of_up_to_three_groups_gives_what_the_core_gives(
-    run: Runner,
+@pytest.mark.parametrize("catalogs", [SMALL, FOUR], ids=["up to three groups", "four groups"])
+def test_every_request_in_every_state_of_all_small_systems_gives_what_the_core_gives(
+    run: Runner, catalogs: tuple[Catalog, ...]
 ) -> None:
-    for catalog in SMALL:
-        assert difference(run, catalog, followed(catalog, tour(catalog))) is None
-
-
-@each_export
-@pytest.mark.spec("CNF-6", "DIA-2")
-def test_every_request_in_every_state_of_the_systems_of_four_groups_gives_what_the_core_gives(run: Runner) -> None:
-    for catalog in FOUR:
+    for catalog in catalogs:
         assert difference(run, catalog, followed(catalog, tour(catalog))) is None
 
 
