@@ -30,8 +30,8 @@ FAMILIES: Mapping[str, tuple[System, ...]] = {
     "wide-3": tuple(wide_systems(3)),
     "wide-4": tuple(islice(wide_systems(4), 0, None, 15)),
 }
-"""All forests of up to four groups with all pairs of exclusions, and with wider exclusion sets; of those with four
-groups, of which there are two thousand, every fifteenth."""
+"""All forests of up to four groups with all pairs of exclusions, and with wider exclusion sets; of the two thousand
+with four groups and wider sets, every fifteenth."""
 
 
 def snapshot_of(catalog: Catalog, active: Iterable[str], facts: Mapping[str, Any] = NO_FACTS) -> Snapshot:
@@ -144,7 +144,7 @@ class Block:
 
 @dataclass
 class Journal:
-    """Hooks that record that they ran, and that fail, block or do something where a test says so.
+    """Hooks that record that they ran, and that fail, block or do something where a test asks for it.
 
     A line is `+a` for `on_activate` of group a, `-a` for `on_deactivate`, `~a` for `on_rollback`, and begins with
     `undo` where it compensates.

@@ -253,6 +253,6 @@ async def test_progress_messages_can_be_encoded() -> None:
     assert received == [SHOWN]
 
 
-def test_the_name_on_an_error_is_the_one_that_was_asked_for() -> None:
+def test_an_error_has_the_name_that_was_asked_for() -> None:
     assert ToolNotFound(ODD).name == ODD
     assert str(ToolNotFound(ODD)) == f"Unknown tool: {SHOWN}"

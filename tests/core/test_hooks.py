@@ -15,6 +15,7 @@ from anyio.lowlevel import checkpoint
 from tests.core.support import SWITCH, UNDONE, WAIT, Journal, notifications, opened, switch
 from toolfold import HookContext, HookFailed, HookTimeout, Session, ToolError, ToolSet, success_of
 from toolfold._session.observers import Committed, HooksFailed, RolledBack
+from toolfold._view.control import ERROR_META
 
 # Running
 
@@ -43,7 +44,7 @@ async def test_sync_and_async_hooks_run_with_or_without_their_context() -> None:
 
 
 @pytest.mark.spec("HOOK-1", "SES-6")
-async def test_hooks_run_whichever_way_a_group_is_opened_and_closed() -> None:
+async def test_hooks_run_however_a_group_is_activated_and_deactivated() -> None:
     journal = Journal()
     tools = ToolSet("ways")
     tools.register_group("a", **journal.of("a"))
@@ -261,7 +262,7 @@ async def test_a_hook_that_takes_too_long_is_reported_to_the_caller_as_that(capl
     (_, error), _ = logged(caplog)
     assert isinstance(error, HookTimeout)
     assert error.seconds == 0.001
-    assert isinstance(error.__cause__, asyncio.CancelledError)  # whose traceback says where it was
+    assert isinstance(error.__cause__, asyncio.CancelledError)  # its traceback shows where the hook was
 
 
 @pytest.mark.spec("HOOK-7", "CTL-5")
@@ -272,6 +273,7 @@ async def test_a_hook_that_asks_its_own_session_for_a_change_is_reported_to_the_
     result = await session.call("a.activate")
     assert "Reason: It asked its own session for a change, or another one that waits for it." in result.text
     assert session.id not in result.text
+    assert (result.meta or {})[ERROR_META]["cause"] == "ReentrantTransition"
 
 
 @pytest.mark.spec("HOOK-8", "HOOK-9")

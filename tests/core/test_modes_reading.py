@@ -170,7 +170,7 @@ async def test_the_state_is_read_exactly_once_for_each_request(
 
 
 @pytest.mark.spec("MOD-3")
-async def test_the_state_is_not_read_where_it_decides_nothing(tools: ToolSet, buffers: Buffers) -> None:
+async def test_the_state_is_not_read_where_nothing_depends_on_it(tools: ToolSet, buffers: Buffers) -> None:
     async with tools.open_session() as session:
         with pytest.raises(ToolNotFound):
             await session.call("inner.more", {"what": "network"})
@@ -241,7 +241,7 @@ async def test_a_transition_that_changes_modes_changes_the_list_and_one_that_cha
 
 
 @pytest.mark.spec("MOD-2")
-async def test_counts_that_have_changed_are_in_the_next_list_and_are_not_asked_for_before() -> None:
+async def test_counts_are_computed_by_the_next_list_and_not_before() -> None:
     asked: list[int] = []
 
     def count(view: View) -> int:

@@ -73,7 +73,7 @@ async def test_a_session_that_is_not_accepted_ends_before_another_opens_under_it
 
 
 @pytest.mark.spec("SES-3", "SES-4", "SAF-4")
-async def test_an_idle_session_makes_room_where_others_would_be_refused() -> None:
+async def test_an_idle_session_makes_room_where_a_new_one_would_be_refused() -> None:
     clock = Clock()
     tools, _ = hooked(max_sessions=1, idle_timeout=60, clock=clock)
     idle = await tools.open_session(caller="ada").start()
@@ -87,7 +87,7 @@ async def test_an_idle_session_makes_room_where_others_would_be_refused() -> Non
 
 
 @pytest.mark.spec("SES-4")
-async def test_the_limit_of_one_caller_leaves_room_for_others_and_ends_nothing_of_theirs() -> None:
+async def test_the_limit_of_one_caller_does_not_affect_sessions_of_others() -> None:
     tools, clock = ToolSet("t"), Clock()
     part = tools.pool.part("a part", Limit(3, 1, "end_idlest"), 60, clock)
     for caller in ("ada", "bob", "ada", "ada"):

@@ -43,7 +43,7 @@ def refuse(error: type[Exception], tools: ToolSet, act: Callable[[], object], ma
 
 
 class Unlucky:
-    """Declares two tools, the second of which is refused, and a group."""
+    """Declares two tools and a group; the second tool is refused."""
 
     @group(name="inner")
     def _inner(self) -> "Unlucky.Inner":
@@ -61,7 +61,7 @@ class Unlucky:
 
 
 @pytest.mark.spec("REG-1")
-def test_an_object_that_declares_one_bad_tool_leaves_nothing_behind() -> None:
+def test_an_object_that_declares_one_bad_tool_registers_nothing() -> None:
     tools = desk()
     refuse(DuplicateName, tools, lambda: tools.include(Unlucky()), "ping")
     tools.unregister("ping")
@@ -71,7 +71,7 @@ def test_an_object_that_declares_one_bad_tool_leaves_nothing_behind() -> None:
 
 @pytest.mark.spec("REG-1", "REG-3")
 @given(st.lists(st.sampled_from(["a", "a.x", "b", "c", "nope"]), max_size=4))
-def test_an_exclusion_is_registered_or_refused_without_trace(paths: list[str]) -> None:
+def test_an_exclusion_is_registered_or_refused_without_effect(paths: list[str]) -> None:
     tools = desk()
     before = tools.catalog
     legal = len(set(paths)) == len(paths) > 1 and "nope" not in paths and not {"a", "a.x"} <= set(paths)
@@ -181,7 +181,7 @@ def test_a_generated_control_tool_can_not_be_unregistered() -> None:
 
 
 @pytest.mark.spec("REG-5")
-async def test_unregistering_a_group_closes_it_everywhere_and_takes_all_that_is_below_it() -> None:
+async def test_unregistering_a_group_deactivates_it_everywhere_and_removes_its_whole_subtree() -> None:
     log: list[tuple[str, str]] = []
     tools = ToolSet("t")
 
