@@ -214,8 +214,6 @@ def with_groups(*paths: str, **settings: Any) -> ToolSet:
 
 
 DESK = ("a", "a.x", "a.y", "b", "b.z", "c")
-
-
 SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
 """The hooks of `switch` while a, a.x and a.y of the desk are active, in order."""
 UNDONE = ("undo +a.y", "undo +a.x", "undo +a", "undo -b")
@@ -229,13 +227,12 @@ async def switch(session: Session) -> Change:
     return await session.transition(activate=["b", "b.z"])
 
 
-def desk(journal: Journal | None = None, *, register: bool = True, **settings: Any) -> ToolSet:
+def desk(journal: Journal | None = None, **settings: Any) -> ToolSet:
     """Return a tool set of the groups of `DESK`, a and b exclusive, with a tool `t` in each, and one at root."""
     tools = ToolSet("desk", **settings)
     for path in DESK:
         tools.register_group(path, **(journal.of(path) if journal is not None else Hooks()))
-        if register:
-            tools.register(f"{path}.t", answer)
+        tools.register(f"{path}.t", answer)
     tools.register("ping", lambda: "pong")
     tools.register_exclusion("a", "b")
     return tools

@@ -138,6 +138,13 @@ async def test_a_request_that_changes_nothing_returns_false_and_has_no_effect() 
         assert notified == []
 
 
+@pytest.mark.spec("ACT-4", "ACT-5")
+async def test_a_request_that_changes_something_returns_true() -> None:
+    async with desk().open_session() as session:
+        assert await session.activate("a") is True
+        assert await session.deactivate("a") is True
+
+
 Groups = tuple[str, ...]
 EXAMPLES: list[tuple[str, Groups, Groups, Groups, Groups]] = [
     ("displaces a partner with its subtree and nothing else", ("a", "a.x", "a.y", "c"), ("b",), (), ("b", "c")),
