@@ -14,7 +14,6 @@ from tests.core.support import answer, with_groups
 from toolfold import (
     Context,
     InvalidArguments,
-    ProtocolError,
     SessionClosed,
     ToolError,
     ToolNotFound,
@@ -177,18 +176,6 @@ async def test_any_other_exception_is_an_error_result_without_internals_and_logg
     (record,) = caplog.records
     assert record.exc_info is not None
     assert record.exc_info[1] is error
-
-
-@pytest.mark.spec("CALL-3")
-async def test_an_error_of_the_protocol_is_passed_on() -> None:
-    def handler() -> None:
-        raise ProtocolError(-32000, "busy", {"retry": 5})
-
-    tools = ToolSet("t")
-    tools.register("t", handler)
-    with pytest.raises(ProtocolError) as caught:
-        await tools.call_tool("t")
-    assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "busy", {"retry": 5})
 
 
 @pytest.mark.spec("CALL-3")
