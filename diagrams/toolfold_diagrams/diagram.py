@@ -26,7 +26,7 @@ INSTALL = (
 _PDF_DATE = re.compile(rb"(/CreationDate \(D:)\d{14}([^)]*\))")  # the only difference between two runs
 
 Source = Catalog | Snapshot | ToolSet | Session
-"""What pictures are drawn from; a snapshot or a session also says which groups are active (SPEC DIA-3)."""
+"""What pictures are drawn from; a snapshot or a session also has active groups (SPEC DIA-3)."""
 
 
 @frozen
@@ -58,7 +58,7 @@ class Diagram:
         """Write the picture to a file, and return its path; the same picture gives the same bytes (SPEC DIA-1).
 
         Args:
-            path: Its suffix says the format: `.svg`, `.png` and `.pdf` are rendered by Graphviz; `.dot`, `.mmd`,
+            path: Its suffix selects the format: `.svg`, `.png` and `.pdf` are rendered by Graphviz; `.dot`, `.mmd`,
                 `.scxml` and `.json` are the texts.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Colours, chosen from the set of Okabe and Ito, which people with any kind of colour blindness can tell apart.
+"""Colours, chosen from the set of Okabe and Ito, which people with any kind of colour blindness can distinguish.
 
 A box has a light ground and dark text, and lines have a tone between, so a picture can be read on white and on dark:
 texts have a contrast of at least 4.5 : 1, lines and borders of 3 : 1 on either. No tone is far enough from both to be

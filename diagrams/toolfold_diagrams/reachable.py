@@ -40,7 +40,7 @@ def reachable(source: Source, *, limit: int = 64) -> Diagram:
     snapshot = snapshot_of(source)
     graph = explore(snapshot.catalog, limit)
     here = graph.number(snapshot)
-    mermaid_text = drawable(_mermaid(graph, here), 1 + len(list(_arrows(graph))))  # one says where it begins
+    mermaid_text = drawable(_mermaid(graph, here), 1 + len(list(_arrows(graph))))  # one points to the initial state
     return Diagram(f"{snapshot.catalog.name}: reachable states", _dot(graph, here), mermaid_text)
 
 
@@ -58,7 +58,7 @@ class Move:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the group alone changes, so that the opposite request may lead back."""
+        """Whether only the group itself changes, so that the opposite request may lead back."""
         return not (self.displaced or self.evicted or self.below)
 
     @property

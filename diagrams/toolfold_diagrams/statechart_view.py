@@ -32,12 +32,12 @@ HERE = "#e3e8ed"
 def statechart(source: Source, *, limit: int = LIMIT) -> Diagram:
     """Return the catalog as a statechart, with its exports to SCXML and XState (SPEC DIA-1, DIA-3).
 
-    The state of a session or a snapshot is highlighted. A catalog that limits its active groups is drawn with a note
-    that says so, and has no exports.
+    The state of a session or a snapshot is highlighted. A catalog that limits its active groups is drawn with a
+    note, and has no exports.
 
     Args:
         source: What to draw.
-        limit: The greatest number of groups; more make a picture that nobody can read.
+        limit: The greatest number of groups; more make an unreadable picture.
 
     Raises:
         ConfigError: There are more groups.
@@ -173,7 +173,7 @@ def _add_state(dot: Dot, view: _View, region: Region, state: RegionState) -> Non
         return
     look = {"fillcolor": LOOKS[RegionState.INACTIVE].fill, "color": LINE, **look}
     with dot.cluster(key, view.name(region, state), id=key, class_=kind, style="rounded,filled", **look):
-        # An edge can't end at a cluster: it goes to this point and is cut off at the border.
+        # An edge can't end at a cluster: it ends at this point and is cut off at the border.
         dot.node(key, "", shape="point", style="invis", width=0.01, height=0.01)
         for child in reversed(inside):
             _add_region(dot, view, child)
@@ -195,7 +195,7 @@ def _add_arrow(dot: Dot, region: Region, source: RegionState, target: RegionStat
 
 
 def _mermaid(view: _View) -> str:
-    """Return the text for Mermaid. Regions inside of `active` are beside it there, and say so.
+    """Return the text for Mermaid. There, regions inside of `active` are beside it, with a note.
 
     Mermaid 11 fails at arrows to a state that has regions, so `active` has none.
     """

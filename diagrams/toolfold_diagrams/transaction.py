@@ -38,7 +38,7 @@ def _final() -> frozenset[str]:
 
 
 def _composites() -> Iterator[tuple[str, list[str]]]:
-    """Yield each composite state with the states in it, in order; a state in none stands alone under `""`."""
+    """Yield each composite state with the states in it, in order, and each other state under `""`."""
     seen: dict[str, list[str]] = {}
     for state in STATES:
         outer, _, _ = state.rpartition(".")

@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, combinations, islice
+from itertools import chain, combinations, islice, product
 from typing import Any, Literal, TypedDict
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from toolfold import Component, GroupSpec, HookContext, Session, ToolSet
+from toolfold import Change, Component, GroupSpec, HookContext, Session, ToolSet
 from toolfold._catalog.catalog import Catalog, canonical
 from toolfold._catalog.components import KINDS
 from toolfold._snapshot import NO_FACTS, Snapshot
@@ -30,8 +30,8 @@ FAMILIES: Mapping[str, tuple[System, ...]] = {
     "wide-3": tuple(wide_systems(3)),
     "wide-4": tuple(islice(wide_systems(4), 0, None, 15)),
 }
-"""All forests of up to four groups with all pairs of exclusions, and with wider exclusion sets; of those with four
-groups, of which there are two thousand, every fifteenth."""
+"""All forests of up to four groups with all pairs of exclusions, and with wider exclusion sets; of the two thousand
+with four groups and wider sets, every fifteenth."""
 
 
 def snapshot_of(catalog: Catalog, active: Iterable[str], facts: Mapping[str, Any] = NO_FACTS) -> Snapshot:
@@ -86,6 +86,11 @@ def world(
     return World(system, catalog, paths, tuple(1 << catalog.index[path] for path in paths))
 
 
+def one_each(system: System) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Requests for up to one activation and one deactivation."""
+    return ((some, other) for some, other in product(subsets(system.groups, 1), repeat=2))
+
+
 def subsets(groups: Iterable[int], most: int) -> Iterator[tuple[int, ...]]:
     """All sets of at most `most` groups."""
     pool = tuple(groups)
@@ -120,6 +125,16 @@ class Hooks(TypedDict, total=False):
 
 
 @dataclass
+class Clock:
+    """A clock that a test sets."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
 class Block:
     """A blocked hook: it has arrived, and continues once it is released."""
 
@@ -129,7 +144,7 @@ class Block:
 
 @dataclass
 class Journal:
-    """Hooks that record that they ran, and that fail, block or do something where a test says so.
+    """Hooks that record that they ran, and that fail, block or do something where a test asks for it.
 
     A line is `+a` for `on_activate` of group a, `-a` for `on_deactivate`, `~a` for `on_rollback`, and begins with
     `undo` where it compensates.
@@ -199,15 +214,25 @@ def with_groups(*paths: str, **settings: Any) -> ToolSet:
 
 
 DESK = ("a", "a.x", "a.y", "b", "b.z", "c")
+SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
+"""The hooks of `switch` while a, a.x and a.y of the desk are active, in order."""
+UNDONE = ("undo +a.y", "undo +a.x", "undo +a", "undo -b")
+FULL = ("a", "a.x", "a.y", "c")
+ENDING = ["-c", "-a.y", "-a.x", "-a"]
+"""The hooks that close a session of the desk in which the groups of `FULL` are active."""
 
 
-def desk(journal: Journal | None = None, *, register: bool = True, **settings: Any) -> ToolSet:
+async def switch(session: Session) -> Change:
+    """Activate b and b.z of the desk."""
+    return await session.transition(activate=["b", "b.z"])
+
+
+def desk(journal: Journal | None = None, **settings: Any) -> ToolSet:
     """Return a tool set of the groups of `DESK`, a and b exclusive, with a tool `t` in each, and one at root."""
     tools = ToolSet("desk", **settings)
     for path in DESK:
         tools.register_group(path, **(journal.of(path) if journal is not None else Hooks()))
-        if register:
-            tools.register(f"{path}.t", answer)
+        tools.register(f"{path}.t", answer)
     tools.register("ping", lambda: "pong")
     tools.register_exclusion("a", "b")
     return tools

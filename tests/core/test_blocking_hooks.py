@@ -76,7 +76,7 @@ async def test_a_hook_that_blocks_is_abandoned_after_its_timeout_and_finishes_in
 @pytest.mark.parametrize(
     ("line", "ran"), [("+a", ["+a", "undo -a"]), ("+b", ["+a", "+b", "undo -b", "undo -a"])], ids=["first", "second"]
 )
-async def test_a_transition_cancelled_while_a_hook_blocks_is_undone_once_the_hook_has_ended_that_hook_included(
+async def test_a_transition_cancelled_while_a_hook_blocks_is_undone_together_with_that_hook(
     line: str, ran: list[str], cancelled: Cancelled, anyio_backend: str
 ) -> None:
     hooks = Blocking(line)
@@ -89,7 +89,7 @@ async def test_a_transition_cancelled_while_a_hook_blocks_is_undone_once_the_hoo
 
 @pytest.mark.spec("HOOK-8", "HOOK-6")
 @ways
-async def test_a_forced_deactivation_cancelled_while_a_hook_blocks_goes_on(
+async def test_a_forced_deactivation_cancelled_while_a_hook_blocks_completes(
     cancelled: Cancelled, anyio_backend: str
 ) -> None:
     hooks, received = Blocking("-a.x"), list[Any]()
@@ -106,7 +106,7 @@ async def test_a_forced_deactivation_cancelled_while_a_hook_blocks_goes_on(
 
 @pytest.mark.spec("HOOK-9", "HOOK-6")
 @ways
-async def test_a_session_whose_close_is_cancelled_while_a_hook_blocks_closes_all_the_same(
+async def test_a_session_whose_close_is_cancelled_while_a_hook_blocks_still_closes(
     cancelled: Cancelled, anyio_backend: str
 ) -> None:
     hooks = Blocking("-a.x")

@@ -13,20 +13,9 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from tests.core.cancelling import Cancel, Cancelled, at, by_task, ways
-from tests.core.support import WAIT, Journal, notifications, opened, settle
-from toolfold import HookContext, HookFailed, Session
+from tests.core.support import ENDING, FULL, SWITCH, UNDONE, WAIT, Journal, notifications, opened, settle, switch
+from toolfold import HookContext, HookFailed
 from toolfold._session.observers import HooksFailed, RolledBack, SessionEnded
-
-SWITCH = ("-a.y", "-a.x", "-a", "+b", "+b.z")
-"""The hooks of the transition that activates b and b.z while a, a.x and a.y are active, in order."""
-UNDONE = ("undo +a.y", "undo +a.x", "undo +a", "undo -b")
-FULL = ("a", "a.x", "a.y", "c")
-ENDING = ["-c", "-a.y", "-a.x", "-a"]
-"""The hooks that close a session in which the groups of `FULL` are active."""
-
-
-async def switch(session: Session) -> Any:
-    return await session.transition(activate=["b", "b.z"])
 
 
 def slow(journal: Journal, *lines: str) -> list[str]:
@@ -46,7 +35,7 @@ def slow(journal: Journal, *lines: str) -> list[str]:
 @pytest.mark.parametrize(
     ("position", "undoing"), [(hook, then) for hook in range(len(SWITCH)) for then in (None, *range(hook))]
 )
-async def test_a_transition_cancelled_in_any_hook_and_again_in_any_that_undoes_is_undone_whole(
+async def test_a_transition_cancelled_in_any_hook_and_again_in_any_compensation_is_undone_completely(
     position: int, undoing: int | None, cancelled: Cancelled, anyio_backend: str
 ) -> None:
     journal = Journal()
@@ -68,7 +57,7 @@ async def test_a_transition_cancelled_in_any_hook_and_again_in_any_that_undoes_i
 
 @pytest.mark.spec("HOOK-6", "HOOK-5")
 @ways
-async def test_a_failed_transition_that_is_cancelled_while_it_is_undone_is_undone_whole(
+async def test_a_failed_transition_that_is_cancelled_while_it_is_undone_is_undone_completely(
     cancelled: Cancelled, anyio_backend: str
 ) -> None:
     journal, received = Journal(), list[Any]()
@@ -93,7 +82,7 @@ async def test_a_failed_transition_that_is_cancelled_while_it_is_undone_is_undon
 
 
 @pytest.mark.spec("HOOK-6", "HOOK-5")
-async def test_what_could_not_be_undone_after_a_cancellation_is_reported_and_logged_and_noted_on_it(
+async def test_failing_compensations_of_a_cancellation_are_reported_logged_and_added_as_notes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     journal, received, raised = Journal(), list[Any](), list[BaseException]()
@@ -135,7 +124,7 @@ async def test_a_forced_deactivation_that_is_cancelled_completes(cancelled: Canc
 @pytest.mark.spec("HOOK-9", "HOOK-6", "INT-4")
 @ways
 @pytest.mark.parametrize("position", range(len(ENDING)))
-async def test_a_session_whose_close_is_cancelled_in_any_hook_closes_all_the_same(
+async def test_a_session_whose_close_is_cancelled_in_any_hook_still_closes(
     position: int, cancelled: Cancelled, anyio_backend: str
 ) -> None:
     journal, received = Journal(), list[Any]()
@@ -179,7 +168,7 @@ async def test_a_session_whose_close_is_cancelled_while_it_waits_for_a_transitio
 
 @pytest.mark.spec("HOOK-9", "REG-5")
 @ways
-async def test_a_session_whose_close_is_cancelled_closes_although_it_must_be_planned_again(
+async def test_a_session_whose_close_is_cancelled_still_closes_if_it_must_be_planned_again(
     cancelled: Cancelled, anyio_backend: str
 ) -> None:
     journal = Journal()

@@ -30,7 +30,7 @@ async def ask(session: Session, **arguments: Any) -> dict[str, list[dict[str, An
 
 @pytest.mark.spec("CAT-1", "CAT-2")
 @pytest.mark.parametrize(("arguments", "expected"), ARGUMENTS, ids=str)
-async def test_arguments_choose_what_is_shown(arguments: dict[str, Any], expected: dict[str, list[str]]) -> None:
+async def test_arguments_select_what_is_shown(arguments: dict[str, Any], expected: dict[str, list[str]]) -> None:
     """Document D, arguments of the catalog tool and their defaults; `category` filters tools only."""
     sections = await ask(shop().default_session, **arguments)
     assert names(sections) == expected
@@ -46,7 +46,7 @@ async def test_wrong_arguments_are_refused_by_place(arguments: dict[str, Any], p
 
 
 @pytest.mark.spec("CAT-1", "KIT-5")
-async def test_an_entry_is_the_whole_definition_with_hidden_and_its_category() -> None:
+async def test_an_entry_has_the_whole_definition_the_hidden_flag_and_the_category() -> None:
     """Document D, the result of the catalog tool."""
     tools = shop()
     sections = await ask(tools.default_session)
@@ -108,7 +108,7 @@ async def test_an_author_may_show_everything_and_nothing_more_can_be_called() ->
 
 
 @pytest.mark.spec("CAT-2", "PRO-1")
-async def test_what_a_profile_leaves_out_is_not_shown_even_where_everything_is() -> None:
+async def test_what_a_profile_excludes_is_never_shown() -> None:
     tools = shop(everything=True)
     async with tools.open_session(Profile(name="p")) as session:
         assert "orders.open" not in names(await ask(session))["tools"]
@@ -116,13 +116,13 @@ async def test_what_a_profile_leaves_out_is_not_shown_even_where_everything_is()
 
 
 @pytest.mark.spec("CAT-2", "PRO-3")
-async def test_the_catalog_tool_only_reads_and_stays_under_a_read_only_profile() -> None:
+async def test_the_catalog_tool_is_read_only_and_available_under_a_read_only_profile() -> None:
     async with shop().open_session(Profile(name="p", available="*", read_only=True)) as session:
         assert names(await ask(session, type="tools")) == {"tools": ["catalog"]}
 
 
 @pytest.mark.spec("CAT-1", "CTL-6")
-async def test_without_hidden_entries_it_shows_what_the_lists_show_control_tools_among_them() -> None:
+async def test_without_hidden_entries_it_shows_what_the_lists_show_including_control_tools() -> None:
     tools = ToolSet("t", control_visibility="relevant")
     for path in ("a", "a.x"):
         tools.register_group(path, f"About {path}")
@@ -157,22 +157,6 @@ async def test_a_composite_tool_is_shown_with_the_modes_that_are_available() -> 
     assert await modes() == ["always", "late"]
 
 
-@pytest.mark.spec("CAT-1", "MOD-3")
-async def test_one_answer_reads_the_application_state_once() -> None:
-    readings: list[int] = []
-
-    def read() -> int:
-        readings.append(1)
-        return len(readings)
-
-    tools = ToolSet("t", state=read)
-    for name in ("a", "b"):
-        tools.register(name, lambda: "", visibility=Visibility.when(lambda view: view.state > 0))
-    tools.register_catalog_tool(visibility=Visibility.when(lambda view: view.state > 0))
-    assert names(await ask(tools.default_session, type="tools"))["tools"] == ["a", "b", "catalog"]
-    assert len(readings) == 1
-
-
 @pytest.mark.spec("CAT-1", "VIS-4")
 async def test_a_predicate_that_fails_hides_its_tool_from_the_catalog_and_nothing_else() -> None:
     tools = shop()
@@ -181,8 +165,8 @@ async def test_a_predicate_that_fails_hides_its_tool_from_the_catalog_and_nothin
 
 
 @pytest.mark.spec("CAT-1", "REG-7")
-async def test_it_is_registered_like_any_tool_under_any_name_and_sees_what_comes_later() -> None:
-    """Document D, registration of the catalog tool: hidden keeps it out of lists, and it is called all the same."""
+async def test_the_catalog_tool_is_registered_like_any_tool_and_shows_later_registrations() -> None:
+    """Document D, registration of the catalog tool: hidden keeps it out of lists, but it can be called."""
     tools = with_groups("meta", control="none")
     spec = tools.register_catalog_tool("find", group="meta", hidden=True, category="Meta", description="Look around")
     assert (spec.name, spec.hidden, spec.description) == ("meta.find", True, "Look around")

@@ -266,7 +266,7 @@ async def test_a_transition_is_undone_and_planned_again_if_a_new_exclusion_chang
 
 
 @pytest.mark.spec("REG-7", "HOOK-5", "ACT-1")
-async def test_a_transition_is_undone_and_refused_if_its_group_is_gone() -> None:
+async def test_a_transition_is_undone_and_refused_if_its_group_was_unregistered() -> None:
     journal = Journal()
     session = await opened(journal)
     notified = notifications(session)
@@ -294,7 +294,7 @@ async def test_a_transition_is_undone_and_refused_if_its_groups_now_exclude_one_
 
 
 @pytest.mark.spec("REG-7")
-async def test_a_transition_goes_on_if_what_was_registered_does_not_affect_it() -> None:
+async def test_a_transition_continues_if_what_was_registered_does_not_affect_it() -> None:
     journal = Journal()
     session = await opened(journal, "a")
     notified = notifications(session)
@@ -338,7 +338,7 @@ async def test_unregistering_a_group_waits_for_the_transition_that_deactivates_i
 
 @pytest.mark.spec("REG-7", "HOOK-6")
 @pytest.mark.parametrize("refused", [True, False])
-async def test_a_cancellation_goes_on_while_a_transition_whose_plan_is_void_is_undone(refused: bool) -> None:
+async def test_a_transition_cancelled_while_its_void_plan_is_undone_ends_cancelled(refused: bool) -> None:
     journal = Journal()
     session = await opened(journal, "b")
     undoing = journal.block("undo -c")

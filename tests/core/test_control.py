@@ -8,7 +8,6 @@ import pytest
 from tests.core.support import answer
 from toolfold import (
     DuplicateName,
-    HookContext,
     Loader,
     ToolError,
     ToolNotFound,
@@ -52,7 +51,7 @@ EVERY = {"a.activate", "a.deactivate", "a.x.activate", "a.x.deactivate", "b.acti
 
 
 @pytest.mark.spec("CTL-1")
-async def test_each_group_has_an_activator_and_a_deactivator_always() -> None:
+async def test_each_group_always_has_an_activator_and_a_deactivator() -> None:
     tools = desk()
     assert controls(tools) == EVERY
     for path in ("a", "a.x", "c"):
@@ -111,6 +110,9 @@ async def test_one_loader_opens_any_group_by_name(control: str | Loader, name: s
     assert controls(tools) == {name}
     spec = tools.catalog.tools[name]
     assert list(spec.input_schema["properties"]) == spec.input_schema["required"] == [argument]
+    if isinstance(control, Loader):
+        assert spec.description.startswith("Opens.\n")
+        assert spec.input_schema["properties"][argument]["description"] == "It."
     result = await tools.call_tool(name, {argument: "a"})
     assert not result.is_error
     assert result.structured["tools"] == ["a.read"]
@@ -120,15 +122,7 @@ async def test_one_loader_opens_any_group_by_name(control: str | Loader, name: s
 
 
 @pytest.mark.spec("CTL-3")
-def test_a_loader_has_the_texts_that_it_was_given() -> None:
-    tools = desk(control=Loader(name="open", description="Opens.", argument_description="Which one."))
-    spec = tools.catalog.tools["open"]
-    assert spec.description.startswith("Opens.\n")
-    assert spec.input_schema["properties"]["group"]["description"] == "Which one."
-
-
-@pytest.mark.spec("CTL-3")
-def test_a_loader_describes_every_group_that_it_can_open_on_a_line_of_its_own() -> None:
+def test_a_loader_describes_each_group_that_it_can_open_on_a_separate_line() -> None:
     tools = desk(control="expand_tools")
     tools.register_group("gate", "Not for all", opens_on=success_of("a.read"))
     lines = tools.catalog.tools["expand_tools"].description.splitlines()[1:]
@@ -197,7 +191,7 @@ async def test_tools_that_became_available_elsewhere_are_named_and_those_that_di
 
 
 @pytest.mark.spec("CTL-4")
-async def test_a_deactivator_says_what_it_closed() -> None:
+async def test_a_deactivator_reports_what_it_closed() -> None:
     tools = desk()
     for path in ("a", "a.x", "c"):
         await tools.activate_group(path)
@@ -256,18 +250,6 @@ async def test_a_failed_hook_is_a_result_with_no_more_than_the_hooks_tool_error(
     assert (result.meta or {})[ERROR_META] == {"error": "HookFailed", "group": "silent", "phase": "on_activate"}
     says(await tools.call_tool("speaking.activate"), "The vault is locked: ask for the key.")
     assert tools.default_session.active == ()
-
-
-@pytest.mark.spec("CTL-5", "HOOK-7")
-async def test_a_hook_that_asks_for_a_transition_is_named_as_the_cause_of_the_refusal() -> None:
-    async def asking(context: HookContext) -> None:
-        await context.session.activate("other")
-
-    tools = ToolSet("t")
-    tools.register_group("other")
-    tools.register_group("asking", on_activate=asking)
-    result = await tools.call_tool("asking.activate")
-    assert (result.meta or {})[ERROR_META]["cause"] == "ReentrantTransition"
 
 
 @pytest.mark.spec("CTL-5")

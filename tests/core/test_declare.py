@@ -100,7 +100,7 @@ async def both(arguments: dict[str, Any], context: Context) -> list[Any]:
     ],
     ids=["nothing", "arguments", "both", "optional", "optional context", "any number", "async"],
 )
-async def test_with_a_schema_of_its_own_a_handler_takes_nothing_the_arguments_or_both(
+async def test_a_handler_with_an_explicit_schema_takes_nothing_the_arguments_or_both(
     handler: Callable[..., Any], text: str
 ) -> None:
     tools = ToolSet("t")
@@ -114,7 +114,9 @@ async def test_with_a_schema_of_its_own_a_handler_takes_nothing_the_arguments_or
     [lambda a, b, c: None, lambda a, *, key: None, lambda a, b, c, d=1: None],
     ids=["three", "keyword", "four"],
 )
-def test_a_handler_that_takes_more_is_an_error_at_decoration(handler: Callable[..., Any]) -> None:
+def test_a_handler_that_takes_more_than_arguments_and_context_is_an_error_at_decoration(
+    handler: Callable[..., Any],
+) -> None:
     tools = ToolSet("t")
     with pytest.raises(InvalidDefinition, match="'t' can't be registered: its handler must take"):
         tools.tool("t", input_schema={"type": "object"})(handler)

@@ -95,7 +95,7 @@ def plain(value: Any) -> bytes:
 
 @pytest.mark.spec("REG-1", "REG-6")
 @given(name=NAMES, handler=st.sampled_from(HANDLERS), options=OPTIONS)
-def test_whatever_is_registered_as_a_tool_is_refused_without_trace_or_fit_to_be_sent(
+def test_any_value_registered_as_a_tool_is_refused_without_effect_or_can_be_sent(
     name: Any, handler: Any, options: Mapping[str, Any]
 ) -> None:
     tools = desk()
@@ -133,7 +133,7 @@ def test_whatever_is_registered_as_a_tool_is_refused_without_trace_or_fit_to_be_
         },
     ),
 )
-def test_whatever_is_registered_as_a_group_is_refused_without_trace_or_fit_to_be_sent(
+def test_any_value_registered_as_a_group_is_refused_without_effect_or_can_be_sent(
     name: Any, options: Mapping[str, Any]
 ) -> None:
     tools = desk()
@@ -215,7 +215,7 @@ def variadic(*values: int) -> None: ...
 @pytest.mark.parametrize(
     "handler", [bad_expression, bad_name, bad_type, bad_default, nan_default, positional, variadic, max, int, None, 5]
 )
-def test_a_handler_that_no_schema_follows_from_is_refused(handler: Any) -> None:
+def test_a_handler_without_a_derivable_schema_is_refused(handler: Any) -> None:
     tools = desk()
     refuse(tools, lambda: tools.register("new", handler), r"^'new' can't be registered: [^\n]*$")
 
@@ -296,7 +296,7 @@ def test_a_template_without_plain_variables_is_refused(template: str) -> None:
 
 
 @pytest.mark.spec("REG-6", "CTL-3")
-def test_a_loader_whose_texts_are_none_is_refused_when_the_tool_set_is_made() -> None:
+def test_a_loader_with_invalid_texts_is_refused_when_the_tool_set_is_made() -> None:
     with pytest.raises((ToolfoldError, TypeError)):
         ToolSet("t", control=Loader(name="open", description=5))  # type: ignore[arg-type]
     with pytest.raises(InvalidName):

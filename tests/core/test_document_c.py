@@ -12,7 +12,7 @@ from toolfold import ToolSet
 
 
 @pytest.mark.spec("GRP-4")
-def test_document_c_registry_core_tools_leave_out_those_of_groups() -> None:
+def test_document_c_registry_core_tools_exclude_those_of_groups() -> None:
     assert names(assistant().core_tools()) == CORE
     assert len(CORE) == 13
     two = ToolSet("two", control="none")
@@ -30,12 +30,7 @@ def test_document_c_registry_group_tools_are_those_of_one_group() -> None:
     }
     assert [len(tools.group_tools(group)) for group in GROUPED] == [17, 4, 3, 5]
     assert tools.group_tools("pdf")[1].description == "Does pdf_info"
-
-
-@pytest.mark.spec("GRP-4")
-def test_document_c_registry_an_unknown_group_has_no_tools() -> None:
-    assert assistant().group_tools("nonexistent") == ()
-    assert ToolSet("t").group_tools("nonexistent") == ()
+    assert tools.group_tools("nonexistent") == ToolSet("t").group_tools("nonexistent") == ()
 
 
 @pytest.mark.spec("GRP-4")
@@ -48,7 +43,7 @@ def test_document_c_registry_a_registered_group_is_among_all_groups() -> None:
 
 
 @pytest.mark.spec("GRP-4")
-def test_document_c_registry_every_group_has_its_tools_wherever_they_come_from() -> None:
+def test_document_c_registry_every_group_has_its_tools_wherever_they_are_registered() -> None:
     tools = assistant()
     tools.register("gmail_search", lambda arguments: "", input_schema={"type": "object"}, description="", group="pdf")
     assert {group.path: names(tools.group_tools(group.path)) for group in tools.groups()} == {
@@ -58,7 +53,7 @@ def test_document_c_registry_every_group_has_its_tools_wherever_they_come_from()
 
 
 @pytest.mark.spec("GRP-4")
-def test_the_tools_of_a_group_are_the_users_own_hidden_ones_among_them() -> None:
+def test_the_tools_of_a_group_are_the_users_own_including_hidden_ones() -> None:
     tools = with_groups("a", "a.x")
     tools.register("seen", lambda: "", group="a")
     tools.register("unseen", lambda: "", group="a", hidden=True)

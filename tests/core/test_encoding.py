@@ -209,7 +209,7 @@ async def test_errors_for_the_caller_can_be_encoded() -> None:
     for ask in (lambda: tools.call_tool("fail"), lambda: tools.default_session.get_prompt("fail")):
         with pytest.raises(ProtocolError) as failed:
             await ask()
-        assert (failed.value.message, failed.value.data) == (SHOWN, {SHOWN: [SHOWN]})
+        assert (failed.value.code, failed.value.message, failed.value.data) == (-32000, SHOWN, {SHOWN: [SHOWN]})
     with pytest.raises(ProtocolError) as failed:
         await tools.call_tool("fail_oddly")
     assert (failed.value.code, failed.value.data) == (-32000, None)
@@ -253,6 +253,6 @@ async def test_progress_messages_can_be_encoded() -> None:
     assert received == [SHOWN]
 
 
-def test_the_name_on_an_error_is_the_one_that_was_asked_for() -> None:
+def test_an_error_has_the_name_that_was_asked_for() -> None:
     assert ToolNotFound(ODD).name == ODD
     assert str(ToolNotFound(ODD)) == f"Unknown tool: {SHOWN}"

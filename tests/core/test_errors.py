@@ -263,7 +263,7 @@ CASES: list[tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str]
 
 @pytest.mark.spec("ERR-1", "ERR-2")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].__name__}-{CASES.index(case)}")
-async def test_an_error_has_its_data_and_a_message_that_says_what_happened_with_which_names_and_what_to_do(
+async def test_an_error_has_its_data_and_a_message_with_what_happened_the_names_and_what_to_do(
     case: tuple[type[ToolfoldError], dict[str, Any], Act, dict[str, Any], str],
 ) -> None:
     error, settings, act, data, message = case
@@ -329,7 +329,7 @@ async def test_near_matches_are_among_the_groups_that_the_caller_may_see() -> No
 
 
 @pytest.mark.spec("ERR-2")
-async def test_a_long_list_of_groups_is_cut() -> None:
+async def test_a_long_list_of_groups_is_truncated() -> None:
     tools = ToolSet("t")
     for number in range(14):
         tools.register_group(f"group{number:02}")
@@ -342,5 +342,5 @@ async def test_a_long_list_of_groups_is_cut() -> None:
 
 
 @pytest.mark.spec("ERR-1")
-def test_a_tool_error_is_an_error_of_the_library_too() -> None:
+def test_a_tool_error_is_an_error_of_the_library() -> None:
     assert issubclass(ToolError, ToolfoldError)

@@ -8,13 +8,9 @@ from tests.core.support import answer
 from toolfold import Context, InvalidDefinition, ToolSet, Visibility
 
 
-def desk() -> ToolSet:
-    return ToolSet("desk", control="none")
-
-
 @pytest.mark.spec("SES-5", "VIS-3")
 async def test_a_fact_is_seen_by_predicates_from_the_next_request() -> None:
-    tools = desk()
+    tools = ToolSet("desk", control="none")
 
     def unlock(context: Context) -> str:
         context.set_fact("unlocked", True)
@@ -32,7 +28,7 @@ async def test_a_fact_is_seen_by_predicates_from_the_next_request() -> None:
 @pytest.mark.spec("SES-5")
 @pytest.mark.parametrize("value", [[], {}, set(), float("nan"), float("inf"), ([],), object(), b"x"])
 def test_a_fact_is_an_immutable_json_value(value: Any) -> None:
-    session = desk().default_session
+    session = ToolSet("desk", control="none").default_session
     session.set_fact("n", (1, "two", (None, True)))
     with pytest.raises(InvalidDefinition, match="n"):
         session.set_fact("n", value)
@@ -41,7 +37,7 @@ def test_a_fact_is_an_immutable_json_value(value: Any) -> None:
 
 @pytest.mark.spec("SES-5")
 def test_facts_that_are_equal_but_of_different_types_are_distinct() -> None:
-    tools = desk()
+    tools = ToolSet("desk", control="none")
     tools.register("t", answer, visibility=Visibility.when(lambda view: view.facts["n"] is True))
     tools.default_session.set_fact("n", 1)
     assert tools.list_tools().names == ()

@@ -83,7 +83,7 @@ async def test_a_wrong_leaf_of_a_recursive_union_is_named_at_any_depth(
 @pytest.mark.parametrize(
     "wrap", [lambda one: one, lambda one: {"anyOf": [one, {"type": "null"}]}], ids=["list", "union"]
 )
-async def test_a_few_places_are_named_and_the_rest_is_counted(wrap: Any) -> None:
+async def test_a_few_places_are_named_and_the_others_counted(wrap: Any) -> None:
     tools = ToolSet("t")
     schema = {"type": "object", "properties": {"n": wrap({"type": "array", "items": {"type": "string"}})}}
     tools.register("t", lambda arguments: "done", input_schema=schema)
@@ -99,7 +99,7 @@ async def test_a_few_places_are_named_and_the_rest_is_counted(wrap: Any) -> None
 
 
 @pytest.mark.spec("CALL-2", "SAF-1")
-def test_an_error_about_arguments_quotes_no_more_than_the_beginning_of_what_it_got() -> None:
+def test_an_error_about_arguments_quotes_only_their_beginning() -> None:
     problems = {f"arguments.{number}{'k' * 10_000}": "x" * 10_000 for number in range(1000)}
     error = InvalidArguments("n" * 10_000, problems)
     assert len(error.problems) == MAX_PROBLEMS
@@ -217,7 +217,7 @@ async def test_every_keyword_that_is_violated_is_reported_at_its_place(
     ],
     ids=str,
 )
-async def test_a_definition_is_followed_whatever_it_is_referred_to_by(schema: dict[str, Any]) -> None:
+async def test_every_kind_of_reference_to_a_definition_is_followed(schema: dict[str, Any]) -> None:
     node = {"$anchor": "node", "type": "object", "properties": {"next": dict(schema), "value": {"type": "string"}}}
     if "$dynamicRef" in schema:
         node["$dynamicAnchor"] = node.pop("$anchor")

@@ -131,7 +131,7 @@ async def test_a_field_specification_fills_in_defaults_at_every_depth() -> None:
 
 
 @pytest.mark.spec("KIT-3")
-async def test_a_default_is_a_value_of_its_own_in_every_call() -> None:
+async def test_a_default_is_a_new_value_in_every_call() -> None:
     tools = ToolSet("t")
 
     def add(arguments: dict[str, Any]) -> list[int]:
@@ -245,7 +245,7 @@ def test_every_type_and_option_of_a_field_has_its_json_schema(field: Any, schema
         ({"type": ("array", "object"), "fields": {"id": {"type": "enum"}}}, "input.x.id is an enum"),
     ],
 )
-def test_a_malformed_field_fails_at_decoration_by_tool_and_place(field: Any, match: str) -> None:
+def test_a_malformed_field_fails_at_decoration_naming_tool_and_place(field: Any, match: str) -> None:
     """Document D, compile-time validation: an invalid field specification is an error that names the tool."""
     refused(f"^'broken' can't be registered: its {match}" if match.startswith("input") else match, input={"x": field})
 
@@ -340,7 +340,7 @@ JUNK = st.recursive(
 @pytest.mark.spec("KIT-3", "REG-1")
 @settings(deadline=None, max_examples=300)
 @given(schema=JUNK, what=st.sampled_from(["input", "output"]))
-def test_whatever_is_given_as_a_schema_is_refused_without_trace_or_fit_to_be_sent(schema: Any, what: str) -> None:
+def test_any_value_given_as_a_schema_is_refused_without_effect_or_can_be_sent(schema: Any, what: str) -> None:
     tools = ToolSet("t")
     before = tools.catalog
     try:

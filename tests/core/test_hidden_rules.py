@@ -69,7 +69,7 @@ async def test_what_is_hidden_until_a_session_is_unlocked_can_be_used_all_the_ti
 
 
 @pytest.mark.spec("VIS-6", "NTF-1")
-async def test_a_change_of_what_is_hidden_notifies_as_any_change_of_a_list() -> None:
+async def test_a_change_of_what_is_hidden_notifies_like_any_change_of_a_list() -> None:
     async with shop(LOCKED | Visibility.group("a")).open_session() as session:
         notified = notifications(session)
         session.set_fact("unrelated", True)
@@ -246,7 +246,7 @@ async def test_a_composite_tool_can_be_hidden_under_a_rule_and_is_reported_as_it
 
 
 @pytest.mark.spec("VIS-1")
-def test_rules_are_not_combined_by_and_or_not_which_would_lose_one_of_them() -> None:
+def test_rules_can_not_be_combined_by_and_or_not_which_would_lose_one_of_them() -> None:
     one: Any = Visibility.group("a")
     other: Any = Visibility.group("b")
     combinations: list[Callable[[], Any]] = [lambda: one and other, lambda: one or other, lambda: not one]

@@ -1,4 +1,4 @@
-"""SPEC CALL-1: a tool that can't be called is as one that does not exist, or, on request, a hint says what opens it."""
+"""SPEC CALL-1: a tool that can't be called is answered like an unknown one; on request, a hint says what opens it."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ async def refusal(tools: ToolSet, name: str) -> tuple[str, str | None]:
 
 @pytest.mark.spec("CALL-1", "VIS-5")
 @pytest.mark.parametrize("settings", [{}, {"on_hidden": "opaque"}])
-async def test_unknown_and_unavailable_are_one_answer(settings: dict[str, Any]) -> None:
+async def test_unknown_and_unavailable_tools_have_the_same_answer(settings: dict[str, Any]) -> None:
     tools = with_groups("a", "a.x", **settings)
     tools.register("t", answer, group="a.x")
     tools.register("hidden", answer, group="a", hidden=True)

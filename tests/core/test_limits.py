@@ -64,7 +64,7 @@ async def text_of(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
 
 @pytest.mark.spec("SAF-1")
 @pytest.mark.parametrize("key", [None, "k"], ids=["lists", "objects"])
-async def test_arguments_are_refused_that_are_nested_too_deep(key: str | None) -> None:
+async def test_arguments_that_are_nested_too_deep_are_refused(key: str | None) -> None:
     assert await text_of(OPEN, {"v": nested(MAX_DEPTH - 1, key)}) == "done"
     text = await text_of(OPEN, {"v": nested(MAX_DEPTH, key)})
     assert text.startswith(f"Invalid arguments for t: arguments: it is more than {MAX_DEPTH} levels deep.")
@@ -73,7 +73,7 @@ async def test_arguments_are_refused_that_are_nested_too_deep(key: str | None) -
 
 @pytest.mark.spec("SAF-1")
 @pytest.mark.parametrize("wide", [False, True], ids=["list", "objects"])
-async def test_arguments_are_refused_that_have_too_many_values(wide: bool) -> None:
+async def test_arguments_with_too_many_values_are_refused(wide: bool) -> None:
     def items(count: int) -> list[Any]:
         return [{"k": 1}] * (count // 2) if wide else [1] * count
 
@@ -83,14 +83,14 @@ async def test_arguments_are_refused_that_have_too_many_values(wide: bool) -> No
 
 
 @pytest.mark.spec("SAF-1")
-async def test_arguments_that_hold_themselves_are_refused() -> None:
+async def test_arguments_that_contain_themselves_are_refused() -> None:
     loop: list[Any] = []
     loop += [loop, loop]
     assert "it has more than" in await text_of(OPEN, {"v": loop})
 
 
 @pytest.mark.spec("SAF-1")
-async def test_the_more_often_a_schema_looks_at_a_value_the_fewer_values_it_is_given() -> None:
+async def test_the_more_often_a_schema_visits_a_value_the_fewer_values_are_admitted() -> None:
     often = chain(14, lambda one: {"allOf": [one, one]}, {"items": {"type": "integer"}})
     assert await text_of(often, {"v": [1] * 100}) == "done"
     text = await text_of(often, {"v": [1] * 1000})
@@ -128,7 +128,7 @@ def of_items(depth: int) -> dict[str, Any]:
 
 
 @pytest.mark.spec("SAF-1", "CALL-2")
-async def test_a_model_that_tries_its_alternatives_at_every_level_is_given_few_levels() -> None:
+async def test_a_model_with_alternatives_at_every_level_admits_few_levels() -> None:
     def handler(v: Group) -> None: ...
 
     tools = ToolSet("t")
@@ -139,7 +139,7 @@ async def test_a_model_that_tries_its_alternatives_at_every_level_is_given_few_l
 
 
 @pytest.mark.spec("SAF-1", "CALL-2")
-async def test_a_model_without_alternatives_is_given_as_many_levels_as_there_may_be() -> None:
+async def test_a_model_without_alternatives_admits_the_maximum_of_levels() -> None:
     def handler(tree: Tree) -> str:
         return "done"
 
@@ -186,7 +186,7 @@ def _marking_schema() -> dict[str, Any]:
     ],
     ids=["deep", "wide", "long", "self", "loop", "chain", "allOf", "anyOf", "if", "unevaluated"],
 )
-def test_a_schema_is_refused_that_is_too_large_or_costs_too_much(what: str, schema: dict[str, Any], match: str) -> None:
+def test_a_schema_that_is_too_large_or_costs_too_much_is_refused(what: str, schema: dict[str, Any], match: str) -> None:
     tools = ToolSet("t")
     options: dict[str, Any] = {f"{what}_schema": schema}
     with pytest.raises(InvalidDefinition, match=f"its {what} schema .*{match}"):
@@ -195,7 +195,7 @@ def test_a_schema_is_refused_that_is_too_large_or_costs_too_much(what: str, sche
 
 
 @pytest.mark.spec("SAF-1", "REG-6")
-async def test_the_patterns_of_a_schema_are_refused_that_are_too_large_together() -> None:
+async def test_patterns_of_a_schema_that_are_too_large_together_are_refused() -> None:
     def patterns(count: int) -> dict[str, Any]:
         return {**OPEN, "properties": {f"p{at}": {"pattern": rf"^\p{{L}}{{100}}$|{at}"} for at in range(count)}}
 
@@ -216,7 +216,7 @@ def test_a_field_specification_that_is_nested_too_deep_is_refused() -> None:
 
 
 @pytest.mark.spec("SAF-1", "REG-6")
-async def test_a_definition_that_refers_to_itself_for_the_values_inside_is_taken_as_deep_as_it_goes() -> None:
+async def test_a_definition_that_refers_to_itself_for_inner_values_admits_the_maximum_of_levels() -> None:
     node = {"oneOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#/$defs/node"}}]}
     schema = {**OPEN, "properties": {"v": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}
     assert await text_of(schema, {"v": nested(MAX_DEPTH - 1)}) == "done"
@@ -265,7 +265,7 @@ def test_a_long_cursor_is_refused(cursor: str) -> None:
 
 
 @pytest.mark.spec("SAF-1", "LST-2")
-def test_the_cursor_of_the_longest_uri_is_taken() -> None:
+def test_the_cursor_of_the_longest_uri_is_accepted() -> None:
     tools = ToolSet("t", page_size=1)
     uris = [f"x:{number}" + "\N{GRINNING FACE}" * (MAX_URI - 3) for number in (1, 2)]
     for uri in uris:

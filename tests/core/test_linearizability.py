@@ -1,4 +1,4 @@
-"""Random concurrent histories of one session, judged by the reference alone (SPEC SES-2).
+"""Random concurrent histories of one session, checked against the reference (SPEC SES-2).
 
 Hooks let other tasks run a random number of times, drawn from a seed; some always fail. A history is linearizable if
 its requests can have taken effect one at a time, each between its call and its return. The judge is shown to catch an
@@ -111,7 +111,7 @@ def drawn(random: Random, system: System) -> Request:
 
 
 async def recorded(random: Random, system: System, ask: Ask, clients: int, requests: int) -> list[Operation]:
-    """Have some clients ask at the same time, each one thing after another; return what was asked and answered."""
+    """Let some clients make requests concurrently, each one after another; return the history."""
     history: list[Operation] = []
     clock = iter(range(1_000_000))
 
@@ -131,7 +131,7 @@ async def recorded(random: Random, system: System, ask: Ask, clients: int, reque
 
 @pytest.mark.spec("SES-2", "HOOK-4", "INV-1", "INV-2")
 @pytest.mark.parametrize("seed", range(80))
-async def test_concurrent_requests_can_have_happened_one_at_a_time(seed: int) -> None:
+async def test_concurrent_requests_are_linearizable(seed: int) -> None:
     random = Random(seed)
     system = random.choice(SYSTEMS)
     here = world(system)
@@ -156,7 +156,7 @@ async def test_concurrent_requests_can_have_happened_one_at_a_time(seed: int) ->
 
 @pytest.mark.spec("SES-2", "SES-1")
 @pytest.mark.parametrize("seed", range(5))
-async def test_concurrent_requests_of_several_sessions_can_have_happened_one_at_a_time_in_each(seed: int) -> None:
+async def test_concurrent_requests_of_several_sessions_are_linearizable_in_each(seed: int) -> None:
     random = Random(seed)
     system = random.choice(SYSTEMS)
     here = world(system)
@@ -170,7 +170,7 @@ async def test_concurrent_requests_of_several_sessions_can_have_happened_one_at_
 
 
 @pytest.mark.spec("SES-2")
-async def test_the_histories_overlap_and_meet_every_kind_of_answer() -> None:
+async def test_the_histories_overlap_and_contain_every_kind_of_answer() -> None:
     met: Counter[str] = Counter()
     for seed in range(10):
         random = Random(seed)
@@ -186,7 +186,7 @@ async def test_the_histories_overlap_and_meet_every_kind_of_answer() -> None:
 
 
 @pytest.mark.spec("SES-2")
-async def test_the_judge_catches_an_engine_that_does_not_serialize_requests_though_its_states_are_legal() -> None:
+async def test_the_check_catches_an_engine_that_does_not_serialize_requests_though_its_states_are_legal() -> None:
     caught = 0
     for seed in range(40):
         random = Random(seed)

@@ -41,7 +41,7 @@ def pages(tools: ToolSet, extra: tuple[Component, ...] = ()) -> list[Page]:
 @pytest.mark.spec("LST-1")
 @given(NAMES)
 @example({"a", "B", "_", "-", "0", "aa", "a-", "a_"})
-def test_tools_come_in_order_of_code_points_whatever_the_order_of_registration(names: set[str]) -> None:
+def test_tools_are_listed_in_order_of_code_points_whatever_the_order_of_registration(names: set[str]) -> None:
     forwards, backwards = desk(sorted(names)), desk(sorted(names, reverse=True))
     assert list(forwards.list_tools().names) == list(backwards.list_tools().names) == sorted(names)
 
@@ -152,7 +152,7 @@ def test_groups_that_open_and_close_between_pages_neither_repeat_nor_skip_the_re
 @pytest.mark.spec("LST-2")
 @pytest.mark.parametrize("name", ["two\nlines", "", "ünï/code", ">>>", "???", "desk"])
 @pytest.mark.parametrize("first", ["a", "aW", "aaW", "aaaW"])  # ends of base 64 that a wrong end of padding would take
-def test_a_cursor_needs_no_quoting_and_works_whatever_things_are_called(name: str, first: str) -> None:
+def test_a_cursor_needs_no_quoting_and_works_for_any_names(name: str, first: str) -> None:
     tools = ToolSet(name, page_size=1)
     tools.register(first, answer)
     tools.register("b", answer)
@@ -225,7 +225,7 @@ def test_a_cursor_of_another_list_or_another_tool_set_is_foreign() -> None:
 
 
 @pytest.mark.spec("LST-4")
-async def test_groups_are_listed_with_all_that_is_known_of_them() -> None:
+async def test_groups_are_listed_with_all_their_facts() -> None:
     tools = ToolSet("t")
     tools.register_group("b", "The second", title="Bee")
     tools.register_group("a-b")
@@ -290,7 +290,7 @@ def test_lists_differ_if_clients_are_offered_something_else_or_something_registe
 
 
 class Counted:
-    """A mapping of registered things that counts how many are looked at."""
+    """A counter of the components that lists examine."""
 
     def __init__(self) -> None:
         self.seen = 0

@@ -176,7 +176,7 @@ async def test_other_refusals_say_what_to_do() -> None:
 
 
 @pytest.mark.spec("CTL-3", "CTL-4")
-async def test_expanding_answers_with_a_heading_and_the_tools() -> None:
+async def test_expand_tools_answers_with_a_heading_and_the_tools() -> None:
     tools = mail("expand_tools")
     text, structured = await received(tools, group="google_gmail")
     heading, blank, *lines, gap, last = text.splitlines()
@@ -191,7 +191,7 @@ async def test_expanding_answers_with_a_heading_and_the_tools() -> None:
 
 
 @pytest.mark.spec("CTL-3")
-async def test_a_loader_of_ones_own_answers_in_its_own_words() -> None:
+async def test_a_custom_loader_answers_in_its_own_words() -> None:
     texts = LoaderTexts(loaded="{group}/{title}/{count}\n{tools}", nothing="nothing in {group}", again="again {title}")
     tools = mail(Loader(name="open", argument="which", texts=texts))
     assert (await received(tools, which="google_drive"))[0] == "google_drive/google_drive/1\n- drive_list"
@@ -201,7 +201,7 @@ async def test_a_loader_of_ones_own_answers_in_its_own_words() -> None:
 
 
 @pytest.mark.spec("CTL-3", "GRP-3")
-async def test_every_text_may_mention_whatever_any_may_mention() -> None:
+async def test_every_text_may_contain_every_placeholder() -> None:
     all_of_them = "{group}|{title}|{count}|{tools}|{groups}|{argument}"
     texts = LoaderTexts(**dict.fromkeys(("loaded", "nothing", "again", "missing", "not_found", "empty"), all_of_them))
     tools = mail(Loader(name="open", argument="which", texts=texts))

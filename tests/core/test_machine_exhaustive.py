@@ -12,7 +12,7 @@ from functools import cache, partial
 
 import pytest
 
-from tests.core.support import FAMILIES, World, subsets, tool_set, world
+from tests.core.support import FAMILIES, World, one_each, subsets, tool_set, world
 from toolfold import ExclusionConflict, ParentInactive, Session, ToolfoldError, TransitionRequest, plan
 from toolfold.machine import Configuration, Interpreter, Plan, close, restore
 from toolfold_specs import reference as model
@@ -120,8 +120,8 @@ def test_the_compiled_table_does_what_the_interpreter_of_its_rows_does(family: s
         for activate, deactivate in one_each(here.system):
             request = here.request(activate, deactivate)
             assert outcome(partial(plan, now, request)) == outcome(partial(plan, now, request, Interpreter))
-        for kept in subsets(here.system.groups, 1):
-            keep = [above for group in kept for above in here.named((*here.system.ancestors(group), group))]
+        for groups in subsets(here.system.groups, 1):
+            keep = [path for group in groups for path in here.named((*here.system.ancestors(group), group))]
             assert outcome(partial(close, now, keep)) == outcome(partial(close, now, keep, Interpreter))
 
 
@@ -214,7 +214,7 @@ def test_the_reachable_states_are_exactly_those_that_satisfy_the_invariants(fami
 
 @pytest.mark.spec("INV-4")
 @all_families
-def test_activations_alone_reach_every_group_from_every_state(family: str) -> None:
+def test_every_group_can_be_reached_from_every_state_by_activations(family: str) -> None:
     for here, active in positions(family):
         for group in here.system.groups:
             snapshot = here.at(active)
@@ -225,7 +225,7 @@ def test_activations_alone_reach_every_group_from_every_state(family: str) -> No
 
 @pytest.mark.spec("INV-5")
 @all_families
-def test_the_same_snapshot_and_request_give_the_same_snapshot_whatever_came_before(family: str) -> None:
+def test_the_same_snapshot_and_request_give_the_same_snapshot_whatever_the_history(family: str) -> None:
     for here, active in positions(family):
         snapshot = here.at(active)
         for group in here.system.groups:
@@ -272,13 +272,6 @@ async def test_sessions_agree_with_the_reference_in_answers_groups_and_lists(fam
                     check_reads(here, session, answer.state)
         check_reads(here, idle, frozenset())
         await idle.close()
-
-
-def one_each(system: System) -> Iterator[Groups]:
-    """Requests for up to one activation and one deactivation."""
-    for activate in subsets(system.groups, 1):
-        for deactivate in subsets(system.groups, 1):
-            yield activate, deactivate
 
 
 async def asked(

@@ -63,7 +63,7 @@ async def test_a_marked_function_that_is_registered_directly_has_all_options_of_
 
 
 @pytest.mark.spec("KIT-8", "KIT-4")
-def test_the_options_of_a_registration_go_over_those_of_the_mark() -> None:
+def test_the_options_of_a_registration_override_those_of_the_mark() -> None:
     tools = with_groups("a")
     tools.register("a.clear", wiping(), hidden=False, title="Clear")
     tools.tool(wiping(), name="fields", input={"n": "integer"})
@@ -76,7 +76,7 @@ def test_the_options_of_a_registration_go_over_those_of_the_mark() -> None:
 
 
 @pytest.mark.spec("KIT-8", "KIT-4")
-def test_a_registration_overrules_where_a_mark_puts_its_function_and_when_it_is_visible() -> None:
+def test_a_registration_overrides_the_group_and_visibility_of_a_mark() -> None:
     tools = with_groups("a", "b", control="none")
     placed = tool(group="a", always=True)(lambda: None)
     tools.register("t", placed)
@@ -223,7 +223,7 @@ def test_name_and_description_are_refused_elsewhere_with_the_reason() -> None:
 
 
 @pytest.mark.spec("KIT-7", "KIT-8", "REG-1", "ERR-2")
-def test_a_group_that_is_declared_by_mistake_is_refused_by_what_and_where() -> None:
+def test_a_wrong_declaration_of_a_group_is_refused_naming_what_and_where() -> None:
     class Empty: ...
 
     @group

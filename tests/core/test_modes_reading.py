@@ -93,6 +93,7 @@ def tools(buffers: Buffers) -> ToolSet:
     tools.register_resource("file:///r", lambda: "text", visibility=Visibility.when(there("network")))
     tools.register_resource_template("item:{n}", lambda values: "text", visibility=Visibility.when(there("network")))
     tools.register("plain", lambda: "done")
+    tools.register_catalog_tool()
 
     async def work(context: Context) -> str:
         context.set_fact("worked", True)
@@ -104,12 +105,13 @@ def tools(buffers: Buffers) -> ToolSet:
     return tools
 
 
-@pytest.mark.spec("MOD-3", "VIS-3", "CALL-4")
+@pytest.mark.spec("MOD-3", "VIS-3", "CALL-4", "CAT-1")
 @pytest.mark.parametrize(
     "request_of",
     [
         "list",
         "call",
+        "catalog",
         "prompt",
         "resource",
         "template",
@@ -133,9 +135,11 @@ async def test_the_state_is_read_exactly_once_for_each_request(
         buffers.take()
         match request_of:
             case "list":
-                assert len(session.list_tools().names) == 6
+                assert len(session.list_tools().names) == 7
             case "call":
                 assert not (await session.call("seen", {"what": "network"})).is_error
+            case "catalog":
+                assert len((await session.call("catalog")).structured["tools"]) == 7
             case "prompt":
                 assert (await session.get_prompt("asked"))["messages"]
             case "resource":
@@ -166,7 +170,7 @@ async def test_the_state_is_read_exactly_once_for_each_request(
 
 
 @pytest.mark.spec("MOD-3")
-async def test_the_state_is_not_read_where_it_decides_nothing(tools: ToolSet, buffers: Buffers) -> None:
+async def test_the_state_is_not_read_where_nothing_depends_on_it(tools: ToolSet, buffers: Buffers) -> None:
     async with tools.open_session() as session:
         with pytest.raises(ToolNotFound):
             await session.call("inner.more", {"what": "network"})
@@ -189,19 +193,6 @@ async def test_a_transition_with_hooks_uses_one_reading_though_they_change_the_s
         result = await session.call("inner.activate")
         assert (result.structured["tools"], buffers.take()) == (["inner.more"], 1)
         assert session.list_tools().names == ("inner.activate", "inner.deactivate", "inner.more", "seen")
-
-
-@pytest.mark.spec("MOD-3")
-def test_predicates_and_counts_of_one_list_see_one_reading() -> None:
-    """Document B, concurrency: what a list says belongs to one state of the application."""
-    counter = iter(range(1000))
-    tools = ToolSet("page", state=lambda: dict.fromkeys(("errors", "network", "actions"), next(counter)))
-    for name in ("one", "two"):
-        tools.register(name, answer, input_schema=WHAT, modes=OBSERVE)
-    for reading in range(1, 4):
-        tools.default_session.set_fact("number", reading)
-        counts = [spec.definition["_meta"]["data_counts"] for spec in tools.list_tools().tools]
-        assert len({count for held in counts for count in held.values()}) == 1
 
 
 # Notifications
@@ -250,7 +241,7 @@ async def test_a_transition_that_changes_modes_changes_the_list_and_one_that_cha
 
 
 @pytest.mark.spec("MOD-2")
-async def test_counts_that_have_changed_are_in_the_next_list_and_are_not_asked_for_before() -> None:
+async def test_counts_are_computed_by_the_next_list_and_not_before() -> None:
     asked: list[int] = []
 
     def count(view: View) -> int:

@@ -23,9 +23,6 @@ from toolfold import (
 )
 from toolfold._session.observers import Committed, EventRefused, NotificationFailed
 
-Notified = list[frozenset[str]]
-
-
 # Once for each committed transition that changes a list
 
 

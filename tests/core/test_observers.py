@@ -176,7 +176,7 @@ async def test_what_a_hook_asks_of_another_session_is_traced_as_made_by_its_tran
     ]
 
 
-async def test_a_request_is_not_taken_for_one_of_another_tool_set() -> None:
+async def test_requests_of_different_tool_sets_are_numbered_separately() -> None:
     outer, inner = ToolSet("outer"), ToolSet("inner")
     inner.register_group("g")
     async with inner.open_session() as within:
@@ -293,7 +293,7 @@ async def test_observers_get_outcomes_only() -> None:
     assert [event for event in received if isinstance(event, Committed)] == notified
 
 
-def test_without_tracers_nothing_is_made_for_them() -> None:
+def test_without_tracers_no_events_are_made_for_them() -> None:
     observers = ToolSet("quiet").observers
     first = observers.requested("s", "tool", "t")
     assert observers.requested("s", "transition", "", TransitionRequest("g"), True) is first

@@ -189,7 +189,7 @@ def test_an_invalid_option_is_refused_naming_tool_and_option_however_it_is_regis
 
 
 @pytest.mark.spec("KIT-8", "REG-9", "ERR-2")
-def test_an_option_of_tools_is_unknown_to_the_other_kinds_and_to_groups() -> None:
+def test_an_option_of_tools_is_unknown_for_other_kinds_and_for_groups() -> None:
     tools: Any = ToolSet("t")
     kinds: list[tuple[Callable[[], object], str]] = [
         (lambda: tools.register_prompt("p", function, categori="x"), "'p'.* the unknown option 'categori'"),
@@ -215,7 +215,7 @@ def test_an_option_of_tools_is_unknown_to_the_other_kinds_and_to_groups() -> Non
 
 
 @pytest.mark.spec("KIT-8")
-def test_one_tag_argument_or_icon_may_stand_for_a_list_of_it() -> None:
+def test_a_single_tag_argument_or_icon_is_accepted_as_a_list() -> None:
     tools = ToolSet("t")
     icon = {"src": "https://example.com/i.png"}
     spec = tools.register("t", function, tags="slow", icons=cast("Any", icon))

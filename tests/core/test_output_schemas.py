@@ -58,7 +58,9 @@ async def test_a_result_that_fits_is_structured_content_and_text(options: dict[s
 @pytest.mark.parametrize(
     ("answer", "schema"), [("text", {"type": "string"}), ([1, 2], {"type": "array"}), (5, {"enum": [5]})]
 )
-async def test_with_an_output_schema_any_json_value_is_structured_content(answer: Any, schema: dict[str, Any]) -> None:
+async def test_any_json_value_is_structured_content_if_there_is_an_output_schema(
+    answer: Any, schema: dict[str, Any]
+) -> None:
     result = await answered(answer, output_schema=schema)
     assert (result.is_error, result.structured) == (False, answer)
     assert (await answered(answer)).structured is None
@@ -95,7 +97,7 @@ async def test_errors_and_requests_for_input_are_not_checked_by_the_output_schem
 
 
 @pytest.mark.spec("KIT-6")
-async def test_a_handler_that_passes_on_what_others_answer_can_be_left_unchecked() -> None:
+async def test_the_check_of_results_can_be_disabled_for_a_handler_that_forwards_them() -> None:
     given_on = ToolResult.of_text("as it came", {"total": "none"})
     assert await answered(given_on, output=TOTAL, check_output=False) == given_on
 

@@ -47,7 +47,7 @@ async def dump_of(tools: ToolSet, *groups: str, **facts: Any) -> Any:
 
 @pytest.mark.spec("PER-1")
 @pytest.mark.parametrize("groups", [(), ("calendar",), ("mail", "calendar", "mail.drafts")])
-async def test_a_restored_session_is_in_the_very_same_state(groups: tuple[str, ...]) -> None:
+async def test_a_restored_session_has_the_same_state(groups: tuple[str, ...]) -> None:
     tools = office()
     facts = {"n": None, "b": True, "i": 1, "f": 1.5, "t": "é", "l": ("a", (1, False)), "e": ()}
     async with tools.open_session() as session:
@@ -84,16 +84,6 @@ async def test_the_order_of_activation_is_stored_where_a_quota_needs_it() -> Non
     async with tools.restore_session(again) as session:
         await session.activate("mail.drafts")
         assert session.active == ("mail", "mail.drafts")
-
-
-@pytest.mark.spec("PER-1", "SES-1")
-async def test_one_dump_can_become_several_sessions_that_go_their_own_ways() -> None:
-    tools = office()
-    data = await dump_of(tools, "mail")
-    async with tools.restore_session(data) as one, tools.restore_session(data) as other:
-        await one.deactivate("mail")
-        assert one.active == ()
-        assert other.active == ("mail",)
 
 
 @pytest.mark.spec("PER-1", "PRO-1")
@@ -138,7 +128,7 @@ async def test_what_the_catalog_no_longer_allows_is_discarded_and_reported() -> 
 
 
 @pytest.mark.spec("PER-2", "ACT-10")
-async def test_a_smaller_quota_holds_from_the_next_activation_on() -> None:
+async def test_a_smaller_quota_applies_from_the_next_activation() -> None:
     data = await dump_of(office(max_active=3, evict="oldest"), "calendar", "mail")
     async with office(max_active=1, evict="oldest").restore_session(data) as session:
         assert session.active == ("calendar", "mail")
@@ -148,7 +138,7 @@ async def test_a_smaller_quota_holds_from_the_next_activation_on() -> None:
 
 
 @pytest.mark.spec("PER-2", "REG-7")
-async def test_a_group_that_goes_before_the_session_is_opened_is_dropped_then() -> None:
+async def test_a_group_that_is_unregistered_before_the_session_opens_is_discarded_then() -> None:
     tools = office()
     session = tools.restore_session(await dump_of(tools, "mail", "calendar"))
     assert not session.discarded
@@ -172,7 +162,7 @@ def gated() -> ToolSet:
 
 
 @pytest.mark.spec("PER-4")
-async def test_a_transient_group_is_not_dumped_and_neither_is_what_is_in_it() -> None:
+async def test_transient_groups_and_their_descendants_are_not_dumped() -> None:
     """Document B, progressive disclosure: the flag is not persisted."""
     tools = gated()
     data = await dump_of(tools, "gate", "gate.inner", "calendar")
@@ -183,7 +173,7 @@ async def test_a_transient_group_is_not_dumped_and_neither_is_what_is_in_it() ->
 
 
 @pytest.mark.spec("PER-4", "PER-2")
-async def test_a_group_that_became_transient_is_dropped_and_displaces_nobody() -> None:
+async def test_a_group_that_became_transient_is_discarded_and_displaces_nothing() -> None:
     data = {**await dump_of(gated()), "active": ["gate", "gate.inner", "mail"]}
     async with gated().restore_session(data) as session:
         assert session.active == ("mail",)

@@ -5,17 +5,9 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from tests.core.support import WAIT, Clock
 from toolfold import HookFailed, QuotaExceeded, Session, ToolSet
 from toolfold._session.quota import Full, Limit
-
-WAIT = 10
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def hooked(**options: object) -> tuple[ToolSet, list[str]]:
@@ -38,26 +30,19 @@ async def test_a_closed_session_frees_its_place_and_its_key() -> None:
     assert part.sessions == tools.sessions == ()
 
 
-@pytest.mark.spec("SES-4")
-async def test_a_session_that_the_tool_set_refuses_takes_no_place_in_a_part() -> None:
+@pytest.mark.spec("SES-4", "HOOK-4", "STO-7")
+async def test_a_session_that_can_not_start_takes_no_place_in_a_part() -> None:
     tools, _ = hooked(max_sessions=1)
     part = tools.pool.part("a part", Limit(1), 60, Clock())
     async with tools.open_session():
         with pytest.raises(QuotaExceeded, match="open sessions"):
             await part.get_or_open("key", tools.open_session)
         part.check(None)
-    assert (await part.get_or_open("key", tools.open_session)).is_open
-
-
-@pytest.mark.spec("HOOK-4", "STO-7")
-async def test_a_session_that_can_not_start_takes_no_place_in_a_part() -> None:
-    tools = ToolSet("t")
     tools.register_group("bad", on_activate=lambda: 1 / 0)
-    part = tools.pool.part("a part", Limit(1), 60, Clock())
     with pytest.raises(HookFailed):
         await part.get_or_open("key", lambda: tools.open_session(active=["bad"]))
     assert part.find("key") is None
-    part.check(None)
+    assert (await part.get_or_open("key", tools.open_session)).is_open
 
 
 @pytest.mark.spec("HOOK-1")
@@ -88,7 +73,7 @@ async def test_a_session_that_is_not_accepted_ends_before_another_opens_under_it
 
 
 @pytest.mark.spec("SES-3", "SES-4", "SAF-4")
-async def test_an_idle_session_makes_room_where_others_would_be_refused() -> None:
+async def test_an_idle_session_makes_room_where_a_new_one_would_be_refused() -> None:
     clock = Clock()
     tools, _ = hooked(max_sessions=1, idle_timeout=60, clock=clock)
     idle = await tools.open_session(caller="ada").start()
@@ -102,7 +87,7 @@ async def test_an_idle_session_makes_room_where_others_would_be_refused() -> Non
 
 
 @pytest.mark.spec("SES-4")
-async def test_the_limit_of_one_caller_leaves_room_for_others_and_ends_nothing_of_theirs() -> None:
+async def test_the_limit_of_one_caller_does_not_affect_sessions_of_others() -> None:
     tools, clock = ToolSet("t"), Clock()
     part = tools.pool.part("a part", Limit(3, 1, "end_idlest"), 60, clock)
     for caller in ("ada", "bob", "ada", "ada"):

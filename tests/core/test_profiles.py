@@ -32,7 +32,7 @@ def desk(control: ControlName = "per_group") -> ToolSet:
 
 
 @pytest.mark.spec("PRO-1")
-async def test_a_profile_opens_groups_and_leaves_out_what_it_does_not_name() -> None:
+async def test_a_profile_activates_groups_and_excludes_what_it_does_not_name() -> None:
     tools = desk()
     tools.register_profile(Profile(name="p", active=("a",), available=("a.x", "b")))
     async with tools.open_session("p") as session:
@@ -74,7 +74,7 @@ async def test_the_ancestors_of_an_admitted_group_exist_too() -> None:
 
 
 @pytest.mark.spec("PRO-1", "CTL-3", "ERR-2")
-async def test_a_loader_under_a_profile_names_its_groups_only() -> None:
+async def test_a_loader_under_a_profile_names_only_its_groups() -> None:
     tools = desk("expand_tools")
     async with tools.open_session(Profile(name="p", available=("a",))) as session:
         loader = session.catalog.tools["expand_tools"]
@@ -262,7 +262,7 @@ async def test_a_group_outside_neither_excludes_nor_counts_nor_opens_on_an_event
 
 
 @pytest.mark.spec("PRO-1", "CALL-5")
-async def test_a_handler_can_not_reach_beyond_the_profile() -> None:
+async def test_a_handler_can_not_activate_groups_outside_of_the_profile() -> None:
     tools = desk()
 
     async def widen(context: Context) -> str:
@@ -287,7 +287,7 @@ def test_the_section_of_a_system_prompt_names_only_the_groups_of_the_profile() -
 
 
 @pytest.mark.spec("PRO-1", "PER-1", "PER-2")
-async def test_a_session_restored_under_a_profile_has_no_more_than_the_profile() -> None:
+async def test_a_session_restored_under_a_profile_is_restricted_to_it() -> None:
     tools = desk()
     tools.register_profile(Profile(name="narrow", active=("a",), available=("b",)))
     async with tools.open_session(active=["a", "a.x", "c"]) as free:

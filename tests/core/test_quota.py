@@ -116,7 +116,7 @@ async def test_one_group_too_many_is_refused_and_the_error_says_what_to_do() -> 
 
 
 @pytest.mark.spec("ACT-10")
-async def test_the_longest_active_group_is_evicted_in_the_same_transition_with_its_hooks_and_one_notification() -> None:
+async def test_the_longest_active_group_is_evicted_in_one_transition_with_hooks_and_one_notification() -> None:
     journal = Journal()
     tools = desk(journal, max_active=3, evict="oldest")
     async with tools.open_session() as session:

@@ -27,7 +27,7 @@ KINDS: tuple[Kind, ...] = ("prompt", "resource", "resource_template")
 
 
 def register(tools: ToolSet, kind: Kind, **options: Any) -> str:
-    """Register one thing of a kind and return the name that it is listed by."""
+    """Register a component of a kind and return the name under which it is listed."""
     match kind:
         case "prompt":
             return tools.register_prompt("p", lambda: "text", **options).name
@@ -98,7 +98,7 @@ async def test_a_hint_names_the_group_and_what_opens_it_in_the_names_of_the_call
 
 @pytest.mark.spec("REG-9", "LST-1", "LST-2")
 @pytest.mark.parametrize("kind", KINDS)
-def test_lists_of_it_are_in_order_and_paged(kind: Kind) -> None:
+def test_lists_are_in_order_and_paged(kind: Kind) -> None:
     tools = ToolSet("t", page_size=2)
     names = ["c", "a", "B", "d", "e"]
     for name in names:
@@ -123,7 +123,7 @@ def test_lists_of_it_are_in_order_and_paged(kind: Kind) -> None:
 @pytest.mark.parametrize(
     "options", [{"group": "nope"}, {"visibility": Visibility.group("nope")}, {"title": 5}, {"icons": [{}]}]
 )
-def test_a_wrong_registration_leaves_nothing_behind(kind: Kind, options: dict[str, Any]) -> None:
+def test_an_invalid_registration_changes_nothing(kind: Kind, options: dict[str, Any]) -> None:
     tools = ToolSet("t")
     before = tools.catalog
     with pytest.raises((GroupNotFound, InvalidDefinition)):
@@ -148,7 +148,7 @@ def test_definitions_have_the_shape_of_the_protocol() -> None:
 
 
 @pytest.mark.spec("REG-9", "CALL-2")
-async def test_the_arguments_of_a_prompt_are_checked_and_handed_over() -> None:
+async def test_the_arguments_of_a_prompt_are_checked_and_passed() -> None:
     def handler(arguments: dict[str, Any], context: Context) -> str:
         return f"{context.name} {arguments}"
 
@@ -163,7 +163,7 @@ async def test_the_arguments_of_a_prompt_are_checked_and_handed_over() -> None:
 
 
 @pytest.mark.spec("REG-9")
-async def test_a_prompt_may_answer_with_messages_or_a_whole_result() -> None:
+async def test_a_prompt_may_return_messages_or_a_whole_result() -> None:
     messages = [{"role": "assistant", "content": {"type": "text", "text": "hi"}}]
     whole = {"description": "D", "messages": messages}
     tools = ToolSet("t")
@@ -209,7 +209,7 @@ async def test_the_result_of_a_resource_becomes_its_contents(
         ("x:{a}", "xx:1", None),
     ],
 )
-async def test_a_template_is_read_by_the_uris_that_fit_it(
+async def test_a_template_is_read_by_the_uris_that_match_it(
     template: str, uri: str, values: dict[str, str] | None
 ) -> None:
     tools = ToolSet("t")
@@ -225,7 +225,7 @@ async def test_a_template_is_read_by_the_uris_that_fit_it(
 
 
 @pytest.mark.spec("REG-9", "CALL-4")
-async def test_a_resource_of_its_own_goes_before_a_template_and_templates_in_order_of_name() -> None:
+async def test_a_resource_precedes_templates_and_templates_are_tried_in_order_of_name() -> None:
     tools = with_groups("g")
     tools.register_resource_template("x:{b}", lambda values: "b")
     tools.register_resource_template("x:{a}", lambda values: "a", group="g")

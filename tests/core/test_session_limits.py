@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import anyio
 import pytest
 
-from tests.core.support import WAIT, Journal, desk, settle, while_blocked
+from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
 from toolfold import HookContext, QuotaExceeded, ToolSet
 from toolfold._session.observers import SessionEnded
 from toolfold._session.pool import AT_ONCE
 
 # Idle sessions
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.mark.spec("SES-3", "HOOK-9")
@@ -208,7 +199,7 @@ async def test_the_limit_holds_while_the_idlest_session_is_ending() -> None:
 
 
 @pytest.mark.spec("SES-4", "SAF-4")
-async def test_the_idlest_session_of_the_same_caller_makes_room_and_no_other() -> None:
+async def test_only_the_idlest_session_of_the_same_caller_makes_room() -> None:
     tools = ToolSet("desk", max_sessions=3, when_full="end_idlest")
     of_bob, first, second = [await tools.open_session(caller=caller).start() for caller in ("bob", "ada", "ada")]
     first.list_tools()

@@ -9,7 +9,19 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.core.support import WAIT, Journal, answer, arrived, desk, notifications, opened, settle, while_blocked
+from tests.core.support import (
+    ENDING,
+    FULL,
+    WAIT,
+    Journal,
+    answer,
+    arrived,
+    desk,
+    notifications,
+    opened,
+    settle,
+    while_blocked,
+)
 from toolfold import (
     HookContext,
     HookFailed,
@@ -20,11 +32,6 @@ from toolfold import (
     SessionClosed,
 )
 from toolfold._session.observers import SessionEnded, SessionOpened
-
-FULL = ("a", "a.x", "a.y", "c")
-ENDING = ["-c", "-a.y", "-a.x", "-a"]
-"""The hooks that close a session in which the groups of `FULL` are active."""
-
 
 # Isolation
 
@@ -170,7 +177,7 @@ async def test_starting_an_open_session_again_changes_nothing() -> None:
 
 
 @pytest.mark.spec("SES-3")
-async def test_a_session_ends_with_its_block_whatever_happens_in_it() -> None:
+async def test_a_session_closes_at_the_end_of_its_block_whatever_happens_in_it() -> None:
     journal, received = Journal(), list[Any]()
     tools = desk(journal)
     tools.observe(received.append)
@@ -199,7 +206,7 @@ async def test_a_session_that_can_not_start_is_closed_and_activates_nothing() ->
 
 
 @pytest.mark.spec("SES-3")
-async def test_the_default_session_can_be_closed_and_begins_anew() -> None:
+async def test_a_closed_default_session_is_replaced_by_a_new_one() -> None:
     tools = desk()
     await tools.activate_group("c")
     first = tools.default_session

@@ -115,7 +115,7 @@ async def test_the_error_of_a_session_that_was_never_opened_differs_from_that_of
 
 
 @pytest.mark.spec("ACT-9", "PRO-1")
-async def test_one_group_to_begin_with_is_given_as_a_text() -> None:
+async def test_one_initial_group_may_be_given_as_a_text() -> None:
     journal = Journal()
     tools = ToolSet("t")
     tools.register_group("database", **journal.of("database"))

@@ -60,12 +60,6 @@ def test_other_facts_do_not_change_the_groups_or_their_order() -> None:
     assert changed.with_facts(NO_FACTS) is snapshot
 
 
-def test_a_snapshot_knows_which_groups_are_active() -> None:
-    snapshot = snapshot_of(desk().catalog, ["c", "a", "a.y"])
-    assert snapshot.active == ("a", "a.y", "c")
-    assert [path for path in ("a", "a.x", "a.y", "b", "c", "d", "") if snapshot.is_active(path)] == ["a", "a.y", "c"]
-
-
 def test_snapshots_without_references_are_collected() -> None:
     catalog = desk().catalog
     held = snapshot_of(catalog, ["a"])

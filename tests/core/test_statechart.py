@@ -46,17 +46,11 @@ each_export = pytest.mark.parametrize("run", RUNNERS.values(), ids=RUNNERS)
 
 @each_export
 @pytest.mark.spec("CNF-6", "DIA-1", "DIA-2", "ACT-2", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8")
-def test_every_request_in_every_state_of_all_systems_of_up_to_three_groups_gives_what_the_core_gives(
-    run: Runner,
+@pytest.mark.parametrize("catalogs", [SMALL, FOUR], ids=["up to three groups", "four groups"])
+def test_every_request_in_every_state_of_all_small_systems_gives_what_the_core_gives(
+    run: Runner, catalogs: tuple[Catalog, ...]
 ) -> None:
-    for catalog in SMALL:
-        assert difference(run, catalog, followed(catalog, tour(catalog))) is None
-
-
-@each_export
-@pytest.mark.spec("CNF-6", "DIA-2")
-def test_every_request_in_every_state_of_the_systems_of_four_groups_gives_what_the_core_gives(run: Runner) -> None:
-    for catalog in FOUR:
+    for catalog in catalogs:
         assert difference(run, catalog, followed(catalog, tour(catalog))) is None
 
 
@@ -109,7 +103,7 @@ def test_the_walks_in_large_forests_include_the_difficult_cases() -> None:
 
 @each_export
 @pytest.mark.spec("CNF-6")
-def test_an_export_with_a_transition_disabled_or_without_its_guard_is_noticed(run: Runner) -> None:
+def test_the_comparison_notices_an_export_with_a_disabled_transition_or_a_missing_guard(run: Runner) -> None:
     catalogs = [catalog for catalog in (*SMALL, *FOUR) if any(each.guard for each in arrows(Statechart.of(catalog)))]
     noticed = 0
     for catalog in catalogs[::3]:
@@ -153,7 +147,7 @@ def test_the_regions_are_the_forest_in_canonical_order_and_each_is_either_inacti
 
 
 @pytest.mark.spec("DIA-1", "ACT-4", "ACT-7")
-def test_the_reactions_to_an_event_are_what_it_does_in_all_regions_each_with_its_guard() -> None:
+def test_the_reactions_to_an_event_are_its_transitions_in_all_regions_with_their_guards() -> None:
     received = {
         event: {(each.group, each.effect, each.guard) for each in transitions}
         for event, transitions in Statechart.of(desk()).reactions.items()
@@ -169,7 +163,7 @@ def test_the_reactions_to_an_event_are_what_it_does_in_all_regions_each_with_its
 
 
 @pytest.mark.spec("DIA-2", "ACT-2")
-def test_nesting_does_what_the_table_says_of_ancestors() -> None:
+def test_nesting_implements_the_rows_about_ancestors() -> None:
     assert {
         row.target for (_, event), rows in TABLE.items() if event is RegionEvent.ANCESTOR_DEACTIVATED for row in rows
     } == {RegionState.LOCKED}
@@ -205,7 +199,7 @@ def test_a_limit_on_active_groups_is_described_but_not_exported(export: Callable
 
 
 @pytest.mark.spec("NAM-1", "DIA-1")
-def test_ids_are_unique_xml_names_and_an_event_is_one_token_that_is_the_beginning_of_no_other() -> None:
+def test_ids_are_unique_xml_names_and_events_are_single_tokens() -> None:
     chart = Statechart.of(odd())
     document = ET.fromstring(to_scxml(chart))
     ids = [element.attrib["id"] for element in document.iter() if "id" in element.attrib]

@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 from attrs import evolve, frozen
 
-from tests.core.support import FAMILIES, World, subsets, world
+from tests.core.support import FAMILIES, one_each, subsets, world
 from toolfold.machine import (
     TABLE,
-    Configuration,
     Effect,
     Emission,
     Guard,
@@ -78,12 +77,12 @@ def others(row: Row) -> Iterator[tuple[str, Row]]:
             yield f"guard {guard.value or 'none'}", evolve(row, guard=guard)
     for place, emission in enumerate(row.emits):
         before, behind = row.emits[:place], row.emits[place + 1 :]
-        said = f"{emission.event.value} to {emission.to.value}"
-        yield f"does not emit {said}", evolve(row, emits=(*before, *behind))
+        words = f"{emission.event.value} to {emission.to.value}"
+        yield f"does not emit {words}", evolve(row, emits=(*before, *behind))
         for event, to in product(RegionEvent, Relation):
             other = Emission(event, to)
             if (event is emission.event) != (to is emission.to):
-                yield f"emits {event.value} to {to.value} for {said}", evolve(row, emits=(*before, other, *behind))
+                yield f"emits {event.value} to {to.value} for {words}", evolve(row, emits=(*before, other, *behind))
 
 
 MUTANTS = {mutant.name: mutant for mutant in mutants()}
@@ -92,7 +91,7 @@ MUTANTS = {mutant.name: mutant for mutant in mutants()}
 # What distinguishes a mutant from the table
 
 
-Situation = tuple[World, Callable[[Runner], Plan]]
+Situation = Callable[[Runner], Plan]
 
 
 @cache
@@ -103,29 +102,16 @@ def situations() -> tuple[Situation, ...]:
         here = world(system)
         for active in reachable(system):
             now = here.at(active).configuration
-            for activate, deactivate in [*((some, ()) for some in subsets(system.groups, 2)), *singles(here)]:
-                found.append((here, partial(_planned, now, here, activate, deactivate)))
-            found.append((here, partial(close, now, ())))
-        for stored in subsets(system.groups, 3):
-            found.append((here, partial(restore, here.catalog.forest, here.named(stored))))
+            for groups in [*((some, ()) for some in subsets(system.groups, 2)), *one_each(system)]:
+                found.append(partial(plan, now, here.request(*groups)))
+            found.append(partial(close, now, ()))
+        found += [partial(restore, here.catalog.forest, here.named(stored)) for stored in subsets(system.groups, 3)]
     return tuple(found)
-
-
-def singles(here: World) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    for deactivate in subsets(here.system.groups, 1):
-        for activate in subsets(here.system.groups, 1):
-            yield activate, deactivate
-
-
-def _planned(
-    now: Configuration, here: World, activate: tuple[int, ...], deactivate: tuple[int, ...], runner: Runner
-) -> Plan:
-    return plan(now, here.request(activate, deactivate), runner)
 
 
 def outcome(situation: Situation, runner: Runner) -> tuple[object, ...]:
     try:
-        found = situation[1](runner)
+        found = situation(runner)
     except Exception as error:
         return type(error), str(error)
     return found.after, found.activated, found.deactivated

@@ -98,7 +98,7 @@ async def every_kind(tools: ToolSet, where: Where, function: Callable[..., Any],
         ({"run_in_thread": False}, {"run_in_thread": True}, True),
     ],
 )
-async def test_plain_functions_run_in_worker_threads_unless_the_tool_set_or_their_registration_disables_it(
+async def test_plain_functions_run_in_worker_threads_unless_that_is_disabled(
     settings: dict[str, Any], options: dict[str, Any], away: bool
 ) -> None:
     where = Where()
@@ -141,7 +141,7 @@ async def test_a_plain_function_that_returns_an_awaitable_has_it_awaited_on_the_
 
 
 @pytest.mark.spec("CAT-1")
-async def test_the_librarys_own_handlers_run_on_the_event_loop() -> None:
+async def test_handlers_of_the_library_run_on_the_event_loop() -> None:
     where, tools = Where(), ToolSet("t")
     tools.register("t", lambda: "done", visibility=Visibility.when(lambda view: bool(where.plain())))
     tools.register_catalog_tool()
@@ -233,7 +233,7 @@ async def test_a_caller_that_is_cancelled_returns_at_once_and_the_thread_does_no
 
 
 @pytest.mark.spec("SAF-2", "HOOK-1")
-async def test_handlers_that_hold_all_threads_may_open_groups_whose_hooks_need_one(one_thread: None) -> None:
+async def test_handlers_that_occupy_all_threads_may_open_groups_whose_hooks_need_one(one_thread: None) -> None:
     ran: list[str] = []
     tools = ToolSet("t")
     tools.register_group("a", on_activate=lambda: ran.append("+a"))

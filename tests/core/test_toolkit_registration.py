@@ -45,7 +45,7 @@ async def test_a_toolkit_registers_tools_prompts_resources_and_templates_at_once
 
 
 @pytest.mark.spec("KIT-4", "REG-9")
-async def test_a_registration_puts_a_toolkit_into_a_group_and_overrules_all_of_it() -> None:
+async def test_a_registration_puts_a_toolkit_into_a_group_and_overrides_its_options() -> None:
     """Document D, precedence at the registration: it applies to every tool of the toolkit."""
     tools = with_groups("desk", control="none")
     tools.include(Desk("Ada"), group="desk", visible=True, category="Given", tags=["given"], meta={"x": 1})
@@ -71,7 +71,7 @@ def test_names_of_a_toolkit_can_stay_unqualified_in_a_group() -> None:
 
 @pytest.mark.spec("KIT-4", "REG-1")
 @pytest.mark.parametrize("kind", ["tool", "prompt", "resource", "resource template"])
-def test_two_functions_that_would_be_the_same_are_refused_by_both_names(kind: str) -> None:
+def test_two_functions_with_the_same_name_are_refused_naming_both(kind: str) -> None:
     """Document D, compile-time validation: two tools of one wire name within a toolkit."""
     marks: Mapping[str, Callable[[], Callable[..., Any]]] = {
         "tool": lambda: tool(name="same"),
@@ -105,7 +105,7 @@ def test_a_toolkit_with_a_name_that_is_taken_is_refused_as_a_whole() -> None:
 
 
 @pytest.mark.spec("KIT-4", "KIT-7")
-def test_two_instances_of_a_toolkit_fit_into_two_groups_unless_they_have_the_same_uris() -> None:
+def test_two_instances_of_a_toolkit_can_be_in_two_groups_unless_they_have_the_same_uris() -> None:
     tools = ToolSet("t")
     for name in ("east", "west"):
         tools.register_group(name)
@@ -119,7 +119,7 @@ def test_two_instances_of_a_toolkit_fit_into_two_groups_unless_they_have_the_sam
 
 @pytest.mark.spec("KIT-4")
 @pytest.mark.parametrize(
-    ("said", "match"),
+    ("declaration", "match"),
     [
         (
             {"name": "x"},
@@ -129,13 +129,13 @@ def test_two_instances_of_a_toolkit_fit_into_two_groups_unless_they_have_the_sam
         ({"category": 5}, "'t' can't be registered: its category is int"),
     ],
 )
-def test_a_toolkit_with_a_wrong_declaration_is_refused_by_name(said: Any, match: str) -> None:
+def test_a_toolkit_with_a_wrong_declaration_is_refused_by_name(declaration: Any, match: str) -> None:
     with pytest.raises(InvalidDefinition, match=match):
-        ToolSet("t").include(module_of(t=tool(lambda: None), __toolkit__=said))
+        ToolSet("t").include(module_of(t=tool(lambda: None), __toolkit__=declaration))
 
 
 @pytest.mark.spec("KIT-4")
-def test_a_module_that_declares_nothing_is_refused_by_its_name() -> None:
+def test_a_module_that_declares_nothing_is_refused_by_name() -> None:
     with pytest.raises(InvalidDefinition, match="'kit' can't be registered: it declares nothing"):
         ToolSet("t").include(module_of())
 

@@ -58,7 +58,7 @@ def test_each_option_of_a_decoration_is_in_the_definition(
 def test_hidden_leaves_a_tool_out_of_lists_and_visible_is_its_opposite(
     options: dict[str, Any], hidden: bool, how: str
 ) -> None:
-    """Document D, table of options, rows `:hidden` and `:visible`; an explicit `hidden` goes over `visible`."""
+    """Document D, table of options, rows `:hidden` and `:visible`; an explicit `hidden` overrides `visible`."""
     assert declared_as(how, options).hidden is hidden
 
 
@@ -142,7 +142,7 @@ def precedence(default: Mapping[str, Any], own: Mapping[str, Any], given: Mappin
 @pytest.mark.spec("KIT-4")
 @pytest.mark.parametrize("how", ["class", "module"])
 @pytest.mark.parametrize(("default", "own", "given", "category"), CATEGORIES)
-def test_a_category_of_the_registration_goes_over_the_tools_and_that_over_the_toolkits(
+def test_the_category_of_the_registration_overrides_the_tools_which_overrides_the_toolkits(
     default: str | None, own: str | None, given: str | None, category: str | None, how: str
 ) -> None:
     """Document D, category metadata: the most specific of toolkit, tool and registration wins."""
@@ -155,7 +155,7 @@ def test_a_category_of_the_registration_goes_over_the_tools_and_that_over_the_to
 @pytest.mark.parametrize(("given", "registration"), HIDDEN_OPTIONS)
 @pytest.mark.parametrize(("own", "mark"), HIDDEN_OPTIONS)
 @pytest.mark.parametrize(("default", "kit"), HIDDEN_OPTIONS)
-def test_hidden_of_the_registration_goes_over_the_tools_and_that_over_the_toolkits(
+def test_hidden_of_the_registration_overrides_the_tools_which_overrides_the_toolkits(
     default: dict[str, bool],
     kit: bool | None,
     own: dict[str, bool],

@@ -118,7 +118,7 @@ def test_the_table_is_the_specified_one_and_the_running_states_are_nested_in_one
 
 
 @pytest.mark.spec("HOOK-10")
-def test_every_state_is_reached_and_only_the_two_ends_have_no_way_on() -> None:
+def test_every_state_is_reachable_and_only_the_two_final_ones_have_no_transitions() -> None:
     assert set(ROUTES) == set(STATES)
     assert {state for state in STATES if not any(source == state for source, _ in TABLE)} == {COMMITTED, ABORTED}
 
@@ -141,7 +141,7 @@ def test_it_asks_for_teardowns_then_for_setups_and_waits_for_the_commit() -> Non
 
 
 @pytest.mark.spec("HOOK-10")
-def test_groups_without_hooks_are_passed_over() -> None:
+def test_groups_without_hooks_are_skipped() -> None:
     deactivated = [spec("a.x", hooks="+"), spec("a.y", hooks=""), spec("a", hooks="-")]
     activated = [spec("b", hooks="-"), spec("b.z", hooks="+")]
     transaction = Transaction(deactivated, activated)
@@ -211,7 +211,7 @@ def test_a_compensation_names_what_it_undoes_and_has_its_own_hook(own: bool, pha
 
 
 @pytest.mark.spec("HOOK-5")
-def test_what_an_abandoned_transaction_did_is_undone() -> None:
+def test_an_abandoned_transaction_is_undone() -> None:
     transaction = Transaction(DEACTIVATED, ACTIVATED)
     assert drive(transaction) == list(CALLS)
     cause = RuntimeError("the plan is void")
@@ -237,7 +237,7 @@ def phases(failures: Iterable[Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.spec("HOOK-8")
-def test_forced_teardowns_that_fail_are_recorded_and_the_rest_goes_on() -> None:
+def test_forced_teardowns_that_fail_are_recorded_and_the_rest_runs() -> None:
     transaction = Transaction(DEACTIVATED, ACTIVATED, force=True)
     failing = fails("-a.x", "-a")
     assert drive(transaction, failing) == list(CALLS)
@@ -249,7 +249,7 @@ def test_forced_teardowns_that_fail_are_recorded_and_the_rest_goes_on() -> None:
 
 
 @pytest.mark.spec("HOOK-8", "HOOK-5")
-def test_force_does_not_cover_setups_and_only_what_succeeded_is_undone() -> None:
+def test_force_does_not_apply_to_setups_and_only_what_succeeded_is_undone() -> None:
     transaction = Transaction(DEACTIVATED, ACTIVATED, force=True)
     assert drive(transaction, fails("-a.x", "+b.z")) == [*CALLS, "undo -b", "undo +a"]
     assert transaction.state == ABORTED

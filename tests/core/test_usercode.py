@@ -181,7 +181,7 @@ async def test_whatever_a_predicate_a_count_or_the_reader_of_the_state_raises_af
 
 @pytest.mark.spec("SAF-2", "NTF-2")
 @raising
-async def test_whatever_an_observer_or_a_listener_raises_goes_no_further(fail: Callable[[], None]) -> None:
+async def test_whatever_an_observer_or_a_listener_raises_is_contained(fail: Callable[[], None]) -> None:
     tools, received = ToolSet("t"), list[Any]()
     tools.register_group("a")
     tools.observe(lambda event: fail())
@@ -196,7 +196,7 @@ async def test_whatever_an_observer_or_a_listener_raises_goes_no_further(fail: C
 
 @pytest.mark.spec("SAF-2")
 @on_asyncio
-async def test_a_handler_that_awaits_what_somebody_cancelled_has_failed() -> None:
+async def test_a_handler_that_awaits_a_cancelled_task_has_failed() -> None:
     async def other() -> None:
         await anyio.sleep_forever()
 
@@ -232,7 +232,9 @@ def waiting(wait: Callable[[], Awaitable[None]]) -> ToolSet:
 @pytest.mark.spec("SAF-2", "HOOK-6")
 @asking
 @ways
-async def test_the_cancellation_of_a_request_goes_on(ask: Asking, cancelled: Cancelled, anyio_backend: str) -> None:
+async def test_the_cancellation_of_a_request_is_not_swallowed(
+    ask: Asking, cancelled: Cancelled, anyio_backend: str
+) -> None:
     started = anyio.Event()
 
     async def wait() -> None:
@@ -251,7 +253,7 @@ async def test_the_cancellation_of_a_request_goes_on(ask: Asking, cancelled: Can
 @pytest.mark.spec("SAF-2")
 @asking
 @on_asyncio
-async def test_a_request_that_is_closed_while_it_waits_ends_there(ask: Asking) -> None:
+async def test_a_coroutine_of_a_request_can_be_closed_while_it_waits(ask: Asking) -> None:
     closed: list[str] = []
 
     class Pause:
@@ -303,7 +305,7 @@ def test_ctrl_c_while_a_handler_or_a_hook_runs_ends_the_program(ask: Asking) -> 
 
 @pytest.mark.spec("SAF-2")
 @asking
-def test_the_second_ctrl_c_under_asyncio_run_ends_the_program_as_well(ask: Asking) -> None:
+def test_the_second_ctrl_c_under_asyncio_run_ends_the_program(ask: Asking) -> None:
     async def twice() -> None:
         interrupted()  # asks the main task to end
         interrupted()  # is raised here
@@ -327,7 +329,7 @@ def test_what_the_programs_own_signal_handler_raises_ends_the_program(ask: Askin
 
 
 @pytest.mark.spec("SAF-2", "CALL-5")
-async def test_a_context_of_a_request_is_usable_after_a_handler_failed_badly() -> None:
+async def test_a_session_is_usable_after_a_handler_exits() -> None:
     async def handler(context: Context) -> None:
         context.set_fact("n", 1)
         leave()

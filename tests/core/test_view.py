@@ -28,7 +28,7 @@ def test_without_a_supplier_there_is_no_application_state() -> None:
 
 
 @pytest.mark.spec("VIS-3", "MOD-3")
-def test_a_reading_that_fails_is_not_tried_again_and_raises_the_same_each_time() -> None:
+def test_a_reading_that_fails_is_not_repeated_and_raises_the_same_error_each_time() -> None:
     failures: list[OSError] = []
 
     def read() -> int:
@@ -107,7 +107,7 @@ def test_modes_are_decided_once_for_each_view() -> None:
         (~(~A & (~A | B)), "a", "ab"),
     ],
 )
-def test_a_rule_has_the_groups_that_it_requires_and_mentions(rule: Visibility, needed: str, mentioned: str) -> None:
+def test_the_groups_that_a_rule_requires_and_mentions(rule: Visibility, needed: str, mentioned: str) -> None:
     assert required_groups(rule) == set(needed)
     assert groups_of(rule) == set(mentioned)
 
@@ -120,7 +120,7 @@ def test_no_rule_holds_without_the_groups_that_it_requires(rule: Twofold, active
 
 @pytest.mark.spec("LST-5")
 @pytest.mark.parametrize("rule", [WHEN, ~WHEN, A & WHEN, WHEN | B, ~(A & ~WHEN)])
-def test_a_rule_with_a_predicate_anywhere_depends_on_more_than_the_groups(rule: Visibility) -> None:
+def test_a_rule_with_a_predicate_anywhere_is_not_static(rule: Visibility) -> None:
     assert not is_static(rule)
     assert is_static(~(A & B | ~C) & Visibility.always())
 

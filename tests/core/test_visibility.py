@@ -1,4 +1,4 @@
-"""SPEC 6: rules and their algebra, the view of one snapshot, failing predicates, hidden things."""
+"""SPEC 6: rules and their algebra, the view of one snapshot, failing predicates, hidden components."""
 
 import inspect
 import logging
@@ -34,13 +34,13 @@ def desk(**settings: Any) -> ToolSet:
 class Watch:
     """A predicate that stores the views that it is called with."""
 
-    def __init__(self, says: Callable[[int], bool] = lambda times: False) -> None:
+    def __init__(self, result: Callable[[int], bool] = lambda times: False) -> None:
         self.views: list[View] = []
-        self.says = says
+        self.result = result
 
     def __call__(self, view: View) -> bool:
         self.views.append(view)
-        return self.says(len(self.views))
+        return self.result(len(self.views))
 
 
 async def is_callable(tools: ToolSet, name: str) -> bool:
@@ -167,7 +167,7 @@ async def test_the_view_has_groups_facts_and_state_and_is_read_only() -> None:
 
 
 @pytest.mark.spec("VIS-3")
-async def test_the_predicates_of_one_list_see_one_snapshot_which_never_changes() -> None:
+async def test_the_predicates_of_one_list_see_one_immutable_snapshot() -> None:
     watch = Watch()
     tools = desk()
     for name in ("t", "u"):

@@ -119,7 +119,7 @@ SEEN = {
 
 
 def lab(colour: str, eyes: tuple[tuple[float, ...], ...]) -> Colour:
-    """A colour as somebody sees it, in the space of CIELAB, where distances are differences that one sees."""
+    """A colour as it is seen, in the space of CIELAB, where distances are perceived differences."""
     light = linear(colour)
     red, green, blue = (min(max(sum(part * one for part, one in zip(row, light, strict=True)), 0), 1) for row in eyes)
     x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505

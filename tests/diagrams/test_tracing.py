@@ -279,7 +279,7 @@ ASKED: dict[str, Any] = {"entry": "Asked", "request": 1, "session": "s", "what":
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (None, "is a JSON object, not a NoneType"),
         ([], "is a JSON object"),
@@ -290,13 +290,13 @@ ASKED: dict[str, Any] = {"entry": "Asked", "request": 1, "session": "s", "what":
         ([3], "is a JSON object"),
     ],
 )
-def test_what_is_no_trace_is_refused(data: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_what_is_no_trace_is_refused(data: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         Trace.load(data)
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "message"),
     [
         ([3], "Entry 0 of a trace is a JSON object, not a int"),
         ([{}], "Entry 0 of a trace must be one of Asked, "),
@@ -318,8 +318,8 @@ def test_what_is_no_trace_is_refused(data: Any, said: str) -> None:
         ([ASKED, {"entry": "Ended", "request": 1}, {"entry": "Planned", "request": 1}], "not under way"),
     ],
 )
-def test_entries_that_do_not_fit_are_refused(entries: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_entries_that_do_not_fit_are_refused(entries: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         Trace.load({"version": 1, "trace": "s", "entries": entries})
 
 

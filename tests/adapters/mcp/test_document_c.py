@@ -1,7 +1,7 @@
 """Document C through real clients of both eras, and beside them in process: its loader, and how long a load lasts.
 
-Its own tests of registry, loader and chat loop are restated for the core in tests/core/test_document_c.py; what has a
-wire side is here as well. A client of the modern era sees the groups of its conversation under its handle.
+Its tests of the registry are in tests/core/test_document_c.py, and the texts of its loader in
+tests/core/test_loader_texts.py. A client of the modern era sees the groups of its conversation under its handle.
 """
 
 from __future__ import annotations
