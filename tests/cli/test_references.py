@@ -126,7 +126,7 @@ async def test_an_object_that_is_not_found_is_reported_with_those_that_are(
     assert message.format(folder=sources) in await refusal_of(text)
 
 
-async def test_an_empty_folder_is_said_to_have_no_modules(
+async def test_an_empty_folder_is_reported_to_have_no_modules(
     shop: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("empty"))

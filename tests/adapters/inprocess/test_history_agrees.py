@@ -194,7 +194,7 @@ everything = (
 
 
 @pytest.mark.spec("GRP-6", "AGT-2")
-def test_a_conversation_that_is_told_its_messages_has_the_groups_of_the_one_that_lived_them() -> None:
+def test_a_conversation_restored_from_messages_has_the_groups_of_the_original() -> None:
     met = Counter[str]()
 
     @settings(max_examples=150, deadline=None)

@@ -18,7 +18,7 @@ TRANSPORTS = ("memory", "stdio", "http")
 pytestmark = pytest.mark.spec("DEL-11")
 
 
-async def test_what_a_call_says_itself_goes_before_what_its_request_carries() -> None:
+async def test_the_handle_of_a_call_takes_precedence_over_that_of_its_request() -> None:
     async with FollowingClient(build_server(make_shop()), mode=MODERN) as client:
         stock = await opened(client, "stock")
         client.handle = None
@@ -36,7 +36,7 @@ async def test_what_a_call_says_itself_goes_before_what_its_request_carries() ->
 
 @pytest.mark.spec("DEL-1", "DEL-2")
 @pytest.mark.parametrize("era", ["legacy", MODERN, "auto"])
-async def test_an_ordinary_program_sees_its_list_follow_and_calls_tools_by_their_names(era: str) -> None:
+async def test_an_ordinary_client_gets_lists_under_its_handle_and_calls_tools_by_name(era: str) -> None:
     async with shop_over("memory") as target, FollowingClient(target, mode=era) as client:
         before = await names_of(client)
         with pytest.raises(MCPError, match=r"Unknown tool: stock\.count"):
@@ -57,7 +57,7 @@ async def test_an_ordinary_program_sees_its_list_follow_and_calls_tools_by_their
         assert sorted(set(await names_of(client)) - set(before)) == ["credit.card", "discount"]
 
 
-async def test_a_program_goes_on_from_an_earlier_handle_or_begins_anew() -> None:
+async def test_a_program_continues_from_an_earlier_handle_or_starts_anew() -> None:
     async with FollowingClient(build_server(make_shop()), mode=MODERN) as client:
         before = await names_of(client)
         await client.call_tool("stock.activate", {})

@@ -43,7 +43,7 @@ def gated(tools: ToolSet) -> list[str]:
 
 
 @pytest.mark.spec("DEL-5", "VIS-5")
-async def test_disclosure_neither_tells_of_gates_nor_opens_them() -> None:
+async def test_disclosure_neither_shows_nor_opens_gates() -> None:
     tools, ran = make_gated()
     async with client_of(build_server(tools), MODERN, extensions=DECLARED) as (client, _):
         assert [group["name"] for group in (await asked(client, "groups/list")).groups or []] == ["open"]
@@ -60,7 +60,7 @@ async def test_disclosure_neither_tells_of_gates_nor_opens_them() -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_gate_opens_by_its_event_as_ever(era: str) -> None:
+async def test_a_gate_opens_by_its_event(era: str) -> None:
     tools, ran = make_gated()
     async with client_of(build_server(tools), era) as (client, _):
         observed = await client.call_tool("observe", {})

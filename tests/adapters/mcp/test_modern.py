@@ -30,7 +30,7 @@ async def test_a_fact_that_one_modern_request_sets_is_unknown_to_the_next() -> N
 
 
 @pytest.mark.spec("DEL-7")
-async def test_a_list_that_predicates_have_a_say_in_is_not_for_shared_caches() -> None:
+async def test_a_list_that_depends_on_predicates_is_not_for_shared_caches() -> None:
     tools = make_desk()
     tools.register("moody", lambda: "x", input_schema={"type": "object"}, visibility=Visibility.when(lambda view: True))
     async with Client(build_server(tools), mode=MODERN) as client:

@@ -71,7 +71,7 @@ class Waiting:
 @pytest.mark.spec("REG-5", "HOOK-1")
 @pytest.mark.parametrize("hooks", [True, False])
 @pytest.mark.parametrize("disclosed", [False, True])
-async def test_a_group_that_is_removed_is_closed_in_requests_under_way(hooks: bool, disclosed: bool) -> None:
+async def test_a_group_that_is_removed_is_closed_in_requests_in_progress(hooks: bool, disclosed: bool) -> None:
     waiting = Waiting(hooks=hooks)
     options: dict[str, Any] = {"extensions": DECLARED} if disclosed else {}
     async with client_of(build_server(waiting.tools), MODERN, **options) as (client, _):
@@ -85,7 +85,7 @@ async def test_a_group_that_is_removed_is_closed_in_requests_under_way(hooks: bo
 
 
 @pytest.mark.spec("REG-3")
-async def test_groups_that_a_request_under_way_has_both_open_cannot_be_made_to_exclude_one_another() -> None:
+async def test_an_exclusion_of_groups_that_a_request_in_progress_has_both_open_is_refused() -> None:
     waiting = Waiting()
     async with client_of(build_server(waiting.tools), MODERN) as (client, _), waiting.during(client, "open_and_wait"):
         with pytest.raises(ExclusionConflict, match="waiting-request-1"):
@@ -94,7 +94,7 @@ async def test_groups_that_a_request_under_way_has_both_open_cannot_be_made_to_e
 
 
 @pytest.mark.spec("SES-4")
-async def test_requests_under_way_take_up_none_of_the_sessions_that_there_may_be() -> None:
+async def test_requests_in_progress_do_not_count_as_sessions() -> None:
     waiting = Waiting()
     async with client_of(build_server(waiting.tools), MODERN) as (client, _), waiting.during(client, "open_and_wait"):
         assert waiting.tools.sessions == ()
@@ -130,7 +130,7 @@ async def test_an_inherited_group_that_a_handle_closes_is_its_own_when_it_opens_
 
 
 @pytest.mark.spec("DEL-4", "SES-3")
-async def test_a_session_that_others_inherit_from_is_kept_for_as_long_as_one_of_them_is_used() -> None:
+async def test_a_session_that_others_inherit_from_stays_open_while_one_of_them_is_used() -> None:
     tools, journal = inheriting()
     now = [0.0]
     kept = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
@@ -177,7 +177,7 @@ async def test_a_session_that_others_inherit_from_is_neither_idle_nor_ended_to_m
 
 
 @pytest.mark.spec("HOOK-6", "SES-3")
-async def test_a_hook_that_hangs_holds_up_the_end_of_no_other_idle_session() -> None:
+async def test_a_hook_that_hangs_delays_the_end_of_no_other_idle_session() -> None:
     now, journal, leave = [0.0], Journal(), anyio.Event()
     tools = ToolSet("t", idle_timeout=0.04, clock=lambda: now[0])
     tools.register_group("slow", on_deactivate=leave.wait)
@@ -191,7 +191,7 @@ async def test_a_hook_that_hangs_holds_up_the_end_of_no_other_idle_session() -> 
 
 
 @pytest.mark.spec("HOOK-6", "HOOK-9", "SAF-5")
-async def test_a_hook_that_hangs_holds_up_neither_the_end_of_a_server_nor_the_hooks_of_others(
+async def test_a_hook_that_hangs_delays_neither_the_end_of_a_server_nor_other_hooks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(server_module, "ENDING_SECONDS", 0.2)

@@ -130,7 +130,7 @@ async def test_a_session_that_would_be_one_too_many_is_refused_and_undone() -> N
 
 
 @pytest.mark.parametrize("hooks", [False, True])
-async def test_a_handle_is_of_use_to_the_caller_that_got_it_only(hooks: bool) -> None:
+async def test_a_stored_handle_is_valid_only_for_its_caller(hooks: bool) -> None:
     tools, group, name = (make_desk(), "mode_a", "mode_a.only_a") if hooks else (make_shop(), "cash", "cash.coins")
     async with (
         callers_of(build_server(tools)) as target,
@@ -152,7 +152,7 @@ async def test_a_handle_is_of_use_to_the_caller_that_got_it_only(hooks: bool) ->
 
 
 @pytest.mark.spec("HOOK-4", "CTL-5")
-async def test_a_failed_hook_changes_nothing_and_keeps_nothing() -> None:
+async def test_a_failed_hook_changes_and_stores_nothing() -> None:
     tools = make_desk()
     async with client_of(build_server(tools), MODERN) as (client, _):
         refused = await client.call_tool("vault.activate", {})
@@ -167,7 +167,7 @@ async def test_a_failed_hook_changes_nothing_and_keeps_nothing() -> None:
 
 @pytest.mark.spec("HOOK-9", "HOOK-6")
 @pytest.mark.parametrize("ending", ["cancelled", "an error of the protocol"])
-async def test_what_a_call_opened_is_closed_again_if_no_answer_can_tell_the_handle(ending: str) -> None:
+async def test_groups_opened_by_a_call_are_closed_again_if_no_answer_can_have_the_handle(ending: str) -> None:
     journal, blocked = Journal(), anyio.Event()
     tools = make_desk(journal)
 
@@ -215,7 +215,7 @@ async def test_groups_that_requests_begin_with_are_set_up_once_for_all_and_torn_
 
 @pytest.mark.spec("DEL-4", "HOOK-1")
 @pytest.mark.parametrize("era", ["legacy", MODERN])
-async def test_a_tool_finds_what_a_hook_of_its_group_has_opened_also_where_the_group_is_open_for_everybody(
+async def test_a_tool_finds_the_resources_of_its_group_s_hook_also_if_the_group_is_open_for_everybody(
     era: str,
 ) -> None:
     connections: dict[tuple[Session, str], str] = {}
@@ -243,7 +243,7 @@ async def test_a_tool_finds_what_a_hook_of_its_group_has_opened_also_where_the_g
 
 
 @pytest.mark.spec("DEL-4", "HOOK-9")
-async def test_what_a_selection_begins_with_is_closed_after_idling_before_it_is_set_up_again() -> None:
+async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up_again() -> None:
     journal, now = Journal(), [0.0]
     tools, selection = make_desk(journal), Selection(groups=("database",))
     kept = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])

@@ -42,7 +42,7 @@ async def test_hooks_of_the_group_are_undone_when_a_call_is_cancelled(transport:
 
 
 @pytest.mark.spec("ACT-10", "DEL-4")
-async def test_a_selection_that_cannot_be_is_refused() -> None:
+async def test_an_impossible_selection_is_refused() -> None:
     async with over_http(make_shop()) as url:
         async with client_of(f"{url}?groups=cash,credit", MODERN, extensions=DECLARED) as (client, _):
             refused = await client.call_tool("hello", {})

@@ -42,7 +42,7 @@ async def test_a_request_cannot_select_what_events_or_code_alone_open(
 
 
 @pytest.mark.spec("CTL-3", "DEL-4", "DEL-5")
-async def test_where_clients_open_nothing_requests_select_and_fetch_nothing_unless_the_author_says_so() -> None:
+async def test_groups_that_clients_cannot_open_are_not_selected_or_fetched_unless_the_author_allows_it() -> None:
     tools = ToolSet("t", control="none")
     tools.register_group("shut")
     tools.register_group("selectable", selectable=True)
@@ -71,7 +71,7 @@ async def test_an_author_can_let_requests_through_a_gate_and_keep_them_out_of_an
 
 
 @pytest.mark.spec("DEL-4", "DEL-5", "PRO-1")
-async def test_what_the_author_begins_with_is_open_whatever_the_gate() -> None:
+async def test_initial_groups_of_the_author_are_open_whatever_the_gate() -> None:
     tools, _ = make_gated()
     async with over_http(tools) as url, client_of(f"{url}?profile=through", MODERN) as (client, _):
         assert "event.go" in await names_of(client)

@@ -47,7 +47,7 @@ async def test_a_caller_cannot_open_the_sessions_of_others() -> None:
         assert (await eve.post(url, json=INITIALIZE, headers=RawLegacy(eve, url).headers)).status_code == 503
 
 
-async def test_requests_that_open_no_session_in_the_end_take_no_place() -> None:
+async def test_requests_that_open_no_session_do_not_count() -> None:
     async with over_http(make_desk(), limits=Limits(sessions=Limit(1, 1))) as url, httpx2.AsyncClient() as http:
         for _ in range(3):
             for content in ("{", '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'):
@@ -58,7 +58,7 @@ async def test_requests_that_open_no_session_in_the_end_take_no_place() -> None:
 
 
 @pytest.mark.spec("SES-4")
-async def test_a_caller_whose_idlest_session_makes_room_ends_nobody_elses() -> None:
+async def test_a_caller_makes_room_only_with_its_own_least_recently_used_session() -> None:
     limits = Limits(sessions=Limit(3, 2, "end_idlest"))
     async with over_http(make_desk(), limits=limits) as url, web_from(ADA) as ada, web_from(BOB) as bob:
         other = RawLegacy(bob, url)
@@ -73,7 +73,7 @@ async def test_a_caller_whose_idlest_session_makes_room_ends_nobody_elses() -> N
 
 @pytest.mark.spec("SES-4", "SES-1")
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_bound_of_a_tool_set_ends_sessions_of_the_same_caller_alone(era: str) -> None:
+async def test_the_limit_of_a_tool_set_ends_only_sessions_of_the_same_caller(era: str) -> None:
     tools = make_desk(max_sessions=3, when_full="end_idlest")
     async with over_http(tools) as url, AsyncExitStack() as stack:
         bob = await stack.enter_async_context(client_from(BOB, url, era))
@@ -118,7 +118,7 @@ async def test_sessions_that_are_ending_count_until_their_hooks_have_run() -> No
 
 
 @pytest.mark.spec("DEL-3", "STO-7")
-async def test_a_caller_that_opens_a_great_many_handles_ends_its_own_alone() -> None:
+async def test_a_caller_that_opens_many_handles_ends_only_its_own() -> None:
     tools = Patience()
     limits = Limits(handles=Limit(20, 5, "end_idlest"))
     async with (
@@ -153,7 +153,7 @@ async def test_a_caller_without_a_handle_is_refused_when_all_are_taken() -> None
 
 
 @pytest.mark.spec("DEL-3")
-async def test_handles_that_are_signed_take_no_place() -> None:
+async def test_signed_handles_do_not_count() -> None:
     limits = Limits(handles=Limit(1, 1))
     async with client_of(build_server(make_shop(), limits=limits), MODERN) as (client, _):
         for handle in [await opened(client, "stock") for _ in range(5)]:
@@ -161,7 +161,7 @@ async def test_handles_that_are_signed_take_no_place() -> None:
 
 
 @pytest.mark.spec("DEL-4")
-async def test_selections_take_places_of_those_who_make_them_and_end_nobodys_handle() -> None:
+async def test_selections_count_for_their_callers_and_end_no_handle() -> None:
     journal = Journal()
     limits = Limits(handles=Limit(3, 1, "end_idlest"))
     tools = make_desk(journal)

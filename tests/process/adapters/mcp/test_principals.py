@@ -142,7 +142,7 @@ async def test_lists_are_private_to_their_caller_and_no_tool_for_handles_is_offe
         assert "call_tool" not in await names_of(client)
 
 
-async def test_callers_are_told_apart_by_subject_client_and_issuer() -> None:
+async def test_callers_are_distinguished_by_subject_client_and_issuer() -> None:
     async with served(build_server(make_shop(), delivery="principal")) as url, httpx2.AsyncClient() as http:
 
         async def send(token: str, method: str, **params: Any) -> str:
@@ -156,7 +156,7 @@ async def test_callers_are_told_apart_by_subject_client_and_issuer() -> None:
 
 
 @pytest.mark.spec("NTF-1", "NTF-2")
-async def test_a_change_is_told_once_on_each_stream_of_its_caller_and_on_no_other() -> None:
+async def test_a_change_is_notified_once_on_each_stream_of_its_caller_and_on_no_other() -> None:
     tools = make_desk()
     async with (
         principals(tools) as target,
@@ -195,7 +195,7 @@ async def test_an_announcement_reaches_every_caller_once_whether_or_not_it_has_a
 
 
 @pytest.mark.spec("NTF-3")
-async def test_a_caller_that_comes_back_hears_again_and_streams_that_left_are_forgotten() -> None:
+async def test_a_caller_that_comes_back_is_notified_again_and_closed_streams_are_forgotten() -> None:
     tools = make_shop()
     async with principals(tools) as target:
         async with listening(target("ada")) as (ada, listener):
@@ -207,7 +207,7 @@ async def test_a_caller_that_comes_back_hears_again_and_streams_that_left_are_fo
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_requests_are_refused_where_nobody_is_authenticated(transport: str) -> None:
+async def test_unauthenticated_requests_are_refused(transport: str) -> None:
     async with shop_over(transport, delivery="principal") as target, Client(target, mode=MODERN) as client:
         requests: list[Callable[[], Awaitable[Any]]] = [
             client.list_tools,
@@ -257,7 +257,7 @@ async def test_a_session_ends_after_its_lifetime_and_the_caller_begins_anew(monk
 
 
 @pytest.mark.spec("SES-4", "SAF-4")
-async def test_a_caller_that_comes_when_all_sessions_are_taken_is_refused_and_ends_nobodys(
+async def test_a_caller_that_comes_when_all_sessions_are_taken_is_refused_and_ends_no_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     journal, now = Journal(), [0.0]

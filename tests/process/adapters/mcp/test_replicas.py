@@ -53,7 +53,7 @@ async def process_of(key: str | None) -> AsyncGenerator[str]:
 
 
 @pytest.mark.spec("DEL-3", "DEL-11", "DEL-7")
-async def test_servers_that_share_a_key_serve_one_conversation_by_turns_and_others_refuse_it() -> None:
+async def test_servers_that_share_a_key_serve_one_conversation_and_others_refuse_it() -> None:
     key = "a key of more than sixteen letters".replace(" ", "-")
     async with AsyncExitStack() as stack:
         urls = [await stack.enter_async_context(process_of(given)) for given in (key, key, key[::-1], None)]
@@ -128,7 +128,7 @@ async def _with_a_stream(url: str, seed: int) -> None:
 
 
 @pytest.mark.spec("DEL-1", "NTF-1", "NTF-2", "SES-1", "SES-3")
-async def test_many_clients_at_once_are_each_told_exactly_of_their_own_changes() -> None:
+async def test_many_concurrent_clients_are_each_notified_of_exactly_their_own_changes() -> None:
     journal = Journal()
     tools = make_desk(journal)
     async with over_http(tools) as url, anyio.create_task_group() as tasks:
@@ -167,7 +167,7 @@ def _parking(journal: Journal, blocked: anyio.Event) -> ToolSet:
 
 @pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9", "SES-3")
 @pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_when_a_client_leaves_within_an_activation_it_is_undone_and_the_session_torn_down(transport: str) -> None:
+async def test_an_activation_is_undone_and_the_session_ended_when_its_client_leaves_meanwhile(transport: str) -> None:
     journal, blocked = Journal(), anyio.Event()
     tools = _parking(journal, blocked)
 
@@ -187,7 +187,7 @@ async def test_when_a_client_leaves_within_an_activation_it_is_undone_and_the_se
 
 
 @pytest.mark.spec("HOOK-5", "HOOK-9", "SES-3")
-async def test_when_a_connection_breaks_and_the_session_is_deleted_all_of_it_is_undone() -> None:
+async def test_an_activation_is_undone_when_the_connection_breaks_and_the_session_is_deleted() -> None:
     journal, blocked = Journal(), anyio.Event()
     tools = _parking(journal, blocked)
     async with over_http(tools) as url, httpx2.AsyncClient() as http:

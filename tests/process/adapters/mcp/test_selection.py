@@ -42,7 +42,7 @@ async def more_at(url: str, era: str, **headers: str) -> list[str]:
 
 @pytest.mark.spec("DEL-7")
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_url_or_a_header_says_which_groups_are_active_and_parents_come_along(era: str) -> None:
+async def test_the_url_or_a_header_selects_the_active_groups_with_their_parents(era: str) -> None:
     async with over_http(make_shop_with_profiles()) as url:
         assert await more_at(url, era) == []
         for query, expected in (
@@ -85,7 +85,7 @@ async def test_of_one_url_all_lists_are_the_same_bytes_and_of_two_urls_none_is_s
 
 
 @pytest.mark.spec("DEL-7")
-async def test_what_headers_select_is_not_for_the_caches_of_others() -> None:
+async def test_lists_that_headers_select_are_not_for_shared_caches() -> None:
     async with over_http(make_desk()) as url, httpx2.AsyncClient() as http:
         for query, more, scope in (
             ("", {}, "public"),
@@ -100,7 +100,7 @@ async def test_what_headers_select_is_not_for_the_caches_of_others() -> None:
 
 @pytest.mark.spec("CALL-4")
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_is_selected_can_be_called_and_goes_on_from_there(era: str) -> None:
+async def test_selected_groups_can_be_called_and_continued_from(era: str) -> None:
     async with over_http(make_shop()) as url, client_of(f"{url}?groups=stock,cash", era) as (client, _):
         assert received(await client.call_tool("stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
         assert received(await through(client, "stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
@@ -116,7 +116,7 @@ async def test_what_is_selected_can_be_called_and_goes_on_from_there(era: str) -
 @pytest.mark.spec("REG-3")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("hooks", [False, True])
-async def test_a_selection_that_cannot_be_is_refused_to_the_caller_by_the_names_of_both(hooks: bool, era: str) -> None:
+async def test_an_impossible_selection_is_refused_with_both_names(hooks: bool, era: str) -> None:
     tools, both = (make_desk(), ("mode_a", "mode_b")) if hooks else (make_shop(), ("cash", "credit"))
     async with over_http(tools) as url, client_of(f"{url}?groups={','.join(both)}", era) as (client, _):
         with pytest.raises(MCPError) as listed:
@@ -136,7 +136,7 @@ async def test_a_selection_that_cannot_be_is_refused_to_the_caller_by_the_names_
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_hook_that_fails_for_a_selection_is_told_to_the_caller(era: str) -> None:
+async def test_a_hook_that_fails_for_a_selection_is_reported_to_the_caller(era: str) -> None:
     async with over_http(make_desk()) as url, client_of(f"{url}?groups=vault", era) as (client, _):
         refused = await client.call_tool("ping", {})
         assert refused.is_error
@@ -145,7 +145,7 @@ async def test_a_hook_that_fails_for_a_selection_is_told_to_the_caller(era: str)
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_names_that_do_not_exist_are_left_out_and_logged(era: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unknown_names_are_ignored_and_logged(era: str, caplog: pytest.LogCaptureFixture) -> None:
     async with over_http(make_shop_with_profiles()) as url:
         assert await more_at(f"{url}?groups=stock,stok,stock.oders,Cash", era) == STOCK
         assert "groups that do not exist: 'stok', 'stock.oders', 'Cash'" in caplog.text
@@ -154,7 +154,7 @@ async def test_names_that_do_not_exist_are_left_out_and_logged(era: str, caplog:
 
 
 @pytest.mark.spec("SAF-3")
-async def test_what_a_request_adds_to_the_log_is_bounded_and_on_lines_of_its_own(
+async def test_log_entries_of_a_request_are_bounded_and_on_separate_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with over_http(make_shop_with_profiles()) as url, httpx2.AsyncClient() as http:
@@ -210,7 +210,7 @@ async def test_a_handle_of_a_wider_server_opens_nothing_on_one_that_is_bound_to_
         ({"profile": Profile(name="own", active=["credit"])}, ["credit.card"]),
     ],
 )
-async def test_whoever_builds_the_server_can_select_too(options: dict[str, Any], expected: list[str], era: str) -> None:
+async def test_the_author_of_the_server_can_select_too(options: dict[str, Any], expected: list[str], era: str) -> None:
     server = build_server(make_shop_with_profiles(), **options)
     async with client_of(server, era) as (client, _):
         shown = [name for name in await names_of(client) if name in {*STOCK, "stock.orders.place"} or "." in name]

@@ -46,7 +46,7 @@ async def test_a_handle_is_refused_once_a_group_that_it_inherits_is_torn_down(te
 
 
 @pytest.mark.spec("HOOK-6", "DEL-4")
-async def test_a_hook_that_hangs_holds_up_the_requests_that_select_its_group_and_no_others() -> None:
+async def test_a_hook_that_hangs_delays_only_the_requests_that_select_its_group() -> None:
     tools, journal = inheriting()
     arrived, leave = anyio.Event(), anyio.Event()
 
