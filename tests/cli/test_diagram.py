@@ -86,7 +86,7 @@ def test_a_sequence_shows_the_opening_of_the_groups(shop: Path) -> None:
 
 @pytest.mark.spec("DIA-1")
 async def test_a_stored_trace_is_drawn(shop: Path) -> None:
-    tools = ToolSet("kept")
+    tools = ToolSet("stored")
     tools.register_group("g", on_activate=lambda: None)
     with tracing(tools) as recorder:
         async with tools.open_session() as session:

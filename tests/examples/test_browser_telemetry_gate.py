@@ -1,4 +1,4 @@
-"""Document B's gate, by its example server: what opens it, for whom, how long, and what clients are told (SES-6).
+"""Document B's gate, by its example server: what opens it, for whom, how long, and the notifications (SES-6).
 
 Driven in three ways: a session in this process, and real MCP clients of both eras.
 """

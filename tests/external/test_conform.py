@@ -53,7 +53,7 @@ def found_and_confirmed(server: Server) -> None:
     assert section(runs) in FILE.read_text("utf-8")
 
 
-VIOLATION = {"clause": "NTF-1", "message": "told twice", "history": [], "expected": {}, "got": {}}
+VIOLATION = {"clause": "NTF-1", "message": "notified twice", "history": [], "expected": {}, "got": {}}
 
 
 @pytest.mark.spec("CNF-1")
@@ -62,14 +62,14 @@ VIOLATION = {"clause": "NTF-1", "message": "told twice", "history": [], "expecte
     [
         (frozenset({"NTF-1"}), {}, True, []),
         (frozenset[str](), {}, False, ["NTF-1"]),
-        (frozenset[str](), {"NTF-1": Dispute("told", "it is told once")}, False, []),
+        (frozenset[str](), {"NTF-1": Dispute("title", "it is notified once")}, False, []),
     ],
     ids=["confirmed", "not confirmed", "disputed"],
 )
 def test_only_confirmed_findings_are_recorded(
     confirmed: frozenset[str], disputed: dict[str, Dispute], written: bool, unconfirmed: list[str]
 ) -> None:
-    finding = {"NTF-1": Finding("A change is told twice.", told_more_than_once(OPEN))}
+    finding = {"NTF-1": Finding("A change is notified twice.", told_more_than_once(OPEN))}
     verdicts = {"NTF-1": "violated"}
     run = Judged(
         load("go"), "legacy", verdicts, {"NTF-1": VIOLATION}, finding, confirmed, disputed, frozenset(), seconds=1
@@ -78,8 +78,8 @@ def test_only_confirmed_findings_are_recorded(
     assert run.unconfirmed == unconfirmed
 
 
-def keeps(era: str, *checks: Callable[[Client], None]) -> None:
-    """Assert that no check shows anything in a server that keeps the rules."""
+def conforms(era: str, *checks: Callable[[Client], None]) -> None:
+    """Assert that no check shows anything in a conforming server."""
     for check in checks:
         with connected((TOOLFOLD, "serve", "examples.desk:tools"), {}, era) as client:
             assert not shows(check, client), check.__qualname__
@@ -87,7 +87,7 @@ def keeps(era: str, *checks: Callable[[Client], None]) -> None:
 
 @pytest.mark.spec("CNF-1", "LST-1", "LST-3", "NTF-1", "CTL-4", "CTL-6", "DEL-9")
 def test_nothing_is_confirmed_in_a_legacy_server_that_conforms() -> None:
-    keeps(
+    conforms(
         "legacy",
         any_text_is_a_cursor,
         unknown_tool_is_a_result,
@@ -102,4 +102,4 @@ def test_nothing_is_confirmed_in_a_legacy_server_that_conforms() -> None:
 
 @pytest.mark.spec("CNF-1", "DEL-2", "DEL-7")
 def test_nothing_is_confirmed_in_a_modern_server_that_conforms() -> None:
-    keeps("modern", any_text_is_a_cursor, unknown_tool_is_a_result, no_handle(OPEN), list_changes(OPEN))
+    conforms("modern", any_text_is_a_cursor, unknown_tool_is_a_result, no_handle(OPEN), list_changes(OPEN))

@@ -63,7 +63,7 @@ def hostile_pictures() -> dict[str, tuple[Picture, list[str]]]:
     return {
         "structure of hostile texts": (partial(structure, tools), titles + [group.description for group in groups]),
         "statechart of hostile texts": (partial(statechart, tools, limit=len(groups)), titles),
-        "sequence of hostile texts": (partial(sequence, told_of(texts)), texts),
+        "sequence of hostile texts": (partial(sequence, trace_of(texts)), texts),
     }
 
 
@@ -83,7 +83,7 @@ async def recorded() -> Trace:
     return recorder.trace
 
 
-def told_of(texts: Iterable[str]) -> Trace:
+def trace_of(texts: Iterable[str]) -> Trace:
     """A trace in which everything has some text for its name."""
     entries: list[Entry] = []
     for number, text in enumerate(texts):

@@ -325,11 +325,11 @@ def test_three_hundred_groups_with_five_thousand_tools_are_shown_and_searched(pa
     ]
     start = large()
     (said,) = pages.said((start, steps, {}))
-    rows, searched, found, switched, told = said["results"]
+    rows, searched, found, switched, announced = said["results"]
     assert rows == 300
     (place,) = [spec.group for spec in start.catalog.tools.values() if spec.name.endswith(".t4711")]
     assert found == str(place).split(".")
-    assert told == ["Deactivated service-0"]
+    assert announced == ["Deactivated service-0"]
     print(f"opened in {said['opened']:.0f} ms, searched in {searched:.0f} ms, a press took {switched:.0f} ms")
 
 

@@ -42,7 +42,7 @@ def build(folder: Path, *command: str) -> None:
 
 
 def typescript(folder: Path, toolchain: Toolchain) -> Command:
-    """Node runs it as it is, from the version on that strips types."""
+    """Node runs it directly, from the version that strips types on."""
     for node in filter(None, map(shutil.which, map(str, NODES))):
         strips = subprocess.run((node, "-p", "process.features.typescript"), capture_output=True, text=True, check=True)
         if strips.stdout.strip() == "strip":

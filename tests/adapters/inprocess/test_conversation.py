@@ -1,6 +1,6 @@
 """Conversations of an agent's own loop (SPEC 19), and document C's integration tests of the message loop.
 
-The order of calls within a turn is in test_turn.py; what a conversation keeps, and what others begin with, in
+The order of calls within a turn is in test_turn.py; the state of a conversation, and how others start from it, in
 test_conversation_state.py and test_history.py.
 """
 

@@ -1,4 +1,4 @@
-"""What a conversation had loaded, told from its messages in each shape (SPEC GRP-6)."""
+"""The groups that a conversation had loaded, from its messages in each format (SPEC GRP-6)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fail() -> None:
 
 
 async def replayed(tools: ToolSet, write: Write, *turns: list[tuple[str, Any]]) -> tuple[Conversation, Conversation]:
-    """Return a conversation that has lived through some turns, and one that is told of them."""
+    """Return a conversation after some turns, and one restored from their messages."""
     async with Conversation(tools) as conversation:
         messages = write(await executed(conversation, *turns))
         again = Conversation.from_history(tools, messages)

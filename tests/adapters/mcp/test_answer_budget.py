@@ -69,7 +69,7 @@ class Made:
         return tools
 
     def judge(self, text: str) -> None:
-        """Check that each tool is named or counted once, and no definition is told twice."""
+        """Check that each tool is named or counted once, and no definition occurs twice."""
         received = {name for name in self.names if re.search(rf"^- {name}(:|$)", text, re.MULTILINE)}
         counted = [int(number) for number in re.findall(r"^- (?:and )?(\d+) (?:more|tools)$", text, re.MULTILINE)]
         assert len(received) + sum(counted) == len(self.names)
@@ -160,7 +160,7 @@ def test_schemas_are_dropped_first_then_descriptions_then_names_from_the_last_to
     named, lined, full = ["- a", "- b", "- c", "- d"], [tool.line for tool in tools], [tool.full for tool in tools]
 
     def exactly(*pieces: str) -> str:
-        """Return what is told in as much room as `pieces` need, and check that it takes no less to tell so much."""
+        """Return the text for the room that `pieces` need, and check that less room gives less."""
         expected = "\n".join(pieces)
         assert describe(tools, len(expected)) == expected
         assert describe(tools, len(expected) - 1) != expected

@@ -105,8 +105,8 @@ async def test_a_tool_that_opens_a_group_itself_is_followed_by_the_definitions_a
 # -- clients that list again ------------------------------------------------------------------------------------------
 
 
-async def told_of(client: Client, group: str) -> bool:
-    """Open and close a group; return whether its definitions were told, and check that nothing else was."""
+async def gets_definitions(client: Client, group: str) -> bool:
+    """Open and close a group; return whether the answer has its definitions; otherwise it must have their names."""
     result = await client.call_tool(f"{group}.activate", {})
     await client.call_tool(f"{group}.deactivate", {})
     if schemas_in(text_of(result)):
@@ -121,14 +121,14 @@ async def test_a_client_that_has_listed_again_after_a_change_gets_only_names_fro
     async with client_of(server, "legacy") as (client, _), client_of(server, "legacy") as (other, _):
         for one in (client, other):
             await names_of(one)
-        assert await told_of(client, "cash")
+        assert await gets_definitions(client, "cash")
         await names_of(client)  # nothing has changed since the list before
-        assert await told_of(client, "cash")
+        assert await gets_definitions(client, "cash")
         await client.call_tool("stock.activate", {})
         await names_of(client)
-        assert not await told_of(client, "cash")
-        assert not await told_of(client, "credit")
-        assert await told_of(other, "cash")
+        assert not await gets_definitions(client, "cash")
+        assert not await gets_definitions(client, "credit")
+        assert await gets_definitions(other, "cash")
 
 
 @pytest.mark.spec("CTL-4", "LST-2")
@@ -146,11 +146,11 @@ async def test_a_change_on_a_later_page_is_a_change_too() -> None:
 
     async with client_of(build_server(tools, separator="."), "legacy") as (client, _):
         await list_all(client)
-        assert await told_of(client, "z")
+        assert await gets_definitions(client, "z")
         await client.call_tool("z.activate", {})
         await list_all(client)
         await client.call_tool("z.deactivate", {})
-        assert not await told_of(client, "z")
+        assert not await gets_definitions(client, "z")
 
 
 @pytest.mark.spec("CTL-4")

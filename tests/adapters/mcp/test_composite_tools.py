@@ -108,7 +108,7 @@ async def test_opening_a_group_gives_a_modern_client_the_narrowed_definitions(ho
 async def test_each_request_on_the_wire_reads_the_state_exactly_once(era: str) -> None:
     buffers = Buffers(network=1)
     async with target_of("memory", page_tools(buffers)) as target, client_of(target, era) as (client, _):
-        await listed(client)  # a client lists by itself when it calls what it has not seen listed
+        await listed(client)  # the client lists before it calls a tool that it does not know
         assert buffers.take() == 1
         await client.call_tool("seen", {})
         assert buffers.take() == 1
@@ -146,8 +146,8 @@ async def test_a_call_of_a_disclosed_tool_reads_the_state_once(hooks: bool) -> N
     async with client_of(target, "auto", extensions=[advertise(EXTENSION, {})]) as (client, _):
         buffers.take()
         params = types.CallToolRequestParams(name="inner.observe", arguments={"what": "network"})
-        alone = types.CallToolRequest(params=params)  # the client's own method would list first
-        assert text_of(await client.session.send_request(alone, types.CallToolResult)) == "network"
+        request = types.CallToolRequest(params=params)  # the client's own method would list first
+        assert text_of(await client.session.send_request(request, types.CallToolResult)) == "network"
         assert buffers.take() == 1
 
 

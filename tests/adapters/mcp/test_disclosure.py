@@ -1,4 +1,4 @@
-"""Disclosure by the draft extension for groups: what is fetched, listed and called, and what stays as it is (DEL-5)."""
+"""Disclosure by the draft extension for groups: what is fetched, listed and called, and what stays (DEL-5)."""
 
 from __future__ import annotations
 

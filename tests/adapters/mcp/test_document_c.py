@@ -172,7 +172,7 @@ async def test_document_c_security_loading_reaches_no_further_than_the_profile(c
 async def test_document_c_a_load_lasts_for_the_conversation_and_affects_no_other(connect: Connect, hooks: Any) -> None:
     """Document C, description of the loader and manual verification 4: for this conversation, and no other.
 
-    With hooks, a handle of the modern era names a session that the server keeps.
+    With hooks, a handle of the modern era names a stored session.
     """
     tools = assistant(**hooks)
     async with connect(tools) as client, connect(tools) as other:

@@ -89,8 +89,8 @@ async def test_document_d_hidden_prompts_resources_and_templates_are_used_by_the
         assert (await client.list_resources()).resources == []
         templates = (await client.list_resource_templates()).resource_templates
         assert [(one.name, one.uri_template) for one in templates] == [("drawer", "desk://drawers/{number}")]
-        told = (await client.get_prompt("ask", {"topic": "tea"})).messages[0].content
-        assert told.text == "Ada, tell me about tea."  # type: ignore[union-attr]
+        content = (await client.get_prompt("ask", {"topic": "tea"})).messages[0].content
+        assert content.text == "Ada, tell me about tea."  # type: ignore[union-attr]
         for uri, text in (("desk://owner", "Ada"), ("desk://drawers/2", "drawer 2 of Ada")):
             assert (await client.read_resource(uri)).contents[0].text == text  # type: ignore[union-attr]
 
@@ -127,7 +127,7 @@ RETURNS: dict[str, tuple[Callable[..., Any], tuple[bool, str, Any]]] = {
         lambda: ToolResult(({"type": "text", "text": "a"}, {"type": "text", "text": "b"})),
         (False, "a\nb", None),
     ),
-    "result": (lambda: ToolResult.of_text("told", {"n": 2}), (False, "told", {"n": 2})),
+    "result": (lambda: ToolResult.of_text("text", {"n": 2}), (False, "text", {"n": 2})),
     "error as a result": (lambda: ToolResult.of_text("no", is_error=True), (True, "no", None)),
     "error": (fail, (True, "There is no such file.", None)),
 }

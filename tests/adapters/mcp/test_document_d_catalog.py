@@ -1,4 +1,4 @@
-"""Document D's catalog tool through real clients of both eras: its table of arguments, alone and together (SPEC 16)."""
+"""Document D's catalog tool through real clients of both eras: its arguments, one by one and combined (SPEC 16)."""
 
 from __future__ import annotations
 

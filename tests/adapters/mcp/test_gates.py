@@ -1,4 +1,4 @@
-"""A gate is a gate: what events or code alone open is opened by no request, unless its author says so (SPEC SES-6)."""
+"""Gates: no request opens a group that only events or code open, unless its author allows it (SPEC SES-6)."""
 
 from __future__ import annotations
 

@@ -236,10 +236,10 @@ async def test_a_handler_that_opens_a_group_or_sets_a_fact_answers_with_a_handle
     async with shop_over("memory") as target, client_of(target, MODERN) as (client, _):
         plain = await client.call_tool("hello", {})
         assert HANDLE_META not in (plain.meta or {})
-        by_itself = await client.call_tool("open_stock", {})
-        handle = (by_itself.meta or {})[HANDLE_META]
-        assert text_of(by_itself).startswith("opened\n")
-        assert handle in text_of(by_itself)
+        direct = await client.call_tool("open_stock", {})
+        handle = (direct.meta or {})[HANDLE_META]
+        assert text_of(direct).startswith("opened\n")
+        assert handle in text_of(direct)
         joined = await through(client, "join", {}, handle)
         assert joined.structured_content is None
         both = (joined.meta or {})[HANDLE_META]

@@ -19,7 +19,7 @@ OTHER_KEY = "another key of more than sixteen"
 
 
 class Clock:
-    """A clock that stands still until told."""
+    """A clock that is set by hand."""
 
     now = 1_800_000_000.0
 

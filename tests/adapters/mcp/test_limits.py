@@ -9,11 +9,11 @@ import anyio
 import pytest
 from mcp import Client
 
+from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.callers import ERAS, Patience, refused_at_once
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
-from tests.adapters.mcp.test_stored_handles import callers_of
 from toolfold import ConfigError
 from toolfold._session.quota import Tally
 from toolfold_adapters.mcp import Limit, Limits

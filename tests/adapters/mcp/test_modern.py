@@ -21,7 +21,7 @@ async def test_a_fact_that_one_modern_request_sets_is_unknown_to_the_next() -> N
     @tools.tool()
     def remember(context: Context) -> list[str]:
         known = sorted(context.facts)
-        context.set_fact("told", True)
+        context.set_fact("called", True)
         return known
 
     async with Client(build_server(tools), mode=MODERN) as client:

@@ -37,7 +37,7 @@ class Waiting:
 
         @tools.tool(group="a")
         async def wait(context: Context) -> str:
-            """Wait, and tell which groups are open after that."""
+            """Wait, and return the groups that are open then."""
             return await self._wait(context)
 
         @tools.tool()
@@ -133,19 +133,19 @@ async def test_an_inherited_group_that_a_handle_closes_is_its_own_when_it_opens_
 async def test_a_session_that_others_inherit_from_stays_open_while_one_of_them_is_used() -> None:
     tools, journal = inheriting()
     now = [0.0]
-    kept = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
+    stored = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
     start = Snapshot.of(tools.catalog).after(TransitionRequest(["shared"]))
     async with tools.open_session(active=["shared"]) as owner, tools.request_session(start, None, owner) as heir:
         for key, session in (("owner", owner), ("heir", heir)):
-            await kept.admit(session, key)
+            await stored.admit(session, key)
         await heir.activate("own")
         for _ in range(3):
             now[0] += 40
-            assert kept.find("heir") is heir
-            await kept.end_idle()
+            assert stored.find("heir") is heir
+            await stored.end_idle()
             assert (owner.is_open, heir.is_open) == (True, True)
         now[0] += 61
-        await kept.end_idle()
+        await stored.end_idle()
         assert journal == ["shared on", "own on", "own off", "shared off"]
 
 
@@ -212,9 +212,9 @@ async def test_a_hook_that_hangs_delays_neither_the_end_of_a_server_nor_other_ho
 def test_sessions_end_at_last_on_trio_too() -> None:
     async def run() -> list[str]:
         tools, journal = inheriting()
-        kept = tools.pool.part("sessions", Limit(10), 60, lambda: 0.0)
-        await kept.get_or_open("key", lambda: tools.open_session(active=["shared"]))
-        await server_module.end_all(kept, 1)
+        stored = tools.pool.part("sessions", Limit(10), 60, lambda: 0.0)
+        await stored.get_or_open("key", lambda: tools.open_session(active=["shared"]))
+        await server_module.end_all(stored, 1)
         return journal
 
     assert anyio.run(run, backend="trio") == ["shared on", "shared off"]

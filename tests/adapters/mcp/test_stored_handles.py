@@ -1,23 +1,16 @@
-"""Handles of tool sets with hooks: each keeps a session, whose hooks run once and in pairs (SPEC DEL-3, HOOK)."""
+"""Handles of tool sets with hooks: each names a stored session; hooks run once and in pairs (SPEC DEL-3, HOOK)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
 
 import anyio
-import httpx2
 import pytest
 from anyio.lowlevel import checkpoint
 from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.server import Server
-from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.settings import AuthSettings
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
@@ -54,26 +47,6 @@ async def left(tools: ToolSet, number: int) -> None:
     with anyio.fail_after(PATIENCE):
         while len(tools.sessions) != number:
             await checkpoint()
-
-
-@asynccontextmanager
-async def callers_of(server: Server[Any]) -> AsyncGenerator[Callable[[str], Any]]:
-    """Yield what a client of each caller connects to; a caller's token is its name."""
-
-    class Names:
-        async def verify_token(self, token: str) -> AccessToken:
-            return AccessToken(token=token, client_id="client", scopes=[], subject=token)
-
-    settings = AuthSettings(issuer_url="https://issuer.example", resource_server_url=None)  # type: ignore[arg-type]
-    app = server.streamable_http_app(auth=settings, token_verifier=Names())
-    async with app.router.lifespan_context(app):
-
-        def target(name: str) -> Any:
-            headers = {"authorization": f"Bearer {name}"}
-            http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), headers=headers)
-            return streamable_http_client("http://127.0.0.1:8000/mcp", http_client=http)
-
-        yield target
 
 
 @pytest.mark.spec("HOOK-9", "SES-3")
@@ -246,7 +219,7 @@ async def test_a_tool_finds_the_resources_of_its_group_s_hook_also_if_the_group_
 async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up_again() -> None:
     journal, now = Journal(), [0.0]
     tools, selection = make_desk(journal), Selection(groups=("database",))
-    kept = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
+    stored = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
     for moment, expected in (
         (0, ["database on"]),
         (59, ["database on"]),
@@ -254,7 +227,7 @@ async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up
         (178, ["database on", "database off", "database on"]),
     ):
         now[0] = moment
-        owner = await shared_session(tools, kept, selection, None)
+        owner = await shared_session(tools, stored, selection, None)
         assert owner is not None
         assert owner.is_open
         assert owner.active == ("database",)

@@ -1,4 +1,4 @@
-"""`toolfold serve` as a process: the protocol alone on standard output, and an orderly shutdown."""
+"""`toolfold serve` as a process: only the protocol on standard output, and an orderly shutdown."""
 
 from __future__ import annotations
 

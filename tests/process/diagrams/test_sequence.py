@@ -18,7 +18,7 @@ from toolfold_diagrams import Trace, sequence
 from toolfold_diagrams.interaction import Bar, Interaction, Lifeline, Look, Message, Note, Role
 from toolfold_diagrams.trace import Asked, Entry, HookBegan, Noted, SessionOpened
 
-Tell = Callable[[], Awaitable[Trace]]
+Scenario = Callable[[], Awaitable[Trace]]
 
 
 async def random_trace(seed: int) -> Trace:
@@ -30,14 +30,14 @@ async def hostile() -> Trace:
     return await gates(*HOSTILE)
 
 
-TRACES: Mapping[str, Tell] = {
+TRACES: Mapping[str, Scenario] = {
     "switching": switching,
     "crossing": crossing,
     "gates": gates,
     "hostile": hostile,
     **{f"random {seed}": partial(random_trace, seed) for seed in range(3)},
 }
-every_trace = pytest.mark.parametrize("report", TRACES.values(), ids=TRACES.keys())
+every_trace = pytest.mark.parametrize("scenario", TRACES.values(), ids=TRACES.keys())
 
 
 def received(interaction: Interaction) -> list[str]:
@@ -202,8 +202,8 @@ def boxes(drawn: Drawn, interaction: Interaction) -> tuple[dict[int, tuple[float
 
 @pytest.mark.spec("DIA-1")
 @every_trace
-async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_to(report: Tell) -> None:
-    trace = await report()
+async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_to(scenario: Scenario) -> None:
+    trace = await scenario()
     interaction = Interaction.of(trace)
     drawn = Drawn.of(sequence(trace).dot)
     found, columns = boxes(drawn, interaction)
@@ -223,8 +223,8 @@ async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_
 
 @pytest.mark.spec("DIA-1")
 @every_trace
-async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(report: Tell) -> None:
-    trace = await report()
+async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(scenario: Scenario) -> None:
+    trace = await scenario()
     interaction = Interaction.of(trace)
     drawn = Drawn.of(sequence(trace).dot)
     _, columns = boxes(drawn, interaction)
@@ -245,8 +245,8 @@ async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(report: Tell) -
 
 @pytest.mark.spec("DIA-1")
 @every_trace
-async def test_every_text_is_literally_in_the_svg_and_nothing_else_gets_in(report: Tell) -> None:
-    trace = await report()
+async def test_every_text_is_literally_in_the_svg_and_nothing_else_gets_in(scenario: Scenario) -> None:
+    trace = await scenario()
     svg = dot(sequence(trace).dot, "svg")
     shown = squeezed("".join(texts_of(svg)))
     for row in Interaction.of(trace).rows:
@@ -258,8 +258,8 @@ async def test_every_text_is_literally_in_the_svg_and_nothing_else_gets_in(repor
 
 @pytest.mark.spec("DIA-1")
 @every_trace
-async def test_the_mermaid_text_has_the_same_rows_and_bars_that_open_and_close(report: Tell) -> None:
-    trace = await report()
+async def test_the_mermaid_text_has_the_same_rows_and_bars_that_open_and_close(scenario: Scenario) -> None:
+    trace = await scenario()
     interaction = Interaction.of(trace)
     text = sequence(trace).mermaid
     assert text is not None

@@ -1,4 +1,4 @@
-"""Document A's example server at work: bad input, hubs and clients apart from each other, and how it is started."""
+"""Document A's example server with bad input, with several hubs and clients, and how it is started."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def _answer_for(address: str, host: str) -> tuple[int, dict[str, str]]:
 
 @pytest.mark.spec("CALL-3")
 async def test_text_that_utf_8_cannot_encode_is_refused_and_changes_nothing(hub: Hub) -> None:
-    (hub.files / "kept").write_text("as it was")
+    (hub.files / "file").write_text("original")
     async with hub.tools.open_session(active=["file_ops", "network", "database", "database.write"]) as session:
         url = (await session.call("network.address")).text
         asked = {
             "file_ops.read_file": {"path": "\ud800"},
-            "file_ops.write_file": {"path": "kept", "text": "\ud800"},
+            "file_ops.write_file": {"path": "file", "text": "\ud800"},
             "network.fetch_url": {"url": f"{url}\ud800"},
             "database.write.insert": {"name": "a", "value": "\ud800"},
         }
@@ -128,7 +128,7 @@ async def test_text_that_utf_8_cannot_encode_is_refused_and_changes_nothing(hub:
             result = await session.call(name, arguments)
             assert result.is_error
             assert "surrogates not allowed" in result.text
-    assert (hub.files / "kept").read_text() == "as it was"
+    assert (hub.files / "file").read_text() == "original"
 
 
 def test_a_fetch_from_a_server_that_has_stopped_meanwhile_is_reported(tmp_path: Path) -> None:

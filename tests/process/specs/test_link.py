@@ -230,8 +230,8 @@ def test_where_connections_follow_one_another_servers_are_started_ahead_and_none
 
 
 def test_a_server_of_which_only_one_can_run_is_not_started_ahead(tmp_path: Path) -> None:
-    alone = "import fcntl\nlock = open(file, 'w')\nfcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)"
-    with Link(prepared(tmp_path, alone)) as link:
+    exclusive = "import fcntl\nlock = open(file, 'w')\nfcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    with Link(prepared(tmp_path, exclusive)) as link:
         for _ in range(MANY):
             connection = link.connect()
             assert [tool["name"] for tool in connection.list_all_tools()] == ["pid"]

@@ -172,7 +172,7 @@ async def test_a_client_that_leaves_before_its_request_is_complete_leaves_nothin
 
 
 async def answer(url: str, request: bytes, drip: bytes = b"") -> bytes:
-    """Send a request as it is, and `drip` again and again; return all that comes until the connection is closed."""
+    """Send bytes, then `drip` repeatedly; return everything received until the connection is closed."""
     got = b""
     with anyio.fail_after(PATIENCE):
         async with await anyio.connect_tcp("127.0.0.1", urlsplit(url).port or 0) as stream:

@@ -1,4 +1,4 @@
-"""How many sessions one caller may have, open or kept, and that it never costs another caller one (SPEC SES-4)."""
+"""How many sessions one caller may have, open or stored, without affecting other callers (SPEC SES-4)."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ async def test_a_caller_makes_room_only_with_its_own_least_recently_used_session
             await client.initialize()
         await first.request("tools/list")
         await third.initialize()
-        for client, lives in ((other, True), (first, True), (second, False), (third, True)):
-            assert bool(await client.request("tools/list")) is lives
+        for client, open_still in ((other, True), (first, True), (second, False), (third, True)):
+            assert bool(await client.request("tools/list")) is open_still
 
 
 @pytest.mark.spec("SES-4", "SES-1")
@@ -77,13 +77,13 @@ async def test_the_limit_of_a_tool_set_ends_only_sessions_of_the_same_caller(era
     tools = make_desk(max_sessions=3, when_full="end_idlest")
     async with over_http(tools) as url, AsyncExitStack() as stack:
         bob = await stack.enter_async_context(client_from(BOB, url, era))
-        kept = await open_database(bob)
+        handle_of_bob = await open_database(bob)
         for _ in range(5):
             await open_database(await stack.enter_async_context(client_from(ADA, url, era)))
         eve = await stack.enter_async_context(client_from(EVE, url, era))
         refused = await eve.call_tool("database.activate", {})
         assert "The limit of 3 open sessions is reached" in text_of(refused)
-        assert not (await through(bob, "database.query", {"sql": "x"}, kept)).is_error
+        assert not (await through(bob, "database.query", {"sql": "x"}, handle_of_bob)).is_error
 
 
 async def open_database(client: Client) -> str | None:
@@ -126,9 +126,9 @@ async def test_a_caller_that_opens_many_handles_ends_only_its_own() -> None:
         client_from(ADA, url, MODERN) as ada,
         client_from(BOB, url, MODERN) as bob,
     ):
-        kept = await opened(bob, "quick")
+        handle_of_bob = await opened(bob, "quick")
         made = [await opened(ada, "quick") for _ in range(50)]
-        assert not (await through(bob, "ping", {}, kept)).is_error
+        assert not (await through(bob, "ping", {}, handle_of_bob)).is_error
         assert [(await through(ada, "ping", {}, handle)).is_error for handle in made] == [True] * 45 + [False] * 5
         assert len(tools.sessions) == 6
 
@@ -140,14 +140,14 @@ async def test_a_caller_without_a_handle_is_refused_when_all_are_taken() -> None
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(over_http(tools, limits=Limits(handles=Limit(2, 1)), handle_lifetime=60))
         ada, bob, eve = [await stack.enter_async_context(client_from(host, url, MODERN)) for host in (ADA, BOB, EVE)]
-        kept = [(client, await opened(client, "database")) for client in (ada, bob)]
+        handles = [(client, await opened(client, "database")) for client in (ada, bob)]
         for client, received in ((ada, "1 stored sessions of one caller"), (eve, "2 stored sessions in all")):
             refused = await client.call_tool("database.activate", {})
             assert refused.is_error
             assert f"The limit of {received} is reached: " in text_of(refused)
             assert "try again in 60 seconds." in text_of(refused)
             assert not (await client.call_tool("ping", {})).is_error
-        for client, handle in kept:
+        for client, handle in handles:
             assert not (await through(client, "ping", {}, handle)).is_error
         assert journal == ["database on"] * 2
 
@@ -167,7 +167,7 @@ async def test_selections_count_for_their_callers_and_end_no_handle() -> None:
     tools = make_desk(journal)
     tools.register_group("other", on_activate=lambda: journal.append("other on"))
     async with over_http(tools, limits=limits) as url, client_from(BOB, url, MODERN) as bob:
-        kept = await opened(bob, "database")
+        handle_of_bob = await opened(bob, "database")
         async with (
             client_from(ADA, f"{url}?groups=database", MODERN) as first,
             client_from(ADA, f"{url}?groups=other", MODERN) as second,
@@ -177,5 +177,5 @@ async def test_selections_count_for_their_callers_and_end_no_handle() -> None:
             assert "1 stored sessions of one caller" in text_of(await second.call_tool("ping", {}))
             assert not (await first.call_tool("ping", {})).is_error
             assert not (await same.call_tool("ping", {})).is_error
-        assert not (await through(bob, "ping", {}, kept)).is_error
+        assert not (await through(bob, "ping", {}, handle_of_bob)).is_error
         assert journal == ["database on"] * 2

@@ -139,7 +139,7 @@ async def test_many_concurrent_clients_are_each_notified_of_exactly_their_own_ch
     assert journal.count("database on") == journal.count("database off") > 0
 
 
-def _parking(journal: Journal, blocked: anyio.Event) -> ToolSet:
+def blocking_tools(journal: Journal, blocked: anyio.Event) -> ToolSet:
     """Return a tool set with a step of two groups, of which the second never gets ready."""
 
     async def block() -> None:
@@ -152,8 +152,8 @@ def _parking(journal: Journal, blocked: anyio.Event) -> ToolSet:
             "on_deactivate": lambda: journal.append(f"{name} off"),
         }
 
-    tools = ToolSet("parking", run_in_thread=False)
-    tools.register_group("kept", **noting("kept"))
+    tools = ToolSet("blocking", run_in_thread=False)
+    tools.register_group("first", **noting("first"))
     tools.register_group("outer", **noting("outer"))
     tools.register_group("inner", parent="outer", on_activate=block)
 
@@ -169,7 +169,7 @@ def _parking(journal: Journal, blocked: anyio.Event) -> ToolSet:
 @pytest.mark.parametrize("transport", ["memory", "http"])
 async def test_an_activation_is_undone_and_the_session_ended_when_its_client_leaves_meanwhile(transport: str) -> None:
     journal, blocked = Journal(), anyio.Event()
-    tools = _parking(journal, blocked)
+    tools = blocking_tools(journal, blocked)
 
     async def call(client: Client) -> None:
         with suppress(MCPError, anyio.ClosedResourceError):  # the connection is closed before an answer
@@ -177,30 +177,30 @@ async def test_an_activation_is_undone_and_the_session_ended_when_its_client_lea
 
     async with target_of(transport, tools) as target, anyio.create_task_group() as tasks:
         async with client_of(target, "legacy") as (client, _):
-            await client.call_tool("kept.activate", {})
+            await client.call_tool("first.activate", {})
             tasks.start_soon(call, client)
             with anyio.fail_after(PATIENCE):
                 await blocked.wait()
         await journal.reaches(4)
-        assert journal == ["kept on", "outer on", "outer off", "kept off"]
+        assert journal == ["first on", "outer on", "outer off", "first off"]
     assert not tools.sessions
 
 
 @pytest.mark.spec("HOOK-5", "HOOK-9", "SES-3")
 async def test_an_activation_is_undone_when_the_connection_breaks_and_the_session_is_deleted() -> None:
     journal, blocked = Journal(), anyio.Event()
-    tools = _parking(journal, blocked)
+    tools = blocking_tools(journal, blocked)
     async with over_http(tools) as url, httpx2.AsyncClient() as http:
         client = RawLegacy(http, url)
         await client.initialize()
-        await client.request("tools/call", {"name": "kept.activate", "arguments": {}})
+        await client.request("tools/call", {"name": "first.activate", "arguments": {}})
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.request, "tools/call", {"name": "open_both", "arguments": {}})
             with anyio.fail_after(PATIENCE):
                 await blocked.wait()
             tasks.cancel_scope.cancel()
-        assert journal == ["kept on", "outer on"]
+        assert journal == ["first on", "outer on"]
         await client.end()
         await journal.reaches(4)
-    assert journal == ["kept on", "outer on", "outer off", "kept off"]
+    assert journal == ["first on", "outer on", "outer off", "first off"]
     assert not tools.sessions
