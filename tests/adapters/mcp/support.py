@@ -169,12 +169,18 @@ class RawLegacy:
 
 def modern_body(method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return a request of the modern era."""
+    params = params or {}
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
     }
-    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**(params or {}), "_meta": meta}}
+    return {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": method,
+        "params": {**params, "_meta": {**meta, **params.get("_meta", {})}},
+    }
 
 
 def modern_headers(method: str, name: str | None = None) -> dict[str, str]:

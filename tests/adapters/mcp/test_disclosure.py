@@ -12,6 +12,7 @@ from mcp import Client
 from mcp.client import advertise
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import (
     build_server,
@@ -321,3 +322,15 @@ async def test_a_call_is_refused_where_its_group_cannot_be_set_up_and_nothing_is
         assert refused.is_error
         assert journal == ["start on", "start off"]
         assert not tools.sessions
+
+
+@pytest.mark.spec("ACT-10", "DEL-4")
+async def test_an_impossible_selection_is_refused() -> None:
+    async with endpoint_of(build_server(make_shop())) as endpoint:
+        async with endpoint.client(MODERN, "?groups=cash,credit", extensions=DECLARED) as client:
+            refused = await client.call_tool("hello", {})
+            assert refused.is_error
+            assert "can't be active together" in text_of(refused)
+            assert (await refusal_of(client, "groups/list")).code == types.INVALID_PARAMS
+        async with endpoint.client(MODERN, "?groups=cash", extensions=DECLARED) as client:
+            assert text_of(await client.call_tool("credit.card", {})) == "card"

@@ -1,4 +1,4 @@
-"""What changes of the catalog and of other sessions do to modern requests under way, and to handles (SPEC 18)."""
+"""Changes of the catalog and of other sessions during modern requests, and their effect on handles (SPEC 18)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_disclosure import DECLARED
-from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from tests.adapters.mcp.test_stored_handles import Journal
-from toolfold import Context, ExclusionConflict, QuotaExceeded, Snapshot, ToolSet, TransitionRequest
+from toolfold import Context, ExclusionConflict, QuotaExceeded, Session, Snapshot, ToolSet, TransitionRequest
 from toolfold_adapters.mcp import Limit
 from toolfold_adapters.mcp import server as server_module
 
@@ -218,3 +220,50 @@ def test_sessions_end_at_last_on_trio_too() -> None:
         return journal
 
     assert anyio.run(run, backend="trio") == ["shared on", "shared off"]
+
+
+@pytest.mark.spec("DEL-3", "DEL-4", "HOOK-1", "VIS-5")
+@pytest.mark.parametrize("tear_down", [Session.close, partial(Session.deactivate, path="shared")])
+async def test_a_handle_is_refused_once_a_group_that_it_inherits_is_torn_down(tear_down: Any) -> None:
+    tools, journal = inheriting()
+    async with endpoint_of(build_server(tools)) as endpoint, endpoint.client(MODERN, "?groups=shared") as client:
+        handle = await opened(client, "own")
+        assert text_of(await through(client, "shared.ask", {}, handle)) == "answer"
+        assert journal == ["shared on", "own on"]
+        owner = next(session for session in tools.sessions if session.active == ("shared",))
+        await tear_down(owner)
+        for name in ("shared.ask", "own.ask"):
+            refused = await through(client, name, {}, handle)
+            assert refused.is_error
+            assert "Activate the groups that you need again" in text_of(refused)
+        with pytest.raises(MCPError, match="Activate the groups"):
+            await listed_under(client, handle)
+        await journal.reaches(4)
+        assert journal == ["shared on", "own on", "shared off", "own off"]
+        again = await opened(client, "own")
+        assert journal[4:] == ["shared on", "own on"]
+        assert text_of(await through(client, "shared.ask", {}, again)) == "answer"
+
+
+@pytest.mark.spec("HOOK-6", "DEL-4")
+async def test_a_hook_that_hangs_delays_only_the_requests_that_select_its_group() -> None:
+    tools, journal = inheriting()
+    arrived, leave = anyio.Event(), anyio.Event()
+
+    async def hang() -> None:
+        arrived.set()
+        await leave.wait()
+
+    tools.register_group("slow", on_activate=hang)
+    async with (
+        endpoint_of(build_server(tools)) as endpoint,
+        endpoint.client(MODERN, "?groups=slow") as slow,
+        endpoint.client(MODERN, "?groups=shared") as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(slow.call_tool, "own.activate", {})
+        with anyio.fail_after(PATIENCE):
+            await arrived.wait()
+            assert text_of(await client.call_tool("shared.ask", {})) == "answer"
+        assert journal == ["shared on"]
+        leave.set()
