@@ -1,8 +1,8 @@
-"""The desk of the README: two groups, one inside the other, and a tool that is always there."""
+"""The desk of the README: two groups, one inside the other, and a tool that is always available."""
 
 from toolfold import ToolSet
 
-tools = ToolSet("desk", control_visibility="relevant")  # list what opens and closes groups only while it can
+tools = ToolSet("desk", control_visibility="relevant")  # list only control tools that can have an effect
 tools.register_group("database", "Look things up in the database")
 tools.register_group("write", "Change rows", parent="database")
 

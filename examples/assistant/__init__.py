@@ -1,8 +1,8 @@
-"""An assistant with many tools that loads what it needs: document C as a use of the one core.
+"""An assistant with many tools that loads the groups it needs: document C built on the core.
 
-Its core tools are typed functions (`core.py`); its fourteen groups are manifests, with the tools that the document
-names (`manifests/`, `store.py`). `python -m examples.assistant` holds a conversation with a scripted model and prints
-what grouping saves, beside what the document says of its own. The tools can be served too: `toolfold serve
+Its core tools are typed functions (`core.py`); its fourteen groups are manifests with the tools that the document
+names (`manifests/`, `store.py`). `python -m examples.assistant` runs a conversation with a scripted model and prints
+what grouping saves, next to the document's own estimates. The tools can be served too: `toolfold serve
 examples.assistant:tools`.
 """
 
@@ -20,9 +20,9 @@ MANIFESTS = Path(__file__).with_name("manifests")
 
 
 def build() -> ToolSet:
-    """Return the tools, with data of their own."""
+    """Return the tools, with their own data."""
     store = Store.read()
-    # What works on the store is quick, and must not be at work on the same record twice at once.
+    # Tools on the store are quick, and no two may change the same record at the same time.
     tools = ToolSet("assistant", control="load_tool_group", on_hidden="hint", run_in_thread=False)
     tools.include(Core(store))
     load_manifests(tools, MANIFESTS, handlers=store.handler, strict=True)

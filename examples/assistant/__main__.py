@@ -1,4 +1,4 @@
-"""Holds the scripted conversation and prints the table of savings: `python -m examples.assistant`."""
+"""Runs the scripted conversation and prints the table of savings: `python -m examples.assistant`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent's loop, and a model without a network: a script that takes only what it is offered."""
+"""An agent loop, and a model without a network: a script that calls only tools that it is offered."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ Message = dict[str, Any]
 
 
 @frozen
-class Wish:
-    """A tool that the model wants to call for a user's message, and the group that it expects the tool in."""
+class PlannedCall:
+    """A call that the model makes for a user's message, and the group in which it expects the tool."""
 
     tool: str
     arguments: Mapping[str, Any] = {}
     group: str | None = None
 
 
-SCRIPT: Mapping[str, Sequence[Wish]] = {
-    "What time is it?": [Wish("get_current_time")],
-    "Check my mail.": [Wish("gmail_search", {"labels": "unread"}, "google_gmail")],
+SCRIPT: Mapping[str, Sequence[PlannedCall]] = {
+    "What time is it?": [PlannedCall("get_current_time")],
+    "Check my mail.": [PlannedCall("gmail_search", {"labels": "unread"}, "google_gmail")],
     "Read the first one, and when am I busy that day?": [
-        Wish("gmail_read", {"id": 1}, "google_gmail"),
-        Wish("calendar_get_freebusy", {"start": "2026-03-06"}, "google_calendar"),
+        PlannedCall("gmail_read", {"id": 1}, "google_gmail"),
+        PlannedCall("calendar_get_freebusy", {"start": "2026-03-06"}, "google_calendar"),
     ],
     "Put it into my calendar.": [
-        Wish(
+        PlannedCall(
             "calendar_create_event",
             {"title": "Lunch with Ines", "start": "2026-03-06T12:00", "end": "2026-03-06T13:30", "place": "Harbour"},
             "google_calendar",
         )
     ],
 }
-"""What the model wants for each message of the user, in the order of the demonstration."""
+"""The model's calls for each message of the user, in the order of the demonstration."""
 
 
 @define
 class ScriptedModel:
-    """Answers as a model would that knows what it wants, and sees only the prompt, the tools and the messages.
+    """Replies with the calls of a script, and sees only what a model sees: the prompt, the tools and the messages.
 
-    A tool that it is not offered it can't call: it loads the group first, if the prompt says that there is one.
+    If a tool is not among those offered, the model loads its group first, provided that the prompt lists the group.
     """
 
-    script: Mapping[str, Sequence[Wish]] = SCRIPT
+    script: Mapping[str, Sequence[PlannedCall]] = SCRIPT
     _numbers: Iterator[int] = Factory(count)
 
     def reply(self, system: str, tools: Sequence[Message], messages: Sequence[Message]) -> Message:
-        """Return the model's turn, in the form of the Messages API."""
+        """Return the model's reply as a message of the Messages API."""
         asked = max(place for place, message in enumerate(messages) if isinstance(message["content"], str))
-        wishes = self.script[messages[asked]["content"]]
+        planned = self.script[messages[asked]["content"]]
         called = {block["name"] for block in _blocks(messages[asked:], "tool_use")}
-        open_wishes = [wish for wish in wishes if wish.tool not in called]
-        if not open_wishes:
+        pending = [call for call in planned if call.tool not in called]
+        if not pending:
             results = [block["content"] for block in _blocks(messages[asked:], "tool_result")]
             return {"role": "assistant", "content": [{"type": "text", "text": results[-1]}]}
         offered = {tool["name"] for tool in tools}
-        lacking = {wish.group for wish in open_wishes if wish.tool not in offered and f"\n- {wish.group}: " in system}
+        lacking = {call.group for call in pending if call.tool not in offered and f"\n- {call.group}: " in system}
         if lacking:
             return self._calls([("load_tool_group", {"group_name": group}) for group in sorted(map(str, lacking))])
-        return self._calls([(wish.tool, dict(wish.arguments)) for wish in open_wishes])
+        return self._calls([(call.tool, dict(call.arguments)) for call in pending])
 
     def _calls(self, calls: Sequence[tuple[str, Any]]) -> Message:
         blocks = [
@@ -76,7 +76,7 @@ class ScriptedModel:
 
 
 async def turn(conversation: Conversation, model: ScriptedModel, messages: list[Message], text: str) -> str:
-    """Return the answer to a user's message; messages and calls on the way are added to `messages`."""
+    """Return the answer to a user's message; the messages and calls in between are appended to `messages`."""
     messages.append({"role": "user", "content": text})
     while True:
         reply = model.reply(conversation.system_prompt(BASE), conversation.tools("anthropic"), messages)

@@ -1,7 +1,7 @@
-"""The core tools, which are always there: document C's thirteen, with the one that loads groups.
+"""The core tools, which are always available: document C's thirteen, including the one that loads groups.
 
-None of them leaves this process: files, pages and agents are records of the store, commands are three that look at
-those files, and what is evaluated is arithmetic.
+None of them leaves this process: files, pages and agents are records of the store, the three commands only read those
+files, and expressions are arithmetic.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from toolfold import Context, ToolError, tool
 from .store import Store
 
 NOW = "2026-03-02T08:30"
-"""The assistant's time, so that every run is the same."""
+"""The assistant's fixed time, so that every run is the same."""
 
 ROOM = 2000
-"""How many characters of JSON a conversation may remember: they travel with its handle."""
+"""How many characters of JSON a conversation may remember: they are part of its handle."""
 
 Url = Annotated[str, Field(description="Address of the page")]
 Name = Annotated[str, Field(description="Name of the file")]
@@ -37,21 +37,21 @@ class Core:
 
     @tool
     def get_current_time(self) -> str:
-        """Tell the date and the time."""
+        """Return the date and the time."""
         return NOW
 
     @tool
     def save_memory(self, text: str, context: Context) -> str:
         """Remember something for later in the conversation."""
-        kept = (*_remembered(context), text)
-        if len(json.dumps(kept)) > ROOM:
+        texts = (*_remembered(context), text)
+        if len(json.dumps(texts)) > ROOM:
             raise ToolError("There is no room for that; remember something shorter.")
-        context.set_fact("remembered", kept)
+        context.set_fact("remembered", texts)
         return "Noted."
 
     @tool
     def search_history(self, context: Context, words: str = "") -> list[str]:
-        """Tell what was remembered in the conversation and contains some words."""
+        """Return what was remembered in the conversation and contains some words."""
         return [text for text in _remembered(context) if words.lower() in text.lower()]
 
     @tool
@@ -66,7 +66,7 @@ class Core:
 
     @tool
     def write_file(self, name: Name, text: str) -> str:
-        """Write a file of the assistant, in place of what it held."""
+        """Write a file of the assistant, replacing its text."""
         self._store.do("set local_files", name=name, text=text)
         return f"{name} is written."
 
@@ -98,13 +98,13 @@ class Core:
 
     @tool
     def browser(self, url: Url) -> dict[str, Any]:
-        """Open a page and tell its title and where its links lead."""
+        """Open a page and return its title and the targets of its links."""
         page = self._page(url)
         return {"title": page["title"], "links": page["links"]}
 
     @tool
     def http_request(self, url: Url, method: Literal["GET", "HEAD"] = "GET") -> dict[str, Any]:
-        """Send an HTTP request and tell status and body of the answer."""
+        """Send an HTTP request and return status and body of the response."""
         try:
             page = self._page(url)
         except ToolError:
@@ -113,7 +113,7 @@ class Core:
 
     @tool
     def create_agent(self, name: str, prompt: Annotated[str, Field(description="Its system prompt")]) -> dict[str, Any]:
-        """Make another agent, to which work can be given, and return its number."""
+        """Create another agent, which can be given work, and return its number."""
         return dict(self._store.do("create agents", name=name, prompt=prompt))
 
     def _page(self, url: str) -> dict[str, Any]:
@@ -158,6 +158,6 @@ def _value(node: ast.expr) -> float:
 
 
 def _remembered(context: Context) -> tuple[str, ...]:
-    """Return what was remembered in the conversation so far; it is a fact of its session (SPEC SES-5)."""
+    """Return what was remembered in the conversation so far, a fact of its session (SPEC SES-5)."""
     texts: tuple[str, ...] = context.facts.get("remembered", ())
     return texts

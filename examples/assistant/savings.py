@@ -1,4 +1,4 @@
-"""What grouping saves: document C's table, beside what this assistant's tools cost."""
+"""What grouping saves: document C's table, next to the costs of this assistant's tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolfold_adapters.tokens import saved_percent
 
 @frozen
 class Cost:
-    """What the tools cost in each turn, in tokens: without groups, and with them and the prompt's section on them."""
+    """What the tools cost per turn, in tokens: without groups, and with them and the prompt's section on groups."""
 
     before: int
     after: int

@@ -1,8 +1,8 @@
-"""What the assistant's tools work on: records of many kinds, in memory, and a few things that can be done with any.
+"""The data of the assistant's tools: records of many kinds, in memory, and a few operations on all of them.
 
-A tool of a manifest says what it does in a line, its `function`: a verb, a kind of records, the names of fields, and
-values that are given in any case. `list messages from subject` tells sender and subject of the messages that match;
-`update tasks done=true` changes the task whose number is given.
+The `function` of a manifest's tool is one line: a verb, a kind of records, names of fields, and fixed values.
+`list messages from subject` returns sender and subject of the messages that match; `update tasks done=true` changes
+the task whose number is given.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 Fields = tuple[str, ...]
 DATA = Path(__file__).with_name("data") / "store.json"
 MOST, LONGEST = 1000, 100_000
-"""How many records there are of a kind, and how many characters of JSON each has, at most."""
+"""At most how many records of a kind there are, and how many characters of JSON each has."""
 
 
 @define
@@ -32,26 +32,26 @@ class Records:
     rows: dict[int, Row] = Factory(dict[int, Row])
 
     def list(self, fields: Fields, given: Row) -> list[Row]:
-        """Return the records that have each value in the field of its name, or for `query` in any."""
-        found = [id for id, row in self.rows.items() if all(_holds(row, *wanted) for wanted in given.items())]
+        """Return the records that have each given value in the field of that name; `query` matches any field."""
+        found = [id for id, row in self.rows.items() if all(_matches(row, *wanted) for wanted in given.items())]
         return [self.get(fields, {"id": id}) for id in found]
 
     def get(self, fields: Fields, given: Row) -> Row:
-        """Return a record, or those of its fields that are named."""
+        """Return a record, or only the fields named."""
         row = self._row(given["id"])
         return {"id": given["id"], **{name: value for name, value in row.items() if not fields or name in fields}}
 
     def create(self, fields: Fields, given: Row) -> Row:
-        """Make a record and return its number."""
-        return {"id": self._keep(max(self.rows, default=0) + 1, given)}
+        """Create a record and return its number."""
+        return {"id": self._store(max(self.rows, default=0) + 1, given)}
 
     def update(self, fields: Fields, given: Row) -> Row:
-        """Change the fields that are given."""
-        self._keep(given["id"], {**self._row(given["id"]), **given})
+        """Change the given fields."""
+        self._store(given["id"], {**self._row(given["id"]), **given})
         return self.get((), given)
 
     def set(self, fields: Fields, given: Row) -> Row:
-        """Change the record of a name, or make one."""
+        """Change the record of that name, or create it."""
         id = next((id for id, row in self.rows.items() if row["name"] == given["name"]), None)
         return self.create((), given) if id is None else self.update((), {**given, "id": id})
 
@@ -62,31 +62,31 @@ class Records:
         return f"Number {given['id']} of the {self._name} is removed."
 
     def copy(self, fields: Fields, given: Row) -> Row:
-        """Make a record like another one, but for the fields that are given."""
+        """Create a copy of a record with the given fields changed."""
         return self.create((), {**self._row(given["id"]), **given})
 
     def put(self, fields: Fields, given: Row) -> Row:
-        """Add items to a field, unless they are there."""
+        """Add items to a field that does not contain them yet."""
         row = self._row(given["id"])
         added = {name: [*row.get(name, []), *(one for one in items if one not in row.get(name, []))]
                  for name, items in given.items() if name != "id"}  # fmt: skip
         return self.update((), {**given, **added})
 
     def take(self, fields: Fields, given: Row) -> Row:
-        """Take items out of a field."""
+        """Remove items from a field."""
         row = self._row(given["id"])
         left = {name: [one for one in row.get(name, []) if one not in items]
                 for name, items in given.items() if name != "id"}  # fmt: skip
         return self.update((), {**given, **left})
 
     def extend(self, fields: Fields, given: Row) -> Row:
-        """Add text or items at the end of a field."""
+        """Append text or items to a field."""
         row = self._row(given["id"])
         longer = {name: row.get(name, type(end)()) + end for name, end in given.items() if name != "id"}
         return self.update((), {**given, **longer})
 
     def prepend(self, fields: Fields, given: Row) -> Row:
-        """Add text at the beginning of a field."""
+        """Prepend text to a field."""
         row = self._row(given["id"])
         longer = {name: start + row.get(name, "") for name, start in given.items() if name != "id"}
         return self.update((), {**given, **longer})
@@ -104,15 +104,15 @@ class Records:
 
     def _row(self, id: int) -> Row:
         if id not in self.rows:
-            raise ToolError(f"There is no number {id} among the {self._name}; list what there is.")
+            raise ToolError(f"There is no number {id} among the {self._name}; list them to see the numbers.")
         return self.rows[id]
 
-    def _keep(self, id: int, row: Row) -> int:
-        """Keep a record under a number; it is the only way in which records come and change."""
+    def _store(self, id: int, row: Row) -> int:
+        """Store a record under a number; records are created and changed in no other way."""
         if len(self.rows) >= MOST and id not in self.rows:
             raise ToolError(f"There are {MOST:,} {self._name} already; remove some first.")
         if len(json.dumps(row)) > LONGEST:
-            raise ToolError(f"That is too long; at most {LONGEST:,} characters are kept.")
+            raise ToolError(f"That is too long; a record has at most {LONGEST:,} characters.")
         self.rows[id] = {name: value for name, value in row.items() if name != "id"}
         return id
 
@@ -128,7 +128,7 @@ VERBS: Mapping[str, Callable[[Records, Fields, Row], Any]] = {
 
 @define
 class Store:
-    """All records, by kind. Whoever uses one tool set shares them, and nothing is written back."""
+    """All records, by kind. All users of one tool set share them, and nothing is written back."""
 
     _kinds: dict[str, Records]
 
@@ -139,7 +139,7 @@ class Store:
         return cls({kind: Records(kind, dict(enumerate(rows, start=1))) for kind, rows in records.items()})
 
     def handler(self, function: str) -> Callable[[Row], Any] | None:
-        """Return what does what a function says, or `None` if it is none."""
+        """Return the handler for a function of a manifest, or `None` if its verb is unknown."""
         verb, *rest = function.split()
         if verb not in VERBS:
             return None
@@ -149,7 +149,7 @@ class Store:
         return partial(self._run, VERBS[verb], self._kinds[kind], fields, always)
 
     def do(self, function: str, **given: Any) -> Any:
-        """Do what a function says."""
+        """Run a function."""
         handler = self.handler(function)
         assert handler is not None
         return handler(given)
@@ -160,8 +160,8 @@ class Store:
         return verb(records, fields, {**given, **always})
 
 
-def _holds(row: Row, name: str, value: object) -> bool:
-    """Tell whether a record has a value in a field, or as a `query` in any, with no difference of case."""
+def _matches(row: Row, name: str, value: object) -> bool:
+    """Return whether a record contains a value in a field, or in any if that is `query`, ignoring case."""
     there = row if name == "query" else row.get(name, "")
     return _text(value).strip('"') in _text(there)
 

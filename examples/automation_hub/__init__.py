@@ -1,6 +1,6 @@
-"""An automation hub whose tools are in groups that open and close: document A as a use of the one core.
+"""An automation hub whose tools are in groups that open and close: document A built on the core.
 
-A client is listed what opens the groups; opening one lists its tools. The groups show, one thing each:
+A client is listed the tools that open the groups; opening a group lists its tools. Each group shows one feature:
 
     file_ops   a plain group                            plugins    tools that come and go while the hub runs
     network    hooks that open and close a server       database   groups in a group, a transaction, and an exclusion
@@ -29,20 +29,20 @@ DROP_INS = Path(__file__).with_name("drop_ins")
 
 
 def can_export(view: View) -> bool:
-    """Tell whether there are both records to read and files to write."""
+    """Return whether records can be read and files written."""
     return view.is_group_active("database.read") and view.is_group_active("file_ops")
 
 
 class AutomationHub:
-    """The server: its own tools are in no group, and its group methods say which groups there are.
+    """The server: its own tools are in no group, and its group methods return the groups.
 
-    Whatever clients share is here: files, saved records, plugins. What belongs to one client is in the groups whose
-    hooks open it.
+    Clients share the files, the saved records and the plugins. The state of a single client is in the groups whose
+    hooks create it.
 
     Args:
-        tools: The tool set that the hub is included in, for plugins to be registered there.
-        folder: Holds the files that tools may touch, and the database beside them.
-        plugins: The folder that plugins are dropped into. No tool writes there.
+        tools: The tool set that the hub is included in; plugins are registered there.
+        folder: The folder of the files that tools may use, and of the database.
+        plugins: The folder with the plugins. No tool writes there.
     """
 
     def __init__(self, tools: ToolSet, folder: Path, plugins: Path = DROP_INS) -> None:
@@ -68,7 +68,7 @@ class AutomationHub:
 
     @tool(always=True, annotations={"readOnlyHint": True})
     def list_capabilities(self, context: Context) -> dict[str, Any]:
-        """List all groups, and say which are open."""
+        """List all groups and whether they are open."""
         groups = context.session.list_groups()
         return {
             "groups": [
@@ -79,16 +79,16 @@ class AutomationHub:
 
     @tool(visibility=Visibility.when(can_export))
     def export_records(self, path: str, context: Context) -> str:
-        """Write all records into a file, a line for each."""
+        """Write all records into a file, one per line."""
         records = self._database.find(context.session, "%")
         self._workspace.write(path, "".join(f"{name}\t{value}\n" for name, value in records.items()))
-        return f"{path} holds all records now: {len(records)}."
+        return f"{path} now has all {len(records)} records."
 
 
 def build(folder: Path | None = None, plugins: Path = DROP_INS, **options: Any) -> ToolSet:
-    """Return the tools of a hub with a state of its own, in `folder` or in a temporary one.
+    """Return the tools of a hub with its own state, in `folder` or in a temporary one.
 
-    `options` are those of `ToolSet`: `control_visibility="relevant"` lists only controls that can do something now.
+    `options` are those of `ToolSet`: `control_visibility="relevant"` lists only control tools that can have an effect.
     """
     tools = ToolSet("automation_hub", **options)
     if folder is None:
@@ -101,4 +101,4 @@ def build(folder: Path | None = None, plugins: Path = DROP_INS, **options: Any) 
     return tools
 
 
-tools = build  # a function: a hub makes its folder when it is asked for, and not when this module is imported
+tools = build  # a function: a hub creates its folder when it is built, not when this module is imported

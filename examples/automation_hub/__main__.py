@@ -20,11 +20,11 @@ async def call(session: Session, tool: str, /, **arguments: object) -> str:
 
 
 async def main() -> None:
-    logging.basicConfig(level=logging.CRITICAL)  # a hook fails below, as it is meant to
+    logging.basicConfig(level=logging.CRITICAL)  # a hook fails below, intentionally
     tools = build()
     async with tools.open_session() as one, tools.open_session() as other:
-        heard: list[object] = []
-        one.on_list_changed(heard.append)
+        changes: list[object] = []
+        one.on_list_changed(changes.append)
         hello = {"path": "hello.txt", "text": "Hello."}
         print("Groups:            ", ", ".join(info.name for info in one.list_groups()))
         print("Listed at first:   ", len(one.list_tools().tools), "of", len(tools.catalog.tools), "tools")
@@ -46,7 +46,7 @@ async def main() -> None:
         print("A plugin's tool:   ", await call(one, "plugins.count_words", text="one two three"))
         print("Open in the end:   ", ", ".join(one.active))
         print("To another client: ", ", ".join(other.active))
-        print("List changed:      ", len(heard), "times")
+        print("List changed:      ", len(changes), "times")
 
 
 if __name__ == "__main__":

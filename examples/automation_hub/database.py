@@ -18,11 +18,11 @@ from toolfold import Context, HookContext, Session, ToolError, group, tool
 
 TABLE = "CREATE TABLE IF NOT EXISTS records (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 Name = Annotated[str, Field(max_length=200)]
-"""A name or a pattern for names: what comparing them costs grows with the product of their lengths."""
+"""A name, or a pattern of names; its length is limited because matching takes time in proportion to both lengths."""
 BUSY = "Another client is writing; it has to close database.write first."
 
 
-@group(description="Records that have a name and a value", on_deactivate="leave")
+@group(description="Records that have a name and a value", on_deactivate="discard")
 class Database:
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -42,13 +42,13 @@ class Database:
     def maintenance(self) -> Maintenance:
         return Maintenance(self)
 
-    def leave(self, context: HookContext) -> None:
-        """Give up the transaction that could not be saved when its client left: the groups inside close before."""
+    def discard(self, context: HookContext) -> None:
+        """Discard a transaction that could not be saved when its client left; the groups inside close first."""
         if (connection := self._writing.pop(context.session, None)) is not None:
             connection.close()
 
     def connect(self) -> sqlite3.Connection:
-        """Return a new connection that never waits for another; the thread that uses it next may be another one."""
+        """Return a new connection, which never waits for another and can be used from any thread."""
         return sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
 
     def begin(self, session: Session) -> None:
@@ -64,19 +64,19 @@ class Database:
         self._writing[session] = connection
 
     def save(self, session: Session) -> None:
-        """Save what a session wrote, and end its transaction; if that can't be done, the transaction goes on."""
+        """Save what a session wrote and end its transaction; if that fails, the transaction goes on."""
         with as_tool_errors():
             self._writing[session].commit()
         self._writing.pop(session).close()
 
     def transaction_of(self, session: Session) -> sqlite3.Connection:
         """Return the connection that a session writes to."""
-        if session not in self._writing:  # a request of a server that was started with the group open for everybody
-            raise ToolError("Nobody's transaction is shared: serve without database.write, and open it when you write.")
+        if session not in self._writing:  # the server was started with the group open for everybody
+            raise ToolError("Transactions are not shared: serve without database.write, and open it to write.")
         return self._writing[session]
 
     def find(self, session: Session, pattern: str) -> dict[str, str]:
-        """Return the records whose names match, as the session sees them: saved ones, and those that it wrote."""
+        """Return the records whose names match: saved ones, and those that the session has written."""
         with as_tool_errors():
             if (writing := self._writing.get(session)) is not None:
                 return _matching(writing, pattern)
@@ -92,7 +92,7 @@ class Read:
 
     @tool(annotations={"readOnlyHint": True})
     def query(self, context: Context, pattern: Name = "%") -> dict[str, str]:
-        """Find records by their names, with % for any characters."""
+        """Find records by name; % stands for any characters."""
         return self._database.find(context.session, pattern)
 
 
@@ -113,25 +113,25 @@ class DatabaseWrite:
         connection = self._database.transaction_of(context.session)
         with as_tool_errors(f"There is a record {name!r} already."):
             connection.execute("INSERT INTO records VALUES (?, ?)", (name, value))
-        return f"{name} is written, and saved when the group is closed."
+        return f"{name} is written; closing the group saves it."
 
     @tool
     def roll_back(self, context: Context) -> str:
-        """Take back all that was written since the group was opened."""
+        """Undo all changes since the group was opened."""
         connection = self._database.transaction_of(context.session)
         with as_tool_errors():
             connection.execute("ROLLBACK TO opened")
-        return "Everything is as it was when the group was opened."
+        return "All changes since the group was opened are undone."
 
 
-@group(description="Care for the database; opening database.write ends it", show_deactivator=False)
+@group(description="Maintain the database; opening database.write closes this group", show_deactivator=False)
 class Maintenance:
     def __init__(self, database: Database) -> None:
         self._database = database
 
     @tool(annotations={"idempotentHint": True})
     def compact(self) -> str:
-        """Check the database, and give back the space that it does not need."""
+        """Check the database and free unused space."""
         with as_tool_errors(), closing(self._database.connect()) as connection:
             (found,) = connection.execute("PRAGMA integrity_check").fetchone()
             connection.execute("VACUUM")
@@ -139,15 +139,15 @@ class Maintenance:
 
 
 @contextmanager
-def as_tool_errors(twice: str = "That is there already.") -> Generator[None]:
-    """Say in words that a client may read why the database does not do what it is asked."""
+def as_tool_errors(duplicate: str = "That exists already.") -> Generator[None]:
+    """Turn errors of the database into messages for the client."""
     try:
         yield
     except sqlite3.IntegrityError as error:
-        raise ToolError(twice) from error
+        raise ToolError(duplicate) from error
     except (sqlite3.Error, UnicodeError) as error:
         busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
-        raise ToolError(BUSY if busy else f"The database refuses: {error}.") from error
+        raise ToolError(BUSY if busy else f"The database reports an error: {error}.") from error
 
 
 def _matching(connection: sqlite3.Connection, pattern: str) -> dict[str, str]:

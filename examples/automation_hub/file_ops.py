@@ -1,4 +1,4 @@
-"""The group `file_ops`: nothing but tools, which are listed while it is open."""
+"""The group `file_ops`: only tools, which are listed while it is open."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class FileOps:
 
     @tool
     def write_file(self, path: str, text: str) -> str:
-        """Make a file, or replace what is in it."""
+        """Create a file, or replace its content."""
         self._workspace.write(path, text)
         return f"{path} has {len(text)} characters."
 
     @tool(annotations={"destructiveHint": True})
     def delete_file(self, path: str) -> str:
-        """Remove a file."""
+        """Delete a file."""
         self._workspace.delete(path)
-        return f"{path} is gone."
+        return f"{path} is deleted."

@@ -1,4 +1,4 @@
-"""The group `network`: its hooks start and stop an HTTP server on this machine, which shows the files as pages.
+"""The group `network`: its hooks start and stop a local HTTP server, which serves the files as pages.
 
 All clients see the same pages, so they share one server: the first to open the group starts it, the last to close it
 stops it.
@@ -23,14 +23,14 @@ from .workspace import Workspace
 
 HOST = "127.0.0.1"
 POLL, PATIENCE = 0.05, 5
-"""Seconds: how soon a server notices that it is to stop, and how long a page may take."""
+"""Seconds: how often a server checks whether to stop, and how long a page may take."""
 
 
 @group(
     description="Look at the files as web pages",
-    on_activate="enter",
-    on_deactivate="leave",
-    run_in_thread=False,  # two clients that enter at once must not start two servers
+    on_activate="start",
+    on_deactivate="stop",
+    run_in_thread=False,  # two clients that open the group at once must not start two servers
 )
 class Network:
     def __init__(self, workspace: Workspace) -> None:
@@ -38,32 +38,32 @@ class Network:
         self._users: set[Session] = set()
         self._site: Site | None = None
 
-    def enter(self, context: HookContext) -> None:
+    def start(self, context: HookContext) -> None:
         if self._site is None:
             self._site = Site(self._workspace)
         self._users.add(context.session)
 
-    async def leave(self, context: HookContext) -> None:
+    async def stop(self, context: HookContext) -> None:
         self._users.discard(context.session)
         if self._users or self._site is None:
             return
         site, self._site = self._site, None
-        with anyio.CancelScope(shield=True):  # half a hook is none: whoever cancels it waits for its end
+        with anyio.CancelScope(shield=True):  # the server must not be left half stopped
             await to_thread.run_sync(site.close)
 
     @tool(annotations={"readOnlyHint": True})
     def address(self) -> str:
-        """Tell the URL below which each file of the workspace has its own."""
+        """Return the URL under which the files of the workspace are served."""
         return self._open_site().url
 
     @tool(annotations={"readOnlyHint": True})
     async def fetch_url(self, url: str) -> str:
-        """Fetch a page of the workspace's own server; no other address is asked."""
+        """Fetch a page from the workspace's own server; other addresses are refused."""
         site = self._open_site()
         return await to_thread.run_sync(site.fetch, url)
 
     def _open_site(self) -> Site:
-        if self._site is None:  # a call that was under way when the group was closed
+        if self._site is None:  # the group was closed during the call
             raise ToolError("The server has been stopped; open the group again.")
         return self._site
 
@@ -78,7 +78,7 @@ class Site:
         self.url = f"http://{HOST}:{self._server.server_port}/"
 
     def fetch(self, url: str) -> str:
-        """Return the page at `url`, or raise `ToolError` with the reason why there is none."""
+        """Return the page at `url`, or raise `ToolError` with the reason for the failure."""
         if not url.startswith(self.url):
             raise ToolError(f"Only addresses that begin with {self.url} can be fetched.")
         connection = HTTPConnection(HOST, self._server.server_port, timeout=PATIENCE)
@@ -120,7 +120,7 @@ class Page(BaseHTTPRequestHandler):
 
     def _answer(self) -> tuple[HTTPStatus, str]:
         host, port = self.connection.getsockname()
-        if self.headers["Host"] != f"{host}:{port}":  # a foreign site that had its own name lead here
+        if self.headers["Host"] != f"{host}:{port}":  # DNS rebinding: another site's name resolves to this server
             return HTTPStatus.FORBIDDEN, ""
         try:
             return HTTPStatus.OK, self._workspace.read(unquote(urlsplit(self.path).path).removeprefix("/"))
@@ -128,4 +128,4 @@ class Page(BaseHTTPRequestHandler):
             return HTTPStatus.NOT_FOUND, ""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: what a server over stdio prints goes to whoever started it."""
+        """Log nothing: the standard error of a server over stdio is its client's."""

@@ -1,7 +1,7 @@
-"""The group `plugins`: its tools come from Python files of a folder, and go when these go.
+"""The group `plugins`: its tools are loaded from Python files of a folder, and removed with these files.
 
-Only whoever runs the hub can put files there. So any client may ask for another look: what it changes, it changes for
-all, but as the folder says.
+Only the operator of the hub can put files there. So any client may rescan the folder, although the result is shared by
+all clients.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @frozen
 class Plugin:
-    """A file that was loaded: what it said, and the tools that it made."""
+    """A loaded file: its source and the tools that it registered."""
 
     source: bytes
     tools: frozenset[str] = frozenset()
@@ -28,7 +28,7 @@ class Plugin:
 
 @define
 class Findings:
-    """What a look into the folder has changed, by the names of files; `problems` says what is wrong with which."""
+    """The result of a rescan, by file name; `problems` has the error of each file that could not be loaded."""
 
     loaded: list[str] = field(factory=list[str])
     unloaded: list[str] = field(factory=list[str])
@@ -42,22 +42,22 @@ class Plugins:
         self._folder = folder
         self._loaded: dict[str, Plugin] = {}
 
-    @tool(annotations={"idempotentHint": True}, run_in_thread=False)  # one look at a time
+    @tool(annotations={"idempotentHint": True}, run_in_thread=False)  # one rescan at a time
     def rescan(self) -> dict[str, Any]:
-        """Load plugins that are new or have changed, and unload those that are gone."""
+        """Load new and changed plugins, and unload deleted ones."""
         found = Findings()
         files = sorted(self._folder.glob("*.py"))
         for name in sorted(self._loaded.keys() - {file.name for file in files}):
             self._remove(self._loaded.pop(name))
             found.unloaded.append(name)
         for file in files:
-            self._look_at(file, found)
+            self._load(file, found)
         if found.loaded or found.unloaded:
             self._tools.notify_list_changed()
         return asdict(found)
 
-    def _look_at(self, file: Path, found: Findings) -> None:
-        """Load a plugin if it is new, or in place of what its file said before; if it is broken, change nothing."""
+    def _load(self, file: Path, found: Findings) -> None:
+        """Load a plugin that is new or has changed; if that fails, change nothing."""
         before = self._loaded.get(file.name, Plugin(b""))
         try:
             source = file.read_bytes()
@@ -73,14 +73,14 @@ class Plugins:
             found.loaded.append(file.name)
 
     def _include(self, name: str, source: bytes) -> frozenset[str]:
-        """Run a plugin's file, register the functions that it marks as tools, and return their names."""
+        """Run a plugin, register the functions that it decorates as tools, and return their names."""
         module = ModuleType(Path(name).stem)
         exec(compile(source, name, "exec", dont_inherit=True), vars(module))
         before = self._tools.catalog
         self._tools.include(module, group="plugins")
         after = self._tools.catalog
         if after.groups != before.groups:
-            raise InvalidDefinition(name, "a plugin has tools, and no groups")
+            raise InvalidDefinition(name, "a plugin can define tools, but no groups")
         return frozenset(tool for tool, spec in after.tools.items() if before.tools.get(tool) is not spec)
 
     def _remove(self, plugin: Plugin) -> None:
@@ -89,6 +89,6 @@ class Plugins:
 
 
 def _problem(error: BaseException) -> str:
-    """Return what any client may know: what is wrong with the file, but not what it raised when it ran."""
+    """Return what clients may know: errors in the file itself, but no details of what it raised when it ran."""
     detail = f": {error}" if isinstance(error, (SyntaxError, ToolfoldError)) else "; the log says more"
     return f"{type(error).__name__}{detail}"

@@ -1,4 +1,4 @@
-"""The one folder whose files the hub touches."""
+"""The one folder whose files the hub uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolfold import ToolError
 
 
 class Workspace:
-    """Text files of one folder; nothing else can be named, by `..`, by an absolute path or by a symbolic link."""
+    """The text files of one folder; nothing outside can be reached by `..`, an absolute path or a symbolic link."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -26,25 +26,25 @@ class Workspace:
             return file.read_bytes().decode()
 
     def write(self, path: str, text: str) -> None:
-        """Make a file, or replace what is in it."""
+        """Create a file, or replace its content."""
         with self._file(path) as file:
-            content = text.encode()  # before the file is touched: not every text that JSON can carry is one
+            content = text.encode()  # may fail: JSON can carry text that UTF-8 can't encode
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
 
     def delete(self, path: str) -> None:
-        """Remove a file."""
+        """Delete a file."""
         with self._file(path) as file:
             file.unlink()
 
     @contextmanager
     def _file(self, path: str) -> Generator[Path]:
-        """Yield where a path leads; say in words that a client may read why it can't be used."""
+        """Yield the file at a path, and turn errors into messages for the client."""
         try:
             place = (self._root / path).resolve()
             if not place.is_relative_to(self._root):
                 raise ToolError(f"{path!r} is not in the workspace.")
-            if place.exists() and not place.is_file():  # a folder, or what one would wait for: a pipe, a device
+            if place.exists() and not place.is_file():  # a folder, or something that blocks: a pipe, a device
                 raise ToolError(f"{path!r} is not a file.")
             yield place
         except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
-"""Tools over what a browser tells of a page: document B, progressive disclosure by the data that there is.
+"""Tools over what a browser reports about a page: document B, progressive disclosure by available data.
 
-Each tool is a composite one, and offers the modes for which there is something in the buffers. Until the first
-successful `observe` there are only `observe` and `query_dom`.
+Most are composite tools and offer the modes for which the buffers have data. Until the first successful `observe`,
+only `observe` and `query_dom` are available.
 
     python -m examples.browser_telemetry
     toolfold serve examples.browser_telemetry:tools
@@ -25,17 +25,17 @@ Amount = Annotated[int, Field(ge=1, le=10_000)]
 
 
 def count_of(name: str) -> Callable[[View], int]:
-    """Count what a buffer holds, in the one reading of the request."""
+    """Return a function that counts the entries of a buffer, in the state of the request."""
     return lambda view: int(getattr(view.state, name))
 
 
 def has(name: str) -> Callable[[View], bool]:
-    """Tell whether a buffer holds anything."""
+    """Return a predicate: whether a buffer has entries."""
     return lambda view: bool(getattr(view.state, name))
 
 
 def filled(name: str) -> Mode:
-    """Make a mode that is of use while a buffer holds something, and says how much."""
+    """Return a mode that is available while a buffer has entries, with their count."""
     return Mode(available=has(name), count=count_of(name))
 
 
@@ -76,11 +76,11 @@ CONFIGURE = Modes("action", {"visit": Mode(), "clear": Mode(), "capacity": Mode(
 
 
 def page_tools(telemetry: Telemetry, events: Iterable[Event] = ()) -> ToolSet:
-    """Return the tools over a page's buffers; `configure` can let the visitor go on, which makes `events` happen."""
-    # The page tells of events on the event loop, so what reads the buffers runs there too.
+    """Return the tools over a page's buffers; `configure` can let the visitor go on, which records more `events`."""
+    # The page reports events on the event loop, so the buffers are read there too.
     tools = ToolSet("browser-telemetry", state=telemetry.counts, run_in_thread=False)
-    telemetry.on_turn = tools.notify_list_changed
-    tools.register_group(DISCLOSED, "What to do with what was observed", opens_on=success_of("observe"), transient=True)
+    telemetry.on_change = tools.notify_list_changed
+    tools.register_group(DISCLOSED, "Analyses and artefacts", opens_on=success_of("observe"), transient=True)
     to_come: Iterator[Event] = iter(events)
 
     @tools.tool(modes=OBSERVE, annotations=READS)
@@ -91,7 +91,7 @@ def page_tools(telemetry: Telemetry, events: Iterable[Event] = ()) -> ToolSet:
 
     @tools.tool(annotations=READS)
     def query_dom(path: str) -> dict[str, Any]:
-        """Find elements of the page as it is now, by a path such as .//button."""
+        """Find elements of the current page by a path such as .//button."""
         try:
             return {"elements": query(path)}
         except (SyntaxError, KeyError) as error:
@@ -99,17 +99,17 @@ def page_tools(telemetry: Telemetry, events: Iterable[Event] = ()) -> ToolSet:
 
     @tools.tool(group=DISCLOSED, flat=True, modes=ANALYZE, annotations=READS)
     def analyze(target: str) -> dict[str, Any]:
-        """Find out what follows from what was observed."""
+        """Analyze the observations."""
         return {target: ANALYSES[target](telemetry)}
 
     @tools.tool(group=DISCLOSED, flat=True, modes=GENERATE, annotations=READS)
     def generate(format: str) -> dict[str, Any]:
-        """Make something of what was observed, for people and other programs."""
+        """Generate an artefact from the observations, for people or other programs."""
         return {format: ARTEFACTS[format](telemetry)}
 
     @tools.tool(group=DISCLOSED, flat=True, modes=CONFIGURE)
     def configure(action: str, amount: Amount = 50) -> str:
-        """Let the visitor go on for a number of events, forget all that was reported, or set what each buffer holds."""
+        """Let the visitor go on for a number of events, clear all buffers, or set the capacity of each."""
         match action:
             case "visit":
                 happened = list(islice(to_come, amount))
@@ -120,7 +120,7 @@ def page_tools(telemetry: Telemetry, events: Iterable[Event] = ()) -> ToolSet:
                 return "The buffers are empty."
             case _:
                 telemetry.clear(capacity=amount)
-                return f"The buffers are empty; each holds {amount}."
+                return f"The buffers are empty, with room for {amount} entries each."
 
     return tools
 

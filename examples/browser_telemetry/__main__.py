@@ -1,4 +1,4 @@
-"""Show what a client is given while a page tells more and more: `python -m examples.browser_telemetry`."""
+"""Show what a client is listed while a page reports more and more: `python -m examples.browser_telemetry`."""
 
 from itertools import islice
 from time import perf_counter

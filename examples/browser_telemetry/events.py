@@ -1,4 +1,4 @@
-"""What happens on a page, and a visitor who makes it happen: the same for the same seed, and without a browser."""
+"""The events of a page, and a simulated visitor who causes them: reproducible by its seed, and without a browser."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -18,7 +18,7 @@ PAGE = """
   <button id="add-to-cart">Add to cart</button><button id="checkout"></button>
 </body></html>
 """
-"""The document that live queries look at; an audit finds three faults in it."""
+"""The document that live queries search; an audit finds three faults in it."""
 
 
 @frozen
@@ -84,7 +84,7 @@ Event = Console | Request | Socket | Frame | Action | Vitals
 
 
 def visit(seed: int) -> Iterator[Event]:
-    """Yield what happens while somebody visits the shop, without end; times are milliseconds since the start."""
+    """Yield the endless events of a visit to the shop; times are milliseconds since its start."""
     random, at = Random(seed), 0
     yield Action(at, "navigate", HOME)
     while True:
@@ -134,4 +134,4 @@ MAKERS: dict[Callable[[Random, int], Event], int] = {
     _vitals: 2,
     _socket: 1,
 }
-"""What can happen next, and how often it does in comparison."""
+"""The kinds of events, each with its relative frequency."""

@@ -1,4 +1,4 @@
-"""What the tools answer: one plain function of the buffers for each mode."""
+"""The answers of the tools: for each mode, a plain function of the buffers."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -49,7 +49,7 @@ def _performance(telemetry: Telemetry) -> dict[str, Any]:
 
 
 def _api(telemetry: Telemetry) -> dict[str, list[int]]:
-    """Return the statuses that each endpoint answered with."""
+    """Return the response statuses of each endpoint."""
     statuses: dict[str, set[int]] = {endpoint: set() for endpoint in telemetry.endpoints}
     for request in telemetry.requests:
         statuses.setdefault(f"{request.method} {request.path}", set()).add(request.status)
@@ -62,7 +62,7 @@ def _timeline(telemetry: Telemetry) -> list[dict[str, Any]]:
 
 
 def _script(action: Action) -> str:
-    """Return the action as a line of Python; what the page has reported is quoted, so that it can't be code."""
+    """Return the action as a line of Python; values reported by the page are quoted, so that they can't be code."""
     target, value = json.dumps(action.target), json.dumps(action.value)
     match action.kind:
         case "navigate":
@@ -83,7 +83,7 @@ def _test(telemetry: Telemetry) -> str:
 
 def _pr_summary(telemetry: Telemetry) -> str:
     counts = asdict(telemetry.counts())
-    return "\n".join(["The page told of:", *(f"- {name}: {count}" for name, count in counts.items() if count)])
+    return "\n".join(["The page reported:", *(f"- {name}: {count}" for name, count in counts.items() if count)])
 
 
 def _sarif(telemetry: Telemetry) -> dict[str, Any]:
@@ -104,20 +104,20 @@ def _har(telemetry: Telemetry) -> dict[str, Any]:
 
 
 OBSERVATIONS: Mapping[str, Callable[[Telemetry], list[dict[str, Any]]]] = {
-    "errors": lambda held: _items(line for line in held.console if line.level == "error"),
-    "logs": lambda held: _items(held.console),
-    "network": lambda held: _items(held.requests),
-    "websocket_events": lambda held: _items(held.frames),
-    "websocket_status": lambda held: _items(held.sockets.values()),
-    "actions": lambda held: _items(held.actions),
-    "vitals": lambda held: _items(held.vitals),
+    "errors": lambda data: _items(line for line in data.console if line.level == "error"),
+    "logs": lambda data: _items(data.console),
+    "network": lambda data: _items(data.requests),
+    "websocket_events": lambda data: _items(data.frames),
+    "websocket_status": lambda data: _items(data.sockets.values()),
+    "actions": lambda data: _items(data.actions),
+    "vitals": lambda data: _items(data.vitals),
     "page": _page,
 }
 ANALYSES: Mapping[str, Report] = {
     "performance": _performance,
     "api": _api,
     "accessibility": audit,
-    "changes": lambda held: asdict(held.counts()),
+    "changes": lambda data: asdict(data.counts()),
     "timeline": _timeline,
 }
 ARTEFACTS: Mapping[str, Report] = {

@@ -1,4 +1,4 @@
-"""What a page has reported so far: bounded buffers, which drop the oldest entry when they are full."""
+"""The reports of a page: bounded buffers, which drop the oldest entry when full."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from attrs import frozen
 from .events import Action, Console, Event, Frame, Request, Socket, Vitals
 
 CAPACITY = 1000
-"""How much each buffer holds."""
+"""How many entries each buffer has room for."""
 
 
 @frozen
 class Counts:
-    """How much there is in the buffers at one moment: what one request gets to know of them."""
+    """The numbers of entries in the buffers at one moment: the state that a request reads."""
 
     errors: int
     logs: int
@@ -27,20 +27,20 @@ class Counts:
 
     @property
     def summarised(self) -> int:
-        """How much there is that a summary tells of."""
+        """The number of entries that a summary covers."""
         return self.logs + self.actions + self.network + self.vitals
 
     @property
     def changes(self) -> int:
-        """How much there is at all."""
+        """The number of all entries."""
         return self.summarised + self.websocket_events + self.websocket_status
 
 
 class Telemetry:
-    """The buffers of one page. `on_turn` is called when buffers have got their first content, or lost their last."""
+    """The buffers of one page. `on_change` is called when a buffer gets its first entry, or loses its last."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        self.on_turn: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         self._start(capacity)
 
     def _start(self, capacity: int) -> None:
@@ -55,14 +55,14 @@ class Telemetry:
         self._errors = 0
 
     def record(self, *events: Event) -> None:
-        """Take up what happened, in that order."""
+        """Record events, in this order."""
         before = self._filled()
         for event in events:
-            self._take(event)
+            self._add(event)
         if self._filled() != before:
-            self.on_turn()
+            self.on_change()
 
-    def _take(self, event: Event) -> None:
+    def _add(self, event: Event) -> None:
         match event:
             case Console():
                 evicted = self.console[0] if len(self.console) == self.capacity else None
@@ -81,7 +81,7 @@ class Telemetry:
                 self.vitals.append(event)
 
     def counts(self) -> Counts:
-        """Return how much there is now."""
+        """Return the current numbers of entries."""
         return Counts(
             errors=self._errors,
             logs=len(self.console),
@@ -94,11 +94,11 @@ class Telemetry:
         )
 
     def clear(self, capacity: int | None = None) -> None:
-        """Forget everything; from now on each buffer holds `capacity`, or as much as before."""
+        """Empty all buffers, and set their capacity if one is given."""
         was_empty = not any(self._filled())
         self._start(capacity or self.capacity)
         if not was_empty:
-            self.on_turn()
+            self.on_change()
 
     def _bounded(self, held: dict[str, Any], key: str, value: Any) -> None:
         held.pop(key, None)

@@ -1,7 +1,7 @@
-"""Fifteen groups of command-line programs, and eleven profiles: document E as a use of the one core.
+"""Fifteen groups of command-line programs, and eleven profiles: document E built on the core.
 
-A client is listed one tool, `expand_tools`, and expands what it needs; a profile expands some groups for it and leaves
-others out. Groups, tools and profiles are data, in `groups/` and `profiles.toml`.
+A client is listed one tool, `expand_tools`, and expands the groups that it needs; a profile expands some groups from
+the start and leaves others out. Groups, tools and profiles are data, in `groups/` and `profiles.toml`.
 
     python -m examples.modern_cli
     toolfold inspect examples.modern_cli:tools
@@ -10,16 +10,16 @@ others out. Groups, tools and profiles are data, in `groups/` and `profiles.toml
 How other people's programs are run safely:
 
 - There is no shell. A value is one argument or a part of one, and never becomes an option (`arguments.py`).
-- Many programs make more of a value than its text: a file after `@`, an import, a verb that runs programs. The data of
-  a tool leaves that out, by a pattern, by a list of values, or by giving the value in another way.
-- A path is in the working folder, wherever links lead, and not in `.git` (`files.py`). Git runs no hooks, and does not
-  run where a repository's configuration could make it run programs (`repositories.py`).
-- A program has a small environment without the server's secrets, a time limit and an output limit, and ends with all
-  that it started (`programs.py`). A program that is in the working folder is not run: a caller may have written it.
+- Many programs interpret values: a file after `@`, an import, a verb that runs programs. The definition of a tool
+  excludes that by a pattern, by a list of values, or by passing the value in another way.
+- Paths are in the working folder, also after resolving links, and not in `.git` (`files.py`). Git runs no hooks, and
+  does not run where a repository's configuration could make it run programs (`repositories.py`).
+- A program has a small environment without the server's secrets, a time limit and an output limit, and is ended with
+  all its child processes (`programs.py`). A program in the working folder is not run: a caller may have written it.
 
-What is not promised: this is no sandbox. The groups system, container and kubernetes run what they are asked to, with
-all rights of the server; network reaches what this machine reaches; memory and disk are not limited. A path is checked
-before a program starts, not while it runs. What programs find in the home folder is trusted. What is written into the
+This is not a sandbox. The groups system, container and kubernetes run any command they are given, with all rights of
+the server; network reaches whatever this machine reaches; memory and disk are not limited. A path is checked before a
+program starts, not while it runs. Whatever programs find in the home folder is trusted. Files written into the
 working folder may be run by others later, such as tests. So serve it as a user of its own or in a container, with a
 profile that has no more groups than are needed.
 """
@@ -47,23 +47,22 @@ def build(
     limits: Limits | None = None,
     clock: Callable[[], float] = time.time,
 ) -> ToolSet:
-    """Return the tools whose programs are found; what is not says the description of its group.
+    """Return the tools whose programs are installed; the description of a group lists what is missing.
 
-    Raises `ConfigError` if the folder holds the home folder.
+    Raises `ConfigError` if the folder contains the home folder.
 
     Args:
-        which: Finds a program by its name; asked once for each, and not again. By default, on the path that programs
-            are given as well.
+        which: Finds a program by its name; called once for each. By default it searches the `PATH` that programs get.
         folder: The working folder: programs start there, and paths stay in it.
-        limits: What a program may take.
-        clock: Tells the time in seconds, alike in all processes that serve a session.
+        limits: The limits of each program.
+        clock: Returns the time in seconds, the same in all processes that serve a session.
     """
-    tools = ToolSet("modern-cli", control="expand_tools", run_in_thread=False)  # what is plain here is quick
+    tools = ToolSet("modern-cli", control="expand_tools", run_in_thread=False)  # synchronous handlers are quick
     at = Files(Path(folder).resolve())
     if Path.home().resolve().is_relative_to(at.folder):
         raise ConfigError(
-            f"The working folder, {at.folder}, holds the home folder: whoever writes files there decides what programs "
-            "do. Serve the folder of a project."
+            f"The working folder, {at.folder}, contains the home folder, where files control what programs do. "
+            "Serve the folder of a project."
         )
     seek = which or partial(shutil.which, path=environment(at.folder)["PATH"])
     find = cache(lambda name: runnable(seek(name), at.folder))
@@ -90,7 +89,7 @@ def build(
 
 
 def runnable(program: str | None, folder: Path) -> str | None:
-    """Return a program, unless there is none, or a caller could have written it, or Windows would start a shell."""
+    """Return a program that can be run safely: not written by a caller, and not run by a shell on Windows."""
     if program is None or program.lower().endswith((".bat", ".cmd")):
         return None
     return program if outside(program, folder) else None
@@ -107,4 +106,4 @@ def in_process(at: Files, cache: state.Cache) -> Mapping[str, Callable[..., Any]
     return {handler.__name__: handler for handler in handlers}
 
 
-tools = build  # a function: programs are looked for when it is served, and not when this module is imported
+tools = build  # a function: programs are searched for when it is served, not when this module is imported

@@ -1,4 +1,4 @@
-"""Show what is here and what is missing, run a few harmless programs, and look through a profile.
+"""Show which programs are installed and which are missing, run a few harmless ones, and show a profile.
 
 python -m examples.modern_cli
 """
@@ -25,7 +25,7 @@ CALLS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 
 def show_groups(tools: ToolSet) -> None:
-    """Print the groups, how many of their tools are offered, and what is missing."""
+    """Print the groups, how many of their tools are offered, and the missing programs."""
     known = groups()
     for group in tools.groups():
         here, of = len(tools.group_tools(group.path)), len(known[group.path].tools)
@@ -34,7 +34,7 @@ def show_groups(tools: ToolSet) -> None:
 
 
 async def show_call(session: Session, group: str, name: str, arguments: dict[str, Any]) -> None:
-    """Expand a group and call one of its tools, if its program is here."""
+    """Expand a group and call one of its tools, if its program is installed."""
     await session.call("expand_tools", {"group": group})
     if name in session.catalog.tools:
         result = await session.call(name, arguments)
@@ -42,7 +42,7 @@ async def show_call(session: Session, group: str, name: str, arguments: dict[str
 
 
 async def demonstrate() -> None:
-    """Print all of it."""
+    """Run the demonstration."""
     tools = build()
     print("The groups on this machine:\n")
     show_groups(tools)
@@ -52,7 +52,7 @@ async def demonstrate() -> None:
             await show_call(session, group, name, arguments)
     async with tools.open_session("explore") as session:
         names = [name for name in session.list_tools().names if name != "expand_tools"]
-        print(f"\nUnder the profile explore, which changes nothing, it is also listed {', '.join(names)},")
+        print(f"\nUnder the read-only profile explore, it is also listed {', '.join(names)},")
         print(f"and there are no groups but {', '.join(info.name for info in session.list_groups())}.")
         refused = await session.call("expand_tools", {"group": "kubernetes"})
         print(f"\n> expand_tools kubernetes\n[error] {refused.text}")

@@ -2,14 +2,14 @@
 
 A template is a list. Each of its elements is one of these:
 
-    "text"                          an argument as it is
-    "--level={level}"               an argument with a value in it; left out without a value; for an array, once an item
+    "text"                          a literal argument
+    "--level={level}"               an argument with a value in it; omitted without a value; repeated for an array
     {long = "--long"}               elements to add if the parameter is true, or has a value
-    {command = {list = "--list"}}   elements to add by what the parameter's value is
-    "{*args}"                       the items of an array, each as it is, be it an option or not
+    {command = {list = "--list"}}   elements to add, by the parameter's value
+    "{*args}"                       the items of an array, unchanged, which may be options
 
-A value is always a part of one argument, whatever characters it has. Where it would begin an argument, it may not begin
-with "-", so that it can't be taken for an option, unless "--" came before, after which programs know no options.
+A value is always part of one argument, whatever characters it has. A value at the start of an argument may not begin
+with "-", so that it can't be mistaken for an option, unless "--" precedes it, after which there are no options.
 """
 
 from __future__ import annotations
@@ -99,6 +99,6 @@ def _text(value: Any) -> str:
 
 
 def _check(argument: str, values: Mapping[str, Any]) -> None:
-    """Refuse what no argument of a program can hold."""
+    """Refuse characters that can't be part of an argument."""
     if "\0" in argument or any("\ud800" <= character <= "\udfff" for character in argument):
-        raise ToolError(f"{', '.join(values)} holds a character that no argument of a program can: NUL or a surrogate.")
+        raise ToolError(f"{', '.join(values)} has a NUL or a surrogate, which arguments of programs can't contain.")

@@ -25,12 +25,12 @@ class _Data(BaseModel):
 
 
 class ToolData(_Data):
-    """A tool: what it is to the model, and which program it runs, in which way.
+    """A tool: its definition for the model, and the program that it runs.
 
-    `program` is its name, or several names of which one is enough; without any, the tool is done in this process.
-    `stdin` is the parameter that the program reads (an array is a line for each item), `seconds` the one that is its
-    time limit, and `inside` are those that must be paths within the working folder. `says` tells statuses that are no
-    errors, and what each means where the program prints nothing.
+    `program` is the name of the program, or alternatives; a tool without one runs in this process. `stdin` names the
+    parameter that is passed on standard input (an array as lines), `seconds` the one with the time limit, and `inside`
+    those that must be paths within the working folder. `says` has the exit statuses that are not errors, each with a
+    text for when the program prints nothing.
     """
 
     description: str
@@ -57,10 +57,10 @@ class ToolData(_Data):
 
 
 class GroupData(_Data):
-    """A group: its tools, and what holds for its programs.
+    """A group: its tools, and options for its programs.
 
-    `environment` names the variables that they are given beside the usual ones. `runs_git` says that they are git, or
-    run it: in the repository that the parameter `path` names, or in the working folder.
+    `environment` names variables that they get besides the usual ones. `runs_git` states that they are git or run it,
+    in the repository at the parameter `path` or else in the working folder.
     """
 
     title: str
@@ -70,7 +70,7 @@ class GroupData(_Data):
     tools: dict[str, ToolData]
 
     def described(self, found: Container[str]) -> str:
-        """Return the description, with what is not offered because its program is missing."""
+        """Return the description, with the tools that are not offered because their programs are missing."""
         missing: dict[str, list[str]] = {}
         for name, tool in self.tools.items():
             if tool.program and name not in found:
@@ -84,7 +84,7 @@ class GroupData(_Data):
 
 @frozen
 class Program:
-    """The handler of a tool that runs a program; `git` is what looks at a repository before it is used, if any does."""
+    """The handler of a tool that runs a program; with `git`, it checks the repository first."""
 
     path: str
     tool: ToolData
@@ -93,7 +93,7 @@ class Program:
     git: str | None = None
 
     async def __call__(self, values: dict[str, Any]) -> ToolResult:
-        """Run the program and return what it printed; it is an error if it failed or had to be stopped."""
+        """Run the program and return its output, as an error if it failed or was stopped."""
         tool = self.tool
         for path in (path for name in tool.inside for path in _each(values.get(name))):
             self.files.within(path)
@@ -109,12 +109,12 @@ class Program:
         return ToolResult.of_text(printed or tool.says.get(ended.status, "Done; nothing was printed."))
 
     def _input(self, values: Mapping[str, Any]) -> str | None:
-        """Return what the program reads, or `None`."""
+        """Return the program's standard input, or `None`."""
         given = values.get(self.tool.stdin) if self.tool.stdin else None
         if not isinstance(given, list):
             return given
         if any("\n" in line for line in given):
-            raise ToolError(f"No item of {self.tool.stdin} may have a line break in it; each is a line.")
+            raise ToolError(f"Items of {self.tool.stdin} can't contain line breaks; each is passed as a line.")
         return "\n".join(given)
 
 

@@ -1,4 +1,4 @@
-"""Which paths may be used; and the tools that need no program, those of the group file_ops and some others."""
+"""Which paths may be used, and tools that need no program: those of the group file_ops and some others."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from attrs import field, frozen
 from toolfold import ToolError
 
 LONGEST = 1_000_000
-"""The greatest number of characters that are read from a file, or that a file to edit may have."""
+"""At most how many characters are read from a file, and how many a file to edit may have."""
 
 
 @frozen
 class Files:
-    """What is in one folder; nothing outside of it can be named, by `..` or by a symbolic link.
+    """The files of one folder; nothing outside can be reached by `..` or a symbolic link.
 
-    A repository's own files in `.git` can't be named either: git runs programs that it finds named there.
+    Nor can the files in `.git`, since they can make git run programs.
     """
 
     folder: Path
     _lock: Lock = field(factory=Lock, init=False, eq=False)
 
     def handlers(self) -> Sequence[Callable[..., Any]]:
-        """Return the handlers of the tools; they run one at a time, and beside the event loop: a file can be long."""
-        return [self._beside(one) for one in (self.file_read, self.file_write, self.file_edit, self.file_append)]
+        """Return the handlers of the tools; they run one at a time in worker threads, since files can be long."""
+        return [self._in_thread(one) for one in (self.file_read, self.file_write, self.file_edit, self.file_append)]
 
-    def _beside(self, handler: Callable[[dict[str, Any]], str]) -> Callable[..., Any]:
+    def _in_thread(self, handler: Callable[[dict[str, Any]], str]) -> Callable[..., Any]:
         def locked(values: dict[str, Any]) -> str:
             with self._lock:
                 return handler(values)
@@ -47,34 +47,34 @@ class Files:
         return call
 
     def within(self, path: str) -> Path:
-        """Return where a path leads, or raise `ToolError` if it may not be used."""
+        """Return a path resolved, or raise `ToolError` if it may not be used."""
         with _failing(path):
             found = (self.folder / path).resolve()
         if not found.is_relative_to(self.folder):
             raise ToolError(f"{path!r} is not in the working folder, {self.folder}.")
         if ".git" in (part.casefold() for part in found.relative_to(self.folder).parts):
-            raise ToolError(f"{path!r} is one of git's own files, which only git may use.")
+            raise ToolError(f"{path!r} is in .git, which only git may use.")
         return found
 
     def at(self, path: str) -> Path:
-        """Return the file that a path leads to, be it there already or not, or raise `ToolError`."""
+        """Return the file at a path, which need not exist, or raise `ToolError`."""
         found = self.within(path)
         if found.exists() and not found.is_file():
             raise ToolError(f"{path!r} is not a file.")
         return found
 
     def file_read(self, values: dict[str, Any]) -> str:
-        """Return some lines of a file, and what follows if that is not all."""
+        """Return lines of a file, with a note if more follow."""
         first, count = values["offset"] - 1, values["limit"]
         with _failing(values["path"]), self.at(values["path"]).open(encoding="utf-8", newline="") as file:
-            lines = iter(partial(file.readline, LONGEST + 1), "")  # never more in memory, however long a line is
+            lines = iter(partial(file.readline, LONGEST + 1), "")  # limits memory, even if a line is very long
             text = ""
             for line in islice(lines, first, first + count):
                 text += line
                 if len(text) > LONGEST:
                     raise ToolError(f"These lines have more than {LONGEST:,} characters; read fewer.")
             more = next(lines, None) is not None
-        return f"{text}\n[More lines follow; go on with offset {first + count + 1}.]" if more else text
+        return f"{text}\n[More lines follow; continue with offset {first + count + 1}.]" if more else text
 
     def file_write(self, values: dict[str, Any]) -> str:
         """Write a file."""
@@ -82,12 +82,12 @@ class Files:
         with _failing(values["path"]):
             if values["create_dirs"]:
                 file.parent.mkdir(parents=True, exist_ok=True)
-            self.keep(file, values["safe_overwrite"])
+            self.back_up(file, values["safe_overwrite"])
             file.write_text(values["content"], encoding="utf-8", newline="")
-        return f"{values['path']} has {len(values['content']):,} characters now."
+        return f"{values['path']} now has {len(values['content']):,} characters."
 
     def file_edit(self, values: dict[str, Any]) -> str:
-        """Replace a passage that occurs just once, or all of them."""
+        """Replace a text that occurs exactly once, or all occurrences."""
         file, old = self.at(values["path"]), values["old_text"]
         with _failing(values["path"]):
             if file.stat().st_size > LONGEST:
@@ -97,24 +97,24 @@ class Files:
             times = text.count(old)
             if times == 0 or (times > 1 and not values["replace_all"]):
                 raise ToolError(f"The text to replace occurs {times} times in {values['path']!r}; nothing was changed.")
-            self.keep(file, values["backup"])
+            self.back_up(file, values["backup"])
             file.write_text(text.replace(old, values["new_text"]), encoding="utf-8", newline="")
-        return f"Replaced {times} {'passage' if times == 1 else 'passages'}."
+        return f"Replaced {times} {'occurrence' if times == 1 else 'occurrences'}."
 
     def file_append(self, values: dict[str, Any]) -> str:
-        """Add text at the end of a file."""
+        """Append text to a file."""
         with _failing(values["path"]), self.at(values["path"]).open("a", encoding="utf-8", newline="") as file:
             file.write(values["content"])
         return f"Added {len(values['content']):,} characters."
 
-    def keep(self, file: Path, wanted: bool) -> None:
-        """Copy what a file holds to one beside it."""
+    def back_up(self, file: Path, wanted: bool) -> None:
+        """Copy a file to one beside it, with the suffix `.bak`."""
         if wanted and file.exists():
             self.at(f"{file}.bak").write_bytes(file.read_bytes())
 
 
 def permissions(values: dict[str, Any]) -> str:
-    """Return what a numeric mode allows."""
+    """Return the permissions of a numeric mode."""
     signs = stat.filemode(int(values["mode"], 8))[1:]
     words = {"r": "read", "w": "write", "x": "execute", "s": "execute as its owner or group", "t": "execute"}
     permissions = []
@@ -125,7 +125,7 @@ def permissions(values: dict[str, Any]) -> str:
 
 
 def system_info() -> dict[str, str]:
-    """Return what machine this is."""
+    """Return facts about this machine."""
     system = platform.uname()
     return {
         "system": system.system,
@@ -137,7 +137,7 @@ def system_info() -> dict[str, str]:
 
 @contextmanager
 def _failing(path: str) -> Generator[None]:
-    """Say in words why a file can't be used."""
+    """Turn errors of a file into messages for the client."""
     try:
         yield
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
-"""Running programs: by an argument list and never through a shell, in a little environment, and not for ever.
+"""Runs programs: with an argument list and never a shell, in a small environment, and with limits.
 
-A program is in a process group of its own. If it takes too long, prints too much, or the call is cancelled, the group
-is asked to end, and killed if it does not. What it had printed by then is kept.
+A program has its own process group. If it takes too long, prints too much, or the call is cancelled, the group is
+terminated, and killed if it does not end. Its output until then is returned.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from attrs import define, evolve, field, frozen
 from toolfold import ToolError
 
 GRACE = 2.0
-"""Seconds that a program has to end by itself before it is killed."""
+"""Seconds that a program has to terminate before it is killed."""
 
-KEPT = (
+INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
     *("SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA"),
 )
-SET = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GH_PROMPT_DISABLED": "1", "MLRRC": "__none__"}
+FIXED = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GH_PROMPT_DISABLED": "1", "MLRRC": "__none__"}
 
 
 @frozen(kw_only=True)
 class Limits:
-    """What a program may take: seconds, and bytes of what it prints, over both of its streams."""
+    """The limits of a program: seconds, and bytes of output over both streams."""
 
     seconds: float = 60
     bytes: int = 200_000
@@ -41,7 +41,7 @@ class Limits:
 
 @frozen(kw_only=True)
 class Place:
-    """Where programs run: the folder, the environment, the limits."""
+    """Where programs run: the folder, the environment and the limits."""
 
     folder: Path
     environment: dict[str, str]
@@ -54,7 +54,7 @@ class Place:
 
 @frozen(kw_only=True)
 class Ended:
-    """How a program ended: its status, negative for a signal; what it printed; and why it was stopped, if it was."""
+    """How a program ended: its status, negative for a signal; its output; and why it was stopped, if it was."""
 
     status: int
     output: str
@@ -75,58 +75,58 @@ class Ended:
 
 
 def environment(folder: Path, also: Iterable[str] = ()) -> dict[str, str]:
-    """Return the environment that programs in a folder are given: the little that any needs, and no secrets.
+    """Return the environment of programs in a folder: only what every program needs, and no secrets.
 
     Args:
-        folder: The working folder; programs that a program starts are not looked for there.
-        also: The names of more variables of this process to pass on.
+        folder: The working folder; it is left out of the search path.
+        also: The names of further variables of this process to pass on.
     """
-    kept = {name: os.environ[name] for name in (*KEPT, *also) if name in os.environ}
-    path = [one for one in kept.get("PATH", "").split(os.pathsep) if Path(one).is_absolute() and outside(one, folder)]
-    return {**kept, **SET, "PATH": os.pathsep.join(path)}
+    own = {name: os.environ[name] for name in (*INHERITED, *also) if name in os.environ}
+    path = [one for one in own.get("PATH", "").split(os.pathsep) if Path(one).is_absolute() and outside(one, folder)]
+    return {**own, **FIXED, "PATH": os.pathsep.join(path)}
 
 
 def outside(path: str, folder: Path) -> bool:
-    """Tell whether a path, and what it leads to, is not in a folder, where a caller could write it."""
+    """Return whether a path and its target are outside a folder, where no caller can write them."""
     found = Path(path).absolute()
     return not (found.is_relative_to(folder) or found.resolve().is_relative_to(folder))
 
 
 async def run(program: str, arguments: list[str], place: Place, text: str | None = None) -> Ended:
-    """Run a program to its end, or to a limit, and return how it ended.
+    """Run a program until it ends or reaches a limit, and return how it ended.
 
     Args:
         program: The path of the program.
-        arguments: What it is given, each as it is.
+        arguments: Its arguments, passed on unchanged.
         place: Where it runs.
-        text: What it reads from standard input, which is closed otherwise.
+        text: Its standard input, which is closed otherwise.
 
     Raises:
         ToolError: It could not be started.
     """
     process = await _start(program, arguments, place, text)
-    heard = _Heard(place.limits.bytes)
+    captured = _Output(place.limits.bytes)
     done = False
     try:
         with anyio.move_on_after(place.limits.seconds):
             async with anyio.create_task_group() as tasks:
                 for name, stream in (("output", process.stdout), ("errors", process.stderr)):
-                    tasks.start_soon(heard.listen, name, stream, tasks.cancel_scope)
+                    tasks.start_soon(captured.read, name, stream, tasks.cancel_scope)
                 tasks.start_soon(_feed, process.stdin, text)
                 await process.wait()
-            done = not heard.flooded
+            done = not captured.exceeded
     finally:
         with anyio.CancelScope(shield=True):
             if not done:
                 await _stop(process)
             await process.aclose()
     stopped = ""
-    if heard.flooded:
+    if captured.exceeded:
         stopped = f"it was stopped, because it printed more than {place.limits.bytes:,} bytes; ask for less"
     elif not done:
         stopped = f"it was stopped, because it took longer than {place.limits.seconds:g} s"
     return Ended(
-        status=process.returncode or 0, output=heard.text("output"), errors=heard.text("errors"), stopped=stopped
+        status=process.returncode or 0, output=captured.text("output"), errors=captured.text("errors"), stopped=stopped
     )
 
 
@@ -147,7 +147,7 @@ async def _start(program: str, arguments: list[str], place: Place, text: str | N
 
 
 async def _feed(stream: ByteSendStream | None, text: str | None) -> None:
-    """Give a program its standard input; it need not read all of it."""
+    """Write a program's standard input, which it need not read completely."""
     if stream is not None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
             await stream.send((text or "").encode("utf-8", "replace"))
@@ -155,7 +155,7 @@ async def _feed(stream: ByteSendStream | None, text: str | None) -> None:
 
 
 async def _stop(process: Process) -> None:
-    """End a program and what it started: politely first, and then for certain."""
+    """Terminate a program with its child processes, and kill what remains."""
     if sys.platform == "win32":
         process.kill()
         return
@@ -166,27 +166,27 @@ async def _stop(process: Process) -> None:
 
 
 def _signal_group(number: int, sent: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # all of it has ended, or what is left is not ours
+    with suppress(ProcessLookupError, PermissionError):  # all have ended, or those left are not ours
         os.killpg(number, sent)
 
 
 @define
-class _Heard:
-    """What a program has printed, up to a limit."""
+class _Output:
+    """The output of a program, up to a limit."""
 
     room: int
     parts: dict[str, bytearray] = field(factory=lambda: {"output": bytearray(), "errors": bytearray()})
-    flooded: bool = False
+    exceeded: bool = False
 
-    async def listen(self, name: str, stream: ByteReceiveStream | None, scope: anyio.CancelScope) -> None:
+    async def read(self, name: str, stream: ByteReceiveStream | None, scope: anyio.CancelScope) -> None:
         assert stream is not None
         async for chunk in stream:
             self.parts[name] += chunk[: self.room]
             if len(chunk) > self.room:
-                self.flooded = True
+                self.exceeded = True
                 scope.cancel()
             self.room = max(0, self.room - len(chunk))
 
     def text(self, name: str) -> str:
-        """Return what was printed as a text; bytes that are not UTF-8 are shown as escapes such as `\\xff`."""
+        """Return the output of a stream as text; bytes that are not UTF-8 become escapes such as `\\xff`."""
         return self.parts[name].decode("utf-8", "backslashreplace")

@@ -1,10 +1,10 @@
-"""Git where callers may write, and in repositories of others: it runs none of the programs that these name.
+"""Runs git safely in repositories that callers can write or that others have made: it runs no programs they name.
 
-A repository can make git run programs in two ways. Hooks, and what watches files, are turned off by variables that
-every git sees, also one that another program starts. What a configuration names (filters, drivers, a program for
-signatures, other repositories) can't all be turned off, since some of it has names that anybody can invent; so git is
-not run at all in a repository whose configuration says more than the harmless things listed here. And no tool but git
-writes into `.git`, as `files.py` says, so that nobody changes the configuration once it has been looked at.
+A repository can make git run programs in two ways. Hooks and file monitors are turned off by variables, which also
+reach a git that another program starts. Programs named in the configuration (filters, drivers, signing programs, other
+repositories) can't all be turned off, since some of their keys are arbitrary; so git does not run in a repository
+whose configuration has other than the harmless settings listed here. No tool but git writes into `.git` (`files.py`),
+so the configuration does not change after the check.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ OVERRULED = {
     "core.fsmonitor": "false",
     "core.hookspath": os.devnull,
     "diff.autorefreshindex": "false",
-    "gc.auto": "0",  # nothing goes on in the background
+    "gc.auto": "0",  # no background work
     "maintenance.auto": "false",
-    "safe.barerepository": "explicit",  # a folder that only looks like a repository, without .git, is none
+    "safe.barerepository": "explicit",  # a folder without .git is not a repository, even if it looks like one
 }
 HARMLESS = (
     *OVERRULED,
@@ -41,10 +41,10 @@ HARMLESS = (
     *("branch.*.vscode-merge-base", "branch.*.gh-merge-base", "lfs.repositoryformatversion", "lfs.*.access"),
     *("http.*.extraheader",),
 )
-"""What the configuration of a repository may set, as patterns of names, in the way in which git prints them."""
+"""The settings that a repository's configuration may have: patterns of names as git prints them."""
 
 INNER = {"core.worktree"}
-"""What one that is inside another may set as well: git goes there only to look."""
+"""Further settings that a repository inside another may have: git only reads there."""
 
 SETTINGS = ("config", "--list", "--show-scope", "--name-only", "-z")
 CONTENTS = ("ls-files", "--stage", "-z", ":/")
@@ -53,32 +53,32 @@ ROOM = 50_000_000
 
 
 def variables(folder: Path) -> dict[str, str]:
-    """Return the variables for programs in a folder that are git, or run it."""
+    """Return the variables for programs in a folder that are git or run it."""
     settings: dict[str, str] = {}
     for number, (name, value) in enumerate(OVERRULED.items()):
         settings |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     return {
         **settings,
         "GIT_CONFIG_COUNT": str(len(OVERRULED)),
-        "GIT_CEILING_DIRECTORIES": str(folder.parent),  # a repository that the folder is only a part of is none
-        "GIT_OPTIONAL_LOCKS": "0",  # what only looks writes nothing
+        "GIT_CEILING_DIRECTORIES": str(folder.parent),  # never use a repository around the folder
+        "GIT_OPTIONAL_LOCKS": "0",  # reading commands write nothing
         "GIT_TERMINAL_PROMPT": "0",
     }
 
 
 async def check(git: str, path: str, place: Place) -> None:
-    """Raise `ToolError` if a repository, or one inside it, may make git run programs; do nothing if there is none."""
+    """Raise `ToolError` if the repository at a path, or one inside it, may make git run programs."""
     checked: set[Path] = set()
     unchecked = [path]
     while unchecked:
         here = unchecked.pop()
         settings = await _listed(git, here, SETTINGS, place)
         if settings.status:
-            raise ToolError(f"git can't tell what is configured in {here!r}: {settings.how}.\n{settings.errors}")
+            raise ToolError(f"git can't list the configuration in {here!r}: {settings.how}.\n{settings.errors}")
         if names := doubtful(settings.output) - (INNER if checked else set()):
             raise ToolError(
                 f"The configuration of the repository in {here!r} sets {', '.join(sorted(names))}, which may make git "
-                "run programs or write elsewhere, so it is not run there. Who trusts it can use git without this tool."
+                "run programs or write elsewhere. It is not run there; if you trust the repository, use git directly."
             )
         checked.add((place.folder / here).resolve())
         for inner in repositories_in((await _listed(git, here, CONTENTS, place)).output):
@@ -88,7 +88,7 @@ async def check(git: str, path: str, place: Place) -> None:
 
 
 def doubtful(listed: str) -> set[str]:
-    """Return what a repository itself sets, of the settings that git listed, that is not harmless."""
+    """Return the repository's own settings, among those that git listed, that are not known to be harmless."""
     entries = listed.split("\0")
     own = {name for scope, name in zip(entries[::2], entries[1::2], strict=False) if scope in ("local", "worktree")}
     return {name for name in own if not any(fnmatchcase(name, pattern) for pattern in HARMLESS)}
@@ -103,9 +103,9 @@ def repositories_in(listed: str) -> Iterator[str]:
 
 
 async def _listed(git: str, path: str, arguments: tuple[str, ...], place: Place) -> Ended:
-    """Return how it ended when git was asked for a list, if it was not stopped."""
+    """Return the result of a git command that lists something; raise `ToolError` if it was stopped."""
     roomy = evolve(place, limits=evolve(place.limits, bytes=ROOM))
     ended = await run(git, ["-C", path, *arguments], roomy)
     if ended.stopped:
-        raise ToolError(f"git can't tell what is in the repository in {path!r}: {ended.how}.")
+        raise ToolError(f"git can't list the contents of the repository in {path!r}: {ended.how}.")
     return ended

@@ -1,6 +1,6 @@
-"""The tools of the group mcp: what they keep are facts of the session, so it lasts as long as that does (SPEC SES-5).
+"""The tools of the group mcp: they store facts of the session, which last as long as the session (SPEC SES-5).
 
-No session sees what another one keeps.
+No session sees the facts of another.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attrs import frozen
 from toolfold import Context, ToolError
 
 ROOM = 2000
-"""How many characters of JSON all that a session keeps may take: it travels with the session's handle."""
+"""How many characters of JSON the facts of a session may take: they are part of its handle."""
 
 CREDENTIALS = ("GH_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "KUBECONFIG", "REGISTRY_AUTH_FILE", "SSH_AUTH_SOCK")
 
@@ -25,7 +25,7 @@ Result = tuple[str, float, str]
 
 
 def mcp_auth_check() -> dict[str, bool]:
-    """Return which credentials are set in the environment."""
+    """Return whether each of the usual credentials is set in the environment."""
     return {name: name in os.environ for name in CREDENTIALS}
 
 
@@ -33,7 +33,7 @@ def mcp_task_create(values: dict[str, Any], context: Context) -> dict[str, Any]:
     """Add a task and return it."""
     tasks = _tasks(context)
     task = (max((number for number, _, _ in tasks), default=0) + 1, values["content"], "pending")
-    _keep(context, "tasks", (*tasks, task))
+    _store(context, "tasks", (*tasks, task))
     return _shown(task)
 
 
@@ -47,14 +47,14 @@ def mcp_task_update(values: dict[str, Any], context: Context) -> dict[str, Any]:
     """Change the status of a task and return it."""
     found = _task(values["id"], context)
     changed = (found[0], found[1], values["status"])
-    _keep(context, "tasks", tuple(changed if task == found else task for task in _tasks(context)))
+    _store(context, "tasks", tuple(changed if task == found else task for task in _tasks(context)))
     return _shown(changed)
 
 
 def mcp_task_delete(values: dict[str, Any], context: Context) -> str:
     """Remove a task."""
     found = _task(values["id"], context)
-    _keep(context, "tasks", tuple(task for task in _tasks(context) if task != found))
+    _store(context, "tasks", tuple(task for task in _tasks(context) if task != found))
     return f"Task {found[0]} is deleted."
 
 
@@ -70,7 +70,7 @@ def mcp_context_set(values: dict[str, Any], context: Context) -> str:
     """Write a note."""
     place = (values["scope"], values["key"])
     others = tuple(note for note in _notes(context) if note[:2] != place)
-    _keep(context, "notes", (*others, (*place, values["value"])))
+    _store(context, "notes", (*others, (*place, values["value"])))
     return "Noted."
 
 
@@ -81,28 +81,28 @@ def mcp_context_list(values: dict[str, Any], context: Context) -> dict[str, Any]
 
 @frozen
 class Cache:
-    """Interim results of a session, each with the time at which it is forgotten; the oldest make room for new ones."""
+    """Cached results of a session, each with its expiry time; the oldest make room for new ones."""
 
     clock: Callable[[], float]
 
     def mcp_cache_get(self, values: dict[str, Any], context: Context) -> str:
-        """Return a result that is still kept."""
-        for key, _, value in self.kept(context):
+        """Return a result that has not expired."""
+        for key, _, value in self.current(context):
             if key == values["key"]:
                 return value
-        raise ToolError(f"Nothing is kept as {values['key']!r}, or not any more.")
+        raise ToolError(f"There is no result {values['key']!r}, or it has expired.")
 
     def mcp_cache_set(self, values: dict[str, Any], context: Context) -> str:
-        """Keep a result, in place of one of the same key."""
-        others = [result for result in self.kept(context) if result[0] != values["key"]]
+        """Store a result, replacing one of the same key."""
+        others = [result for result in self.current(context) if result[0] != values["key"]]
         result = (values["key"], self.clock() + values["ttl_secs"], values["value"])
         while others and not _fits(context, "cache", (*others, result)):
             del others[0]
-        _keep(context, "cache", (*others, result))
-        return f"Kept for {values['ttl_secs']} seconds."
+        _store(context, "cache", (*others, result))
+        return f"Stored for {values['ttl_secs']} seconds."
 
-    def kept(self, context: Context) -> list[Result]:
-        """Return the results whose time is not over, the oldest first."""
+    def current(self, context: Context) -> list[Result]:
+        """Return the results that have not expired, the oldest first."""
         results: tuple[Result, ...] = context.facts.get("cache", ())
         return [result for result in results if result[1] > self.clock()]
 
@@ -129,7 +129,7 @@ def _fits(context: Context, name: str, value: tuple[Any, ...]) -> bool:
     return len(json.dumps(facts)) <= ROOM
 
 
-def _keep(context: Context, name: str, value: tuple[Any, ...]) -> None:
+def _store(context: Context, name: str, value: tuple[Any, ...]) -> None:
     if not _fits(context, name, value):
         raise ToolError("There is no room for more in this session; delete or shorten some tasks and notes first.")
     context.set_fact(name, value)

@@ -1,4 +1,4 @@
-"""Toolkits, categories, hidden tools and the catalog tool: document D as a use of the one core.
+"""Toolkits, categories, hidden tools and the catalog tool: document D built on the core.
 
 Serve it with `toolfold serve examples.toolkit:tools`; `python -m examples.toolkit` shows what it does.
 """
@@ -15,8 +15,8 @@ UNLOCKED = Visibility.when(lambda view: bool(view.facts.get("unlocked")))
 
 
 def build() -> ToolSet:
-    """Return the tools, with notes of their own."""
-    tools = ToolSet("toolkit", control_visibility="relevant", run_in_thread=False)  # all that they do is quick
+    """Return the tools, with their own notes."""
+    tools = ToolSet("toolkit", control_visibility="relevant", run_in_thread=False)  # all of them are quick
     tools.include(words)
     tools.include(Notes())
     tools.register_group("reports", "Figures of the year")
@@ -33,12 +33,12 @@ def build() -> ToolSet:
 
     @tools.tool(category="Power", visibility=UNLOCKED)
     def reindex() -> str:
-        """Build the index anew. It is there only in a session that has been unlocked."""
+        """Build the index anew. Available only in a session that has been unlocked."""
         return "done"
 
     @tools.tool(hidden=~UNLOCKED)
     def statistics() -> str:
-        """Count the tools. It can be called all along, and is listed in a session that has been unlocked."""
+        """Count the tools. Always callable, but listed only in a session that has been unlocked."""
         return f"{len(tools.catalog.tools)} tools"
 
     tools.register_profile(Profile(name="reader", description="Only what reads", available="*", read_only=True))

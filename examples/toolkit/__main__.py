@@ -10,7 +10,7 @@ from . import build
 
 
 async def find(session: Session, **asked: object) -> str:
-    """Return what the catalog tool finds: names, those of hidden things in brackets, and categories."""
+    """Return what the catalog tool finds: names with their categories, hidden ones in brackets."""
     found = (await session.call("catalog", asked)).structured
     return "; ".join(
         f"{section}: " + ", ".join(_described(entry) for entry in entries)

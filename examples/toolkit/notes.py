@@ -1,4 +1,4 @@
-"""A class as a toolkit: its methods share what the instance holds."""
+"""A class as a toolkit: its methods share the state of the instance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Notes:
     """Short texts by title."""
 
     def __init__(self) -> None:
-        self._texts = {"welcome": "Ask the catalog for what no list shows."}
+        self._texts = {"welcome": "Ask the catalog for tools that no list shows."}
 
     @tool(input={"title": TITLE}, annotations={"read_only_hint": True})
     def read_note(self, arguments: dict[str, Any]) -> str:

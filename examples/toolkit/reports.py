@@ -1,4 +1,4 @@
-"""A toolkit that is put into a group, and overruled where it is included."""
+"""A toolkit that is included in a group, with its category overridden there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module as a toolkit: what is marked is a tool, and takes nothing, its arguments, or the context as well."""
+"""A module as a toolkit: decorated functions are tools; they take nothing, the arguments, or also the context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __toolkit__ = {"category": "Words"}
 
 @tool(annotations={"read_only_hint": True})
 def alphabet() -> str:
-    """The letters, in order. It takes nothing, and its name is the function's."""
+    """The letters, in order. It takes no arguments, and its name is the function's."""
     return "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -24,7 +24,7 @@ def alphabet() -> str:
     },
 )
 def say(arguments: dict[str, Any]) -> str:
-    """Say something. A field specification: what is left out is filled in."""
+    """Say something. A field specification: defaults fill in what is left out."""
     message = arguments["message"].upper() if arguments["tone"] == "loud" else arguments["message"]
     return " ".join([message] * arguments["repeat"])
 
@@ -38,7 +38,7 @@ def say(arguments: dict[str, Any]) -> str:
     """
 )
 def count_words(arguments: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Count words, all or one. A JSON text: the arguments are checked, and come as they are."""
+    """Count words, all or one. A JSON text: the arguments are validated and passed on unchanged."""
     words = arguments["text"].split()
     counted = [word for word in words if word == arguments.get("word", word)]
     return {"counted_by": context.name, "words": len(counted)}

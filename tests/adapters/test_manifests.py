@@ -103,7 +103,7 @@ def test_tools_can_be_qualified_by_their_group_and_groups_nested_by_their_files(
 
 
 @pytest.mark.spec("GRP-1")
-async def test_the_definition_of_a_tool_has_what_the_entry_says(tmp_path: Path) -> None:
+async def test_the_definition_of_a_tool_has_the_fields_of_the_entry(tmp_path: Path) -> None:
     said = {
         "title": "Search",
         "annotations": {"readOnlyHint": True},
@@ -150,7 +150,7 @@ async def test_a_handler_is_found_by_the_name_of_the_tool_or_by_its_function(tmp
 
 @pytest.mark.spec("GRP-2")
 @pytest.mark.parametrize("kind", BAD_ENTRIES)
-def test_a_bad_entry_is_reported_where_it_is_and_loses_nothing_else(tmp_path: Path, kind: str) -> None:
+def test_a_bad_entry_is_reported_with_its_place_and_affects_no_other(tmp_path: Path, kind: str) -> None:
     bad, position, problem = BAD_ENTRIES[kind]
     write(tmp_path, group=[entry("a"), bad, entry("z")], other=[entry("x")])
     tools, report = load(tmp_path, but_one)
@@ -163,7 +163,7 @@ def test_a_bad_entry_is_reported_where_it_is_and_loses_nothing_else(tmp_path: Pa
 
 @pytest.mark.spec("GRP-2")
 @pytest.mark.parametrize("kind", BAD_FILES)
-def test_a_bad_file_is_reported_and_loses_no_other(tmp_path: Path, kind: str) -> None:
+def test_a_bad_file_is_reported_and_affects_no_other(tmp_path: Path, kind: str) -> None:
     content, position, problem = BAD_FILES[kind]
     write(tmp_path, bad=content, other=[entry("x")])
     tools, report = load(tmp_path)
@@ -227,7 +227,7 @@ def test_duplicates_across_files_and_with_what_was_registered_are_reported_and_t
 
 
 @pytest.mark.spec("GRP-2")
-def test_a_group_whose_name_is_none_is_reported(tmp_path: Path) -> None:
+def test_a_group_with_an_invalid_name_is_reported(tmp_path: Path) -> None:
     write(tmp_path, **{"my group": [entry("x")], "a.b": [entry("y")]})
     tools, report = load(tmp_path)
     assert [(file, where) for file, where, _ in errors(report)] == [("a.b.json", "group"), ("my group.json", "group")]
@@ -236,7 +236,7 @@ def test_a_group_whose_name_is_none_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.spec("GRP-1", "GRP-2")
 @pytest.mark.parametrize("wrong", [5, ["x"], "\ud800"], ids=["number", "list", "half a character"])
-def test_a_meta_element_that_says_something_wrong_costs_the_group_nothing_else(tmp_path: Path, wrong: Any) -> None:
+def test_an_invalid_field_of_a_meta_element_affects_nothing_else(tmp_path: Path, wrong: Any) -> None:
     write(tmp_path, my_tools=[{**META, "display_name": wrong}, entry("t")])
     tools, report = load(tmp_path)
     [(_, where, what)] = errors(report)
@@ -255,7 +255,7 @@ def test_a_group_without_a_single_good_tool_leaves_nothing_behind(tmp_path: Path
 
 
 @pytest.mark.spec("GRP-2", "NAM-6")
-def test_a_name_that_the_wire_cannot_carry_is_reported_and_free_again(tmp_path: Path) -> None:
+def test_a_name_that_is_invalid_on_the_wire_is_reported_and_not_registered(tmp_path: Path) -> None:
     wire = WireNames("_", max_length=20)
     tools = ToolSet("t", control="none")
     tools.guard_names(wire.admit, wire.release)
@@ -310,7 +310,7 @@ ENTRIES = st.fixed_dictionaries(
 @pytest.mark.spec("GRP-2")
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.lists(ENTRIES | JSON, max_size=5) | JSON)
-def test_whatever_a_file_holds_the_others_are_loaded(tmp_path: Path, content: Any) -> None:
+def test_whatever_a_file_contains_the_others_are_loaded(tmp_path: Path, content: Any) -> None:
     write(tmp_path, any=content, good=[entry("good_tool")])
     tools, report = load(tmp_path)
     assert contents(tools)["good"] == ["good_tool"]

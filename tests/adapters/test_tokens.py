@@ -43,11 +43,11 @@ def test_a_text_costs_a_quarter_of_its_characters_rounded_up(text: str, tokens: 
     ("value", "compact"),
     [({"a": [1, 2.5, None], "b": True}, '{"a":[1,2.5,null],"b":true}'), (["größe"], '["größe"]'), (7, "7")],
 )
-def test_any_other_value_costs_what_its_compact_json_does(value: object, compact: str) -> None:
+def test_any_other_value_costs_as_much_as_its_compact_json(value: object, compact: str) -> None:
     assert approximate_tokens(value) == approximate_tokens(compact)
 
 
-def test_specs_cost_what_their_definitions_do() -> None:
+def test_specs_cost_as_much_as_their_definitions() -> None:
     tools = desk()
     specs = [tools.catalog.tools["free"], tools.catalog.tools["outer.first"]]
     definitions = [definition(tools, "free"), definition(tools, "outer.first")]
@@ -56,7 +56,7 @@ def test_specs_cost_what_their_definitions_do() -> None:
 
 
 @pytest.mark.spec("GWY-5")
-async def test_before_counts_the_tools_of_each_group_and_after_what_is_listed_of_it() -> None:
+async def test_before_counts_all_tools_of_each_group_and_after_those_listed() -> None:
     tools = desk()
     async with tools.open_session() as session:
         root, outer, inner = measure(session.view()).groups
@@ -69,7 +69,7 @@ async def test_before_counts_the_tools_of_each_group_and_after_what_is_listed_of
 
 
 @pytest.mark.spec("GWY-5")
-async def test_opening_a_group_adds_its_tools_to_what_is_listed_and_nothing_to_what_there_is() -> None:
+async def test_opening_a_group_adds_its_tools_to_after_and_nothing_to_before() -> None:
     tools = desk(control="none")
     async with tools.open_session() as session:
         closed = measure(session.view())
@@ -89,12 +89,12 @@ async def test_a_loader_counts_among_the_tools_in_no_group() -> None:
 
 
 @pytest.mark.parametrize(("before", "after", "percent"), [(200, 50, 75.0), (3, 2, 33.3), (10, 15, -50.0), (0, 9, 0.0)])
-def test_what_is_saved_is_a_percentage_with_one_decimal(before: int, after: int, percent: float) -> None:
+def test_savings_are_a_percentage_with_one_decimal(before: int, after: int, percent: float) -> None:
     assert saved_percent(before, after) == percent
 
 
 @pytest.mark.spec("GWY-5", "VIS-6")
-async def test_a_tool_that_is_hidden_for_now_counts_as_one_that_is_not_available_for_now() -> None:
+async def test_a_hidden_tool_counts_like_one_that_is_not_available() -> None:
     counted: list[tuple[int, int]] = []
     for options in ({"hidden": NOW}, {"visibility": ~NOW}, {"hidden": True}):
         tools = ToolSet("t", control="none")

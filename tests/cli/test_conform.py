@@ -112,7 +112,7 @@ def test_the_status_says_whether_it_conforms_does_not_or_could_not_be_checked(
         (("systems:TinyDriver", "--layers", ""), "Nothing could be checked."),
     ],
 )
-def test_what_cannot_be_run_has_status_2_and_says_why(arguments: tuple[str, ...], message: str) -> None:
+def test_a_check_that_cannot_run_has_status_2_and_says_why(arguments: tuple[str, ...], message: str) -> None:
     result = conform(*arguments)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -258,7 +258,7 @@ def test_a_factory_of_drivers_is_the_one_that_was_named() -> None:
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_description_that_is_wrong_is_refused(folder: Path) -> None:
+def test_an_invalid_description_is_refused(folder: Path) -> None:
     (folder / "groups.toml").write_text("[[groups")
     result = conform("shop:tools", "--transport", "stdio", "--describe", "groups.toml", "--layers", "vectors")
     assert result.exit_code == 2
@@ -292,7 +292,7 @@ def test_on_a_terminal_progress_is_a_status_line(monkeypatch: pytest.MonkeyPatch
     assert "stdio, legacy: lists" in file.getvalue()
 
 
-def test_smoke_checks_the_systems_of_up_to_three_groups_alone() -> None:
+def test_smoke_checks_only_the_systems_of_up_to_three_groups() -> None:
     with closing(CoreDriver()) as driver:
         test_run = TestRun(driver)
         for size in (1, 2, 3):

@@ -86,7 +86,7 @@ def test_a_sequence_shows_the_opening_of_the_groups(shop: Path) -> None:
 
 @pytest.mark.spec("DIA-1")
 async def test_a_stored_trace_is_drawn(shop: Path) -> None:
-    tools = ToolSet("kept")
+    tools = ToolSet("stored")
     tools.register_group("g", on_activate=lambda: None)
     with tracing(tools) as recorder:
         async with tools.open_session() as session:
@@ -102,7 +102,7 @@ async def test_a_stored_trace_is_drawn(shop: Path) -> None:
 
 @pytest.mark.spec("DIA-1")
 @pytest.mark.parametrize("form", ["scxml", "xstate"])
-def test_an_export_has_no_limit_as_the_picture_has_one(form: str, shop: Path) -> None:
+def test_an_export_has_no_limit_unlike_the_picture(form: str, shop: Path) -> None:
     (shop / "many.py").write_text(
         "from toolfold import ToolSet\n"
         "tools = ToolSet('many')\n"

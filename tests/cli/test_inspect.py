@@ -99,7 +99,7 @@ def test_groups_that_cannot_be_open_are_refused(shop: Path, active: str, message
     assert result.stdout == ""
 
 
-def test_a_profile_shows_what_there_is_under_it(shop: Path) -> None:
+def test_a_profile_shows_its_groups_and_tools(shop: Path) -> None:
     report = json.loads(invoke("inspect", "shop:tools", "--profile", "till", "--json").stdout)
     assert report["active"] == ["orders"]
     report = json.loads(invoke("inspect", "shop:tools", "--profile", "look", "--json").stdout)

@@ -33,5 +33,5 @@ def test_profiles_are_shown_as_json(shop: Path) -> None:
     }
 
 
-def test_a_target_without_profiles_is_said_to_have_none() -> None:
+def test_a_target_without_profiles_is_reported() -> None:
     assert invoke("profiles", "toolfold_cli.library:desk").stdout == "There are no profiles.\n"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.support import SHOP, invoke, name_of, refusal_of
 
-ONE = "from toolfold import ToolSet\nalone = ToolSet('alone')\nsame = alone\n"
+ONE = "from toolfold import ToolSet\nsingle = ToolSet('single')\nsame = single\n"
 FAILING = SHOP.splitlines().index('    raise RuntimeError("the till is locked")') + 1
 SOURCES = {
     "deep.py": "import shop\nclass Here:\n    there = shop.tools\n",
@@ -56,8 +56,8 @@ def elsewhere(shop: Path) -> Path:
         ("shop:make_later", "shop"),
         ("deep:Here.there", "shop"),
         ("inner.module:tools", "shop"),
-        ("one", "alone"),
-        ("one.py", "alone"),
+        ("one", "single"),
+        ("one.py", "single"),
         ("./inner/module.py:tools", "shop"),
     ],
 )
@@ -71,9 +71,9 @@ async def test_a_file_is_opened_and_the_modules_beside_it_are_found(elsewhere: P
 
 
 async def test_a_file_is_the_module_that_others_import(elsewhere: Path) -> None:
-    (elsewhere / "circle.py").write_text(f"{ONE}import half\nassert half.whole is alone\n")
-    (elsewhere / "half.py").write_text("from circle import alone as whole\n")
-    assert await name_of("else where/circle.py:alone") == "alone"
+    (elsewhere / "circle.py").write_text(f"{ONE}import half\nassert half.whole is single\n")
+    (elsewhere / "half.py").write_text("from circle import single as whole\n")
+    assert await name_of("else where/circle.py:single") == "single"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ async def test_an_object_that_is_not_found_is_reported_with_those_that_are(
     assert message.format(folder=sources) in await refusal_of(text)
 
 
-async def test_an_empty_folder_is_said_to_have_no_modules(
+async def test_an_empty_folder_is_reported_to_have_no_modules(
     shop: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
@@ -178,7 +178,7 @@ async def test_a_file_that_failed_is_imported_again_once_it_is_repaired(shop: Pa
     (shop / "repaired.py").write_text("1 / 0\n")
     await refusal_of("repaired.py")
     (shop / "repaired.py").write_text(ONE)
-    assert await name_of("repaired.py") == "alone"
+    assert await name_of("repaired.py") == "single"
 
 
 def test_modules_of_another_folder_are_found_with_an_option(elsewhere: Path) -> None:

@@ -23,7 +23,7 @@ def test_the_kinds_of_targets_are_distinguished() -> None:
 
 
 @pytest.mark.parametrize("text", ["shop tools", "a:b:c", "./server", "shop:", "3:4", "server.py:", "server.py:3"])
-async def test_a_text_that_is_no_target_is_refused_with_the_forms_of_one(text: str) -> None:
+async def test_an_invalid_target_is_refused_with_the_valid_forms(text: str) -> None:
     assert await refusal_of(text) == f"{text!r} is not a TARGET. It is {FORMS}"
 
 

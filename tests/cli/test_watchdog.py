@@ -21,7 +21,7 @@ def left() -> list[int]:
     return []
 
 
-def test_what_takes_too_long_is_interrupted(left: list[int]) -> None:
+def test_a_run_that_takes_too_long_is_interrupted(left: list[int]) -> None:
     with pytest.raises(Ended) as ended, watched(0.01, nothing, grace=FOR_EVER, leave=left.append):
         threading.Event().wait()
     assert (ended.value.reason, ended.value.status) == ("the limit of 0.01 seconds was reached", 2)
@@ -62,7 +62,7 @@ def test_a_main_thread_that_catches_the_exception_gets_its_report_and_the_proces
     assert (reported, left) == (["the limit of 0.05 seconds was reached"], [2])
 
 
-def test_what_ends_in_time_is_left_alone(left: list[int]) -> None:
+def test_a_run_that_ends_in_time_is_not_interrupted(left: list[int]) -> None:
     with watched(FOR_EVER, nothing, leave=left.append):
         pass
     assert left == []

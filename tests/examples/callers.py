@@ -18,7 +18,7 @@ UNKNOWN = "unknown tool"
 
 
 class Answer(NamedTuple):
-    """What a client is answered to a call; `structured` is what programs are told, also where it is in `_meta`."""
+    """The answer to a call; `structured` is its data for programs, also if that is in `_meta`."""
 
     is_error: bool
     text: str
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
 
 
 class Caller:
-    """How a client sees the server: what it is listed, and what it is answered."""
+    """A client's view of the server: the list, and the answers to calls."""
 
     notified: list[str]
 
@@ -35,7 +35,7 @@ class Caller:
         raise NotImplementedError
 
     async def answer(self, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """Return what a call is answered; for an unknown tool, an error with the text `UNKNOWN`."""
+        """Return the answer to a call; for an unknown tool, an error with the text `UNKNOWN`."""
         raise NotImplementedError
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
@@ -43,7 +43,7 @@ class Caller:
         return (await self.answer(name, arguments))[:2]
 
     async def names(self) -> list[str]:
-        """Return the names in the list, but for what the library itself puts there."""
+        """Return the names in the list, without the tool that the library adds."""
         return [name for name in await self.listed() if name != "call_tool"]
 
 
@@ -65,7 +65,7 @@ class InProcess(Caller):
 
 
 class OverMcp(Caller):
-    """A client of either era; one of the modern era gives back the handle that it was given last."""
+    """A client of either era; one of the modern era passes the handle that it received last."""
 
     def __init__(self, client: Client, notified: list[str]) -> None:
         self.client = client
@@ -116,10 +116,10 @@ def over_mcp(era: Literal["legacy", "auto"]) -> Connect:
 async def connected(target: Any, era: Literal["legacy", "auto"]) -> AsyncGenerator[OverMcp]:
     notified: list[str] = []
 
-    async def hear(message: IncomingMessage) -> None:
+    async def receive(message: IncomingMessage) -> None:
         notified.append(getattr(message, "method", ""))
 
-    async with Client(target, mode=era, message_handler=hear) as client:
+    async with Client(target, mode=era, message_handler=receive) as client:
         yield OverMcp(client, notified)
 
 

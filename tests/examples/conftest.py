@@ -1,4 +1,4 @@
-"""What tests of examples begin with."""
+"""Fixtures of the tests of examples."""
 
 from pathlib import Path
 
@@ -11,17 +11,17 @@ from tests.examples.hub import Hub
 
 @pytest.fixture(params=list(WAYS))
 def connect(request: pytest.FixtureRequest) -> Connect:
-    """Each way in which a client may see an example, one after the other."""
+    """Each way in which a client can use an example."""
     return WAYS[request.param]
 
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Hub:
-    """An automation hub in a folder of its own."""
+    """An automation hub in its own folder."""
     return Hub.at(tmp_path)
 
 
 @pytest.fixture
 def page() -> Telemetry:
-    """The buffers of a page of which nothing is known yet."""
+    """The buffers of a page that has reported nothing."""
     return Telemetry()

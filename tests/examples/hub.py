@@ -73,6 +73,6 @@ async def opened(client: Caller, path: str, *more: str) -> Answer:
 
 
 async def open_groups(client: Caller) -> list[str]:
-    """Return the groups that the client is told to be open."""
+    """Return the groups that are open for the client."""
     received = (await done(client, "list_capabilities")).structured
     return [info["name"] for info in received["groups"] if info["active"]]

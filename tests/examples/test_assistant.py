@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from examples.assistant import build
-from examples.assistant.agent import BASE, SCRIPT, Message, ScriptedModel, Wish, turn
+from examples.assistant.agent import BASE, SCRIPT, Message, PlannedCall, ScriptedModel, turn
 from examples.assistant.savings import table
 from tests.adapters.mcp.support import without_schemas
 from tests.examples.callers import UNKNOWN, WAYS
@@ -33,21 +33,23 @@ async def ask(*texts: str, model: ScriptedModel | None = None) -> tuple[list[str
         return called(messages), conversation.loaded
 
 
-@pytest.mark.spec("GRP-6", "AGT-1")
-async def test_document_c_manual_verification_1_mail_is_loaded_first_and_then_used() -> None:
-    assert await ask("Check my mail.") == (["load_tool_group", "gmail_search"], ("google_gmail",))
+MORE = {"Make a spreadsheet.": [PlannedCall("sheets_create", {"title": "Budget"}, "google_sheets")]}
 
 
 @pytest.mark.spec("GRP-6", "AGT-1")
-async def test_document_c_manual_verification_2_the_time_needs_no_group() -> None:
-    assert await ask("What time is it?") == (["get_current_time"], ())
-
-
-@pytest.mark.spec("GRP-6", "AGT-1")
-async def test_document_c_manual_verification_3_sheets_are_loaded_before_one_is_made() -> None:
-    model = ScriptedModel({"Make a spreadsheet.": [Wish("sheets_create", {"title": "Budget"}, "google_sheets")]})
-    made = await ask("Make a spreadsheet.", model=model)
-    assert made == (["load_tool_group", "sheets_create"], ("google_sheets",))
+@pytest.mark.parametrize(
+    ("text", "calls", "loaded"),
+    [
+        ("Check my mail.", ["load_tool_group", "gmail_search"], ("google_gmail",)),
+        ("What time is it?", ["get_current_time"], ()),
+        ("Make a spreadsheet.", ["load_tool_group", "sheets_create"], ("google_sheets",)),
+    ],
+    ids=["1", "2", "3"],
+)
+async def test_document_c_manual_verification_a_group_is_loaded_before_its_tools_are_called(
+    text: str, calls: list[str], loaded: tuple[str, ...]
+) -> None:
+    assert await ask(text, model=ScriptedModel({**SCRIPT, **MORE})) == (calls, loaded)
 
 
 @pytest.mark.spec("GRP-6")
@@ -114,7 +116,7 @@ def test_the_core_tools_and_the_groups_are_those_of_document_c() -> None:
 
 
 def example(schema: dict[str, Any]) -> Any:
-    """Return a value that fits a schema, and that means something to a tool: the first of all records."""
+    """Return a value that is valid for a schema; integers are the number of the first record."""
     if "enum" in schema:
         return schema["enum"][0]
     values = {"integer": 1, "boolean": True, "array": [], "string": "new"}
@@ -122,7 +124,7 @@ def example(schema: dict[str, Any]) -> Any:
 
 
 @pytest.mark.spec("GRP-1")
-async def test_every_tool_of_every_group_does_something() -> None:
+async def test_every_tool_of_every_group_succeeds_or_names_the_missing_record() -> None:
     tools = build()
     specs = [spec for group in tools.groups() for spec in tools.group_tools(group.path)]
     async with Conversation(tools, active=[group.path for group in tools.groups()]) as conversation:
@@ -139,7 +141,7 @@ async def test_every_tool_of_every_group_does_something() -> None:
 
 
 async def texts(*calls: tuple[str, dict[str, Any]], tools: ToolSet | None = None) -> list[str]:
-    """Return what each call, one after the other, is answered, with all groups open."""
+    """Return the text of each call's result, one after the other, with all groups open."""
     tools = tools or build()
     async with Conversation(tools, active=[group.path for group in tools.groups()]) as conversation:
         results = [result for call in calls for result in await conversation.execute([call])]
@@ -147,7 +149,7 @@ async def texts(*calls: tuple[str, dict[str, Any]], tools: ToolSet | None = None
 
 
 async def answers(*calls: tuple[str, dict[str, Any]], tools: ToolSet | None = None) -> list[Any]:
-    """Return the value that each call is answered, with all groups open."""
+    """Return the value of each call's result, with all groups open."""
     return [json.loads(text) for text in await texts(*calls, tools=tools)]
 
 
@@ -226,10 +228,10 @@ async def test_the_core_tools_stay_in_the_process() -> None:
     ]
 
 
-async def test_what_is_kept_has_limits_and_reaching_them_loses_nothing() -> None:
+async def test_a_record_that_exceeds_a_limit_is_refused_and_nothing_is_lost() -> None:
     tools = build()
     (received,) = await texts(("docs_append_text", {"id": 1, "text": "x" * 200_000}), tools=tools)
-    assert received == "Error: That is too long; at most 100,000 characters are kept."
+    assert received == "Error: That is too long; a record has at most 100,000 characters."
     made = await texts(*[("tasks_create_task", {"title": "more"})] * 1000, tools=tools)
     assert made[-2:] == ['{"id": 1000}', "Error: There are 1,000 tasks already; remove some first."]
     assert (await answers(("docs_get_text", {"id": 1}), tools=tools))[0]["text"] == "We agreed to move the review."
@@ -251,7 +253,7 @@ def test_at_least_as_much_is_saved_as_document_c_estimates() -> None:
     assert [round(row.document.saved) for row in rows] == [83, 75, 48, -2]
     for row in rows[:3]:
         assert row.here.saved >= row.document.saved
-    assert -10 < rows[3].here.saved < 0  # what tells of the groups comes on top
+    assert -10 < rows[3].here.saved < 0  # the descriptions of the groups come on top
     assert len({row.here.before for row in rows}) == 1
     assert all(one.here.after < other.here.after for one, other in pairwise(rows))
 
@@ -260,13 +262,13 @@ def test_at_least_as_much_is_saved_as_document_c_estimates() -> None:
 
 LOADED = """\
 Loaded 8 tools from group 'Google Gmail':
-- gmail_archive: Take a message out of the inbox and keep it
+- gmail_archive: Remove a message from the inbox without deleting it
 - gmail_draft_create: Write a message that is not sent yet
 - gmail_draft_send: Send a message that was a draft
 - gmail_label_add: Put labels on a message
 - gmail_label_remove: Take labels off a message
 - gmail_read: Read one message as a whole
-- gmail_search: Find messages and tell sender, date and subject of each
+- gmail_search: Find messages and return sender, date and subject of each
 - gmail_send: Send a new message"""
 NOT_FOUND = (
     "Tool group 'nonexistent' not found. Available groups: config, google_calendar, google_contacts, google_docs, "
@@ -277,8 +279,8 @@ NOT_FOUND = (
 
 @pytest.mark.spec("GRP-3", "GRP-6", "DEL-1", "DEL-2")
 @pytest.mark.parametrize("way", WAYS)
-async def test_document_c_manual_verification_holds_for_clients_of_the_server_as_well(way: str) -> None:
-    """Document C, manual verification and formats of answers: in the same words as in the agent's own loop."""
+async def test_document_c_manual_verification_over_mcp(way: str) -> None:
+    """Document C, manual verification and formats of answers: the same texts as in the agent's own loop."""
     tools = build()
     async with WAYS[way](tools) as client:
         core = await client.names()
@@ -300,7 +302,7 @@ async def test_document_c_manual_verification_holds_for_clients_of_the_server_as
 
 @pytest.mark.spec("GRP-5", "AGT-1")
 async def test_document_c_system_prompt_has_a_line_for_each_group_whatever_is_loaded() -> None:
-    """Document C, system prompt format; a client of the server is told the same in its instructions."""
+    """Document C, system prompt format; a client of the server gets the same lines in its instructions."""
     tools = build()
     async with Conversation(tools) as conversation:
         prompt = conversation.system_prompt(BASE)
@@ -318,7 +320,7 @@ async def test_document_c_system_prompt_has_a_line_for_each_group_whatever_is_lo
 
 @pytest.mark.spec("SES-5", "SES-1")
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_is_remembered_is_recalled_in_that_conversation_alone(way: str) -> None:
+async def test_memories_belong_to_one_conversation(way: str) -> None:
     tools = build()
     async with WAYS[way](tools) as client, WAYS[way](tools) as other:
         failed, text = await client.call("save_memory", {"text": "Ada likes tea"})
@@ -331,7 +333,7 @@ async def test_what_is_remembered_is_recalled_in_that_conversation_alone(way: st
 
 
 @pytest.mark.spec("PER-1", "GRP-6")
-async def test_what_is_remembered_goes_on_after_a_restart() -> None:
+async def test_memories_survive_a_restart() -> None:
     async with Conversation(build()) as conversation:
         await conversation.execute([("save_memory", {"text": "Ada likes tea"})])
         stored = conversation.dump()

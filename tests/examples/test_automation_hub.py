@@ -1,4 +1,4 @@
-"""Document A through its example server: its test listings and flows, as clients of both eras see them.
+"""Document A's example server: the document's test listings and flows, as clients of both eras see them.
 
 Each is driven in three ways: a session in this process, and real MCP clients of both eras.
 """
@@ -18,8 +18,8 @@ from tests.adapters.mcp.support import build_server, schemas_in
 from tests.examples.callers import CHANGED, UNKNOWN, WAYS, Connect, connected
 from tests.examples.hub import AT_FIRST, FILE_TOOLS, GROUPS, Hub, done, open_groups, opened, refused
 
-TOLD = ["in process", "legacy"]
-"""The ways in which a client is told that its list has changed; in the modern era lists do not change through calls."""
+NOTIFIED = ["in process", "legacy"]
+"""The clients that are notified of a changed list; in the modern era lists do not change through calls."""
 
 
 # Discovery
@@ -40,7 +40,7 @@ async def test_progressive_activation(hub: Hub, connect: Connect) -> None:
 
 
 @pytest.mark.spec("CTL-1", "CTL-4", "NTF-1", "DEL-1")
-@pytest.mark.parametrize("way", TOLD)
+@pytest.mark.parametrize("way", NOTIFIED)
 async def test_the_activation_flow_where_clients_have_sessions(hub: Hub, way: str) -> None:
     """Document A, activation flow, steps 1 to 5, and test_tool_list_changed_notification."""
     async with WAYS[way](hub.tools) as client:
@@ -93,7 +93,7 @@ async def test_deactivation(hub: Hub, connect: Connect) -> None:
 
 
 @pytest.mark.spec("ACT-4", "ACT-7", "CTL-4", "HOOK-1")
-async def test_mutual_exclusion_is_seen_in_the_answer_and_in_the_groups(hub: Hub, connect: Connect) -> None:
+async def test_mutual_exclusion_is_visible_in_the_answer_and_in_the_groups(hub: Hub, connect: Connect) -> None:
     """Document A, test_mutual_exclusion; error handling, exclusion conflict: observable via list_groups."""
     async with connect(hub.tools) as client:
         await opened(client, "database", "database.read", "database.write")
@@ -174,7 +174,7 @@ async def test_list_groups_and_root_is_not_one(hub: Hub, connect: Connect) -> No
 
 
 async def answers(url: str) -> bool:
-    """Tell whether anybody listens at a URL."""
+    """Return whether a server listens at a URL."""
     try:
         stream = await anyio.connect_tcp(urlsplit(url).hostname or "", urlsplit(url).port or 0)
     except OSError:
@@ -184,7 +184,7 @@ async def answers(url: str) -> bool:
 
 
 @pytest.mark.spec("HOOK-4", "CTL-5", "NTF-1", "SES-1")
-async def test_a_hook_failure_is_told_and_leaves_the_groups_as_they_were(hub: Hub, connect: Connect) -> None:
+async def test_a_hook_failure_is_reported_and_leaves_the_groups_unchanged(hub: Hub, connect: Connect) -> None:
     """Document A, error handling, hook failures: a second writer finds the lock taken."""
     async with connect(hub.tools) as client, connect(hub.tools) as writer:
         await opened(writer, "database", "database.write")
@@ -202,7 +202,7 @@ async def test_a_hook_failure_is_told_and_leaves_the_groups_as_they_were(hub: Hu
 
 
 @pytest.mark.spec("ACT-1", "CTL-5", "CALL-1", "GRP-3")
-async def test_an_unknown_group_is_never_made(hub: Hub, connect: Connect, tmp_path: Path) -> None:
+async def test_an_unknown_group_is_never_created(hub: Hub, connect: Connect, tmp_path: Path) -> None:
     """Document A, error handling, unknown group: an unknown tool here, a refusal in words by a loader."""
     async with connect(hub.tools) as client:
         assert await client.call("file_op.activate", {}) == (True, UNKNOWN)

@@ -1,4 +1,4 @@
-"""Document A's dynamic registration, by the plugins of its example server: they come, go, change, and may be broken."""
+"""Document A's dynamic registration: plugins of its example server are added, removed, changed, or broken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.examples.hub import Hub, done, opened, plugin
 
 
 @pytest.mark.spec("REG-5", "REG-7", "NTF-3", "KIT-7")
-async def test_plugins_are_loaded_and_unloaded_while_clients_are_there(hub: Hub, connect: Connect) -> None:
+async def test_plugins_are_loaded_and_unloaded_while_clients_are_connected(hub: Hub, connect: Connect) -> None:
     """Document A, dynamic registration: load_plugin, unload_plugin, and the tools in the group `plugins`."""
     async with connect(hub.tools) as client:
         await opened(client, "plugins")
@@ -34,7 +34,7 @@ async def test_plugins_are_loaded_and_unloaded_while_clients_are_there(hub: Hub,
 
 @pytest.mark.spec("NTF-3")
 @pytest.mark.parametrize("way", ["in process", "legacy"])
-async def test_clients_are_told_of_plugins_that_come_and_go_and_of_nothing_else(hub: Hub, way: str) -> None:
+async def test_clients_are_notified_when_plugins_come_and_go_and_of_nothing_else(hub: Hub, way: str) -> None:
     """Document A, dynamic registration: the server emits list_changed itself."""
     async with WAYS[way](hub.tools) as client:
         await opened(client, "plugins")
@@ -48,7 +48,7 @@ async def test_clients_are_told_of_plugins_that_come_and_go_and_of_nothing_else(
 
 
 @pytest.mark.spec("NTF-3", "DEL-7")
-async def test_a_modern_client_that_listens_is_told_of_plugins_too(hub: Hub) -> None:
+async def test_a_modern_client_that_listens_is_notified_of_plugins_too(hub: Hub) -> None:
     """Document A, dynamic registration: the server emits list_changed itself."""
     async with connected(build_server(hub.tools), "auto") as client:
         await opened(client, "plugins")
@@ -80,14 +80,14 @@ BROKEN: dict[str, tuple[str | bytes, str]] = {
         "from toolfold import group, tool\n"
         "class Inner:\n    @tool\n    def t(self): ...\n"
         "@group\ndef inner(): return Inner()",
-        "a plugin has tools, and no groups",
+        "a plugin can define tools, but no groups",
     ),
 }
 
 
 @pytest.mark.spec("REG-1", "REG-4", "REG-6", "KIT-2")
 @pytest.mark.parametrize("kind", BROKEN)
-async def test_a_broken_plugin_is_named_with_its_fault_and_nothing_else_is_lost(hub: Hub, kind: str) -> None:
+async def test_a_broken_plugin_is_reported_with_its_error_and_changes_nothing(hub: Hub, kind: str) -> None:
     source, fault = BROKEN[kind]
     async with WAYS["legacy"](hub.tools) as client:
         await opened(client, "plugins")
@@ -106,13 +106,13 @@ async def test_a_broken_plugin_is_named_with_its_fault_and_nothing_else_is_lost(
         assert client.notified == []
         assert (await done(client, "plugins.good")).text == "Fine."
 
-        broken.write_text(plugin("mended", "Again."))
+        broken.write_text(plugin("fixed", "Again."))
         assert (await done(client, "plugins.rescan")).structured["loaded"] == ["broken.py"]
-        assert (await done(client, "plugins.mended")).text == "Again."
+        assert (await done(client, "plugins.fixed")).text == "Again."
 
 
 @pytest.mark.spec("REG-1")
-async def test_a_plugin_that_becomes_broken_goes_on_as_it_was(hub: Hub, connect: Connect) -> None:
+async def test_a_plugin_that_becomes_broken_stays_loaded_unchanged(hub: Hub, connect: Connect) -> None:
     hub.drop("greet.py", plugin("greet", "Good morning."))
     async with connect(hub.tools) as client:
         await opened(client, "plugins")
@@ -128,7 +128,7 @@ async def test_a_plugin_that_becomes_broken_goes_on_as_it_was(hub: Hub, connect:
 
 
 @pytest.mark.spec("REG-5", "NAM-4")
-async def test_what_is_no_file_is_told_and_a_control_tool_that_a_plugin_replaced_comes_back(hub: Hub) -> None:
+async def test_unreadable_plugins_are_reported_and_a_replaced_control_tool_comes_back(hub: Hub) -> None:
     (hub.plugins / "folder.py").mkdir()
     (hub.plugins / "nowhere.py").symlink_to(hub.plugins / "missing.py")
     hub.drop("own.py", plugin("deactivate", "It stays open."))

@@ -1,4 +1,4 @@
-"""Document B, by its example server: its eight test scenarios, its availability tables, its counts.
+"""Document B's example server: the document's eight test scenarios, availability tables and counts.
 
 Each is driven as a client would, in three ways: a session in this process, and real MCP clients of both eras. Its gate
 is in test_browser_telemetry_gate.py.
@@ -44,7 +44,7 @@ async def test_document_b_scenario_1_a_fresh_server_lists_observe_and_query_dom(
 
 
 @pytest.mark.spec("MOD-5", "DEL-8")
-async def test_document_b_scenario_1_holds_to_the_letter_for_a_server_without_call_tool() -> None:
+async def test_document_b_scenario_1_literally_for_a_server_without_call_tool() -> None:
     async with connected(build_server(tools(), legacy_call_tool=False), "legacy") as client:
         assert list(await client.listed()) == ["observe", "query_dom"]
 
@@ -96,9 +96,7 @@ async def test_document_b_scenario_5_a_performance_snapshot_brings_vitals_and_pe
 
 
 @pytest.mark.spec("MOD-5", "MOD-2")
-async def test_document_b_scenario_6_configure_has_all_modes_and_no_counts_once_it_is_there(
-    page: Telemetry, connect: Connect
-) -> None:
+async def test_document_b_scenario_6_configure_has_all_modes_and_no_counts(page: Telemetry, connect: Connect) -> None:
     async with connect(page_tools(page)) as client:
         assert await modes_of(client, "configure") == []
         await observe(client)
@@ -139,7 +137,7 @@ async def test_document_b_scenario_7_counts_are_the_sizes_of_the_buffers(connect
 
 
 @pytest.mark.spec("MOD-5", "MOD-1", "MOD-4")
-async def test_document_b_scenario_8_network_without_actions_is_listed_and_can_be_called_alone(
+async def test_document_b_scenario_8_network_without_actions_is_listed_and_callable(
     page: Telemetry, connect: Connect
 ) -> None:
     async with connect(page_tools(page)) as client:
@@ -240,7 +238,7 @@ def test_the_visitor_does_the_same_for_the_same_seed_and_fills_every_buffer() ->
     assert counted.errors == sum(line.level == "error" for line in page.console)
 
 
-async def test_every_mode_answers_with_what_the_buffers_hold() -> None:
+async def test_every_mode_answers_with_the_content_of_the_buffers() -> None:
     page = Telemetry()
     page.record(ENTRY, ERROR, BODY, FRAME, CONNECTION, ACTION, SNAPSHOT, Action(8, "type", "#search", "mug"))
     async with page_tools(page).open_session() as session:
@@ -270,7 +268,7 @@ async def test_every_mode_answers_with_what_the_buffers_hold() -> None:
 
 
 @pytest.mark.spec("MOD-5", "SAF-6")
-async def test_what_a_page_tells_is_never_code_in_what_is_generated() -> None:
+async def test_values_reported_by_a_page_are_never_code_in_generated_scripts() -> None:
     page, text = Telemetry(), '"); import os; os.abort()  # \\'
     page.record(Action(1, "navigate", text), Action(2, "click", text), Action(3, "type", text, text))
     async with page_tools(page).open_session() as session:
@@ -281,7 +279,7 @@ async def test_what_a_page_tells_is_never_code_in_what_is_generated() -> None:
 
 
 @pytest.mark.spec("MOD-1")
-def test_inspecting_it_shows_the_modes_that_there_are_now() -> None:
+def test_inspect_shows_the_modes_that_are_available_now() -> None:
     target = "examples.browser_telemetry:tools"
     assert "* observe (what: errors, logs, page)" in invoke("inspect", target, "--tools").stdout
     (root, gate) = json.loads(invoke("inspect", target, "--json").stdout)["groups"]

@@ -1,4 +1,4 @@
-"""Document B's gate, by its example server: what opens it, for whom, how long, and what clients are told (SES-6).
+"""Document B's gate, by its example server: what opens it, for whom, how long, and the notifications (SES-6).
 
 Driven in three ways: a session in this process, and real MCP clients of both eras.
 """
@@ -103,20 +103,20 @@ async def test_document_b_gate_is_not_in_a_snapshot_and_shut_in_what_is_restored
 
 
 @pytest.mark.spec("SES-6")
-async def test_nothing_shuts_the_gate_and_no_tool_opens_it_by_name(page: Telemetry) -> None:
-    """Document B, progressive disclosure: there is no way but an observation."""
+async def test_the_gate_opens_only_by_an_observation_and_never_closes(page: Telemetry) -> None:
+    """Document B, progressive disclosure: by nothing but an observation."""
     tools = page_tools(page)
     (gate,) = tools.catalog.groups
     assert (gate.controls, gate.transient, gate.opens_on) == (False, True, "observe")
     assert [spec.name for spec in tools.catalog.tools.values() if spec.control] == []
 
 
-# What clients are told
+# Notifications
 
 
 @pytest.mark.spec("NTF-1", "NTF-3", "DEL-1")
 @pytest.mark.parametrize("way", ["in process", "legacy"])
-async def test_a_holder_is_told_when_the_gate_opens_and_when_a_buffer_is_no_longer_empty(
+async def test_a_client_is_notified_when_the_gate_opens_and_when_a_buffer_gets_its_first_entry(
     page: Telemetry, way: str
 ) -> None:
     tools = page_tools(page, visit(seed=7))

@@ -1,4 +1,4 @@
-"""The example of the README: it is the code that stands there, and does what is said of it."""
+"""The example of the README is the code shown there, and behaves as described."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.adapters.mcp.support import build_server
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_example_stands_in_the_readme() -> None:
+def test_the_example_is_in_the_readme() -> None:
     _, code = (ROOT / "examples" / "desk.py").read_text().split('"""\n\n', 1)
     assert code in (ROOT / "README.md").read_text()
 
@@ -20,10 +20,10 @@ def test_the_example_stands_in_the_readme() -> None:
 async def test_the_example_does_what_the_readme_says() -> None:
     notified: list[str] = []
 
-    async def hear(message: object) -> None:
+    async def receive(message: object) -> None:
         notified.append(getattr(message, "method", ""))
 
-    async with Client(build_server(tools), mode="legacy", message_handler=hear) as client:
+    async with Client(build_server(tools), mode="legacy", message_handler=receive) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["call_tool", "database.activate", "ping"]
         await client.call_tool("database.activate", {})
         assert notified == ["notifications/tools/list_changed"]
@@ -35,7 +35,7 @@ async def test_the_example_does_what_the_readme_says() -> None:
         assert inserted.content[0].text == "1"  # type: ignore[union-attr]
 
 
-async def test_the_core_alone_works_as_the_readme_says() -> None:
+async def test_the_core_without_mcp_works_as_the_readme_says() -> None:
     async with tools.open_session() as session:
         await session.activate("database")
         assert "database.query" in session.list_tools().names

@@ -1,4 +1,4 @@
-"""The machine by itself, for something that is not tools."""
+"""The machine without tools, as an example."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from toolfold_cli.costs import initial_view
 
 @pytest.fixture(scope="module")
 def everything() -> ToolSet:
-    """All the tools, as if every program were there."""
+    """All the tools, as if every program were installed."""
     return build(which=lambda name: f"/nowhere/{name}")
 
 
@@ -34,16 +34,16 @@ def tools_under(profile: str, *paths: str) -> list[str]:
 @pytest.mark.spec("PRO-4")
 def test_there_are_fifteen_groups_with_107_tools(everything: ToolSet) -> None:
     """Document E, tool groups."""
-    held = {group.path: [spec.name for spec in everything.group_tools(group.path)] for group in everything.groups()}
-    assert held == {path: sorted(names.split()) for path, names in TOOLS.items()}
-    assert {path: len(names) for path, names in held.items()} == {
+    found = {group.path: [spec.name for spec in everything.group_tools(group.path)] for group in everything.groups()}
+    assert found == {path: sorted(names.split()) for path, names in TOOLS.items()}
+    assert {path: len(names) for path, names in found.items()} == {
         path: count + MORE.get(path, 0) for path, count in COUNTS.items()
     }
-    assert (len(held), sum(map(len, held.values()))) == (15, 107)
+    assert (len(found), sum(map(len, found.values()))) == (15, 107)
 
 
 @pytest.mark.spec("PRO-4")
-def test_every_tool_says_whether_it_only_reads_or_else_whether_it_destroys(everything: ToolSet) -> None:
+def test_every_tool_is_annotated_as_read_only_or_with_a_destructive_hint(everything: ToolSet) -> None:
     for spec in (spec for path in TOOLS for spec in everything.group_tools(path)):
         hints = spec.definition["annotations"]
         assert hints.get("readOnlyHint") or "destructiveHint" in hints, spec.name
@@ -51,7 +51,7 @@ def test_every_tool_says_whether_it_only_reads_or_else_whether_it_destroys(every
 
 
 @pytest.mark.spec("PRO-3", "PRO-4")
-def test_a_tool_that_can_be_given_any_option_is_not_said_to_only_read() -> None:
+def test_a_tool_with_arbitrary_options_is_not_annotated_as_read_only() -> None:
     for group in groups().values():
         for name, tool in group.tools.items():
             if "{*" in str(tool.arguments):
@@ -59,7 +59,7 @@ def test_a_tool_that_can_be_given_any_option_is_not_said_to_only_read() -> None:
 
 
 @pytest.mark.spec("PRO-4")
-def test_each_program_is_looked_for_once_and_only_while_the_tools_are_built() -> None:
+def test_each_program_is_searched_for_once_while_the_tools_are_built() -> None:
     asked: list[str] = []
     tools = build(which=lambda name: asked.append(name))
     assert sorted(asked) == sorted(
@@ -72,7 +72,7 @@ def test_each_program_is_looked_for_once_and_only_while_the_tools_are_built() ->
 
 
 @pytest.mark.spec("PRO-4")
-def test_a_tool_whose_program_is_missing_is_not_offered_and_its_group_says_so() -> None:
+def test_a_tool_whose_program_is_missing_is_not_offered_and_its_group_names_the_program() -> None:
     here = {"rg", "batcat", "jq"}
     tools = build(which=lambda name: f"/bin/{name}" if name in here else None)
     assert [spec.name for spec in tools.group_tools("search")] == ["references", "rg", "symbols"]
@@ -87,7 +87,7 @@ def test_a_tool_whose_program_is_missing_is_not_offered_and_its_group_says_so() 
 
 
 @pytest.mark.spec("PRO-4")
-def test_a_script_that_windows_would_run_by_a_shell_is_no_program() -> None:
+def test_a_script_that_windows_would_run_by_a_shell_is_not_used() -> None:
     tools = build(which=lambda name: {"jq": "/bin/jq.EXE", "tldr": "/bin/tldr.CMD", "bats": "/bin/bats.bat"}.get(name))
     offered = {path: [spec.name for spec in tools.group_tools(path)] for path in ("text", "reference", "system")}
     assert offered == {"text": ["jq"], "reference": [], "system": ["system_info"]}
@@ -116,7 +116,7 @@ async def test_without_a_profile_there_is_one_tool_and_all_groups_can_be_expande
 
 @pytest.mark.spec("PRO-4", "CTL-3", "CTL-4")
 @pytest.mark.parametrize("way", WAYS)
-async def test_expanding_a_group_tells_its_tools_line_by_line(way: str, everything: ToolSet) -> None:
+async def test_expanding_a_group_lists_its_tools_line_by_line(way: str, everything: ToolSet) -> None:
     """Document E, meta-tool for expansion."""
     async with WAYS[way](everything) as caller:
         definition = (await caller.listed())["expand_tools"]
@@ -141,7 +141,7 @@ async def test_expanding_a_group_tells_its_tools_line_by_line(way: str, everythi
 
 @pytest.mark.spec("PRO-4", "CTL-5")
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_group_that_does_not_exist_is_refused_with_those_that_do(way: str, everything: ToolSet) -> None:
+async def test_an_unknown_group_is_refused_with_suggestions(way: str, everything: ToolSet) -> None:
     """Document E, meta-tool for expansion: `ToolGroup::from_str` fails."""
     async with WAYS[way](everything) as caller:
         before = await caller.listed()
@@ -155,7 +155,7 @@ async def test_a_group_that_does_not_exist_is_refused_with_those_that_do(way: st
 
 @pytest.mark.spec("PRO-4")
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_group_without_programs_is_there_and_expands_to_nothing(way: str) -> None:
+async def test_a_group_without_programs_exists_and_expands_to_nothing(way: str) -> None:
     async with WAYS[way](build(which=lambda name: None)) as caller:
         failed, text = await caller.call("expand_tools", {"group": "gitlab"})
         assert not failed
@@ -181,7 +181,7 @@ def test_there_are_eleven_profiles_as_in_the_table(everything: ToolSet) -> None:
 @pytest.mark.spec("PRO-1", "PRO-3", "PRO-4")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_a_profile_lists_some_groups_lets_others_be_expanded_and_knows_no_more(
+async def test_a_profile_lists_some_groups_lets_others_be_expanded_and_has_no_more(
     profile: str, way: str, everything: ToolSet
 ) -> None:
     """Document E, profile tool mappings: one row of the table."""
@@ -207,7 +207,7 @@ async def test_a_profile_lists_some_groups_lets_others_be_expanded_and_knows_no_
 
 
 @pytest.mark.spec("PRO-1", "PRO-4")
-async def test_a_sub_agent_is_given_the_tools_of_its_profile_alone(everything: ToolSet) -> None:
+async def test_a_sub_agent_gets_only_the_tools_of_its_profile(everything: ToolSet) -> None:
     """Document E, benefits: sub-agents get only relevant tools."""
     async with Conversation(everything, profile="review") as conversation:
         names = [definition["name"] for definition in conversation.tools()]
@@ -223,7 +223,7 @@ async def test_a_sub_agent_is_given_the_tools_of_its_profile_alone(everything: T
 
 
 @pytest.mark.spec("PRO-4")
-def test_a_client_is_given_far_fewer_tools_and_tokens_at_first(everything: ToolSet) -> None:
+def test_a_client_is_listed_far_fewer_tools_and_tokens_at_first(everything: ToolSet) -> None:
     """Document E, benefits: reduced cognitive load."""
     for profile in (None, *PROFILES):
         costs = measure(initial_view(everything, profile))

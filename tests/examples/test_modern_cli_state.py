@@ -25,7 +25,7 @@ PATCH = """--- a/poem.txt
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A working folder, beside a file that it may not reach but for a link to it."""
+    """A working folder with links to a file and a folder outside."""
     (tmp_path / "secret").write_text("secret")
     made = tmp_path / "work"
     made.mkdir()
@@ -60,7 +60,7 @@ async def test_files_are_read_written_edited_and_appended_to(folder: Path) -> No
     async with tools_in(folder).open_session(active=["file_ops"]) as session:
         assert await done(session, "file_read", path="poem.txt") == "one\ntwo\nthree\n"
         assert await done(session, "file_read", path="poem.txt", offset=2, limit=1) == (
-            "two\n\n[More lines follow; go on with offset 3.]"
+            "two\n\n[More lines follow; continue with offset 3.]"
         )
         await done(session, "file_write", path="new/a.txt", content="a\r\nb", create_dirs=True)
         await done(session, "file_append", path="new/a.txt", content="☃")
@@ -76,7 +76,7 @@ async def test_files_are_read_written_edited_and_appended_to(folder: Path) -> No
 
 
 @pytest.mark.spec("PRO-4")
-async def test_an_edit_that_is_not_clear_changes_nothing(folder: Path) -> None:
+async def test_an_ambiguous_edit_changes_nothing(folder: Path) -> None:
     (folder / "twice").write_text("a a")
     async with tools_in(folder).open_session(active=["file_ops"]) as session:
         for old, times in (("a", 2), ("b", 0)):
@@ -84,7 +84,7 @@ async def test_an_edit_that_is_not_clear_changes_nothing(folder: Path) -> None:
             assert received == f"The text to replace occurs {times} times in 'twice'; nothing was changed."
         assert (folder / "twice").read_text() == "a a"
         assert await done(session, "file_edit", path="twice", old_text="a", new_text="c", replace_all=True) == (
-            "Replaced 2 passages."
+            "Replaced 2 occurrences."
         )
         assert (folder / "twice").read_text() == "c c"
 
@@ -92,7 +92,7 @@ async def test_an_edit_that_is_not_clear_changes_nothing(folder: Path) -> None:
 @pytest.mark.spec("PRO-4")
 @pytest.mark.parametrize("path", ["../secret", "{folder}/../secret", "link", "up/secret", "/etc/passwd", "new/../../x"])
 @pytest.mark.parametrize("name", ["file_read", "file_write", "file_edit", "file_append", "file_patch"])
-async def test_no_file_outside_of_the_working_folder_can_be_reached(name: str, path: str, folder: Path) -> None:
+async def test_no_file_outside_the_working_folder_can_be_reached(name: str, path: str, folder: Path) -> None:
     more: dict[str, dict[str, Any]] = {
         "file_write": {"content": "x", "create_dirs": True},
         "file_edit": {"old_text": "secret", "new_text": "x"},
@@ -109,7 +109,7 @@ async def test_no_file_outside_of_the_working_folder_can_be_reached(name: str, p
 
 
 @pytest.mark.spec("PRO-4")
-async def test_what_is_no_text_file_is_refused(folder: Path) -> None:
+async def test_a_path_that_is_not_a_text_file_is_refused(folder: Path) -> None:
     (folder / "folder").mkdir()
     (folder / "bytes").write_bytes(b"\xff\xfe")
     (folder / "loop").symlink_to(folder / "loop")
@@ -137,7 +137,7 @@ async def test_what_is_no_text_file_is_refused(folder: Path) -> None:
         ),
     ],
 )
-async def test_a_mode_is_put_into_words(mode: str, received: str, folder: Path) -> None:
+async def test_a_mode_is_explained(mode: str, received: str, folder: Path) -> None:
     async with tools_in(folder).open_session(active=["filesystem"]) as session:
         assert await done(session, "permissions", mode=mode) == received
         await refused(session, "permissions", mode="648")
@@ -148,7 +148,7 @@ async def test_a_mode_is_put_into_words(mode: str, received: str, folder: Path) 
 
 @pytest.mark.spec("PRO-4", "SES-5")
 @pytest.mark.parametrize("way", WAYS)
-async def test_tasks_and_notes_are_kept_from_call_to_call(way: str, folder: Path) -> None:
+async def test_tasks_and_notes_are_stored_between_calls(way: str, folder: Path) -> None:
     """Document E, tool groups: mcp."""
     async with WAYS[way](tools_in(folder), active=["mcp"]) as caller:
         assert (await caller.call("mcp_task_create", {"content": "write"}))[0] is False
@@ -169,7 +169,7 @@ async def test_tasks_and_notes_are_kept_from_call_to_call(way: str, folder: Path
 
 
 @pytest.mark.spec("PRO-4", "SES-5", "PER-1")
-async def test_a_session_has_its_own_tasks_and_has_them_again_when_it_is_restored(folder: Path) -> None:
+async def test_a_session_has_its_own_tasks_also_after_it_is_restored(folder: Path) -> None:
     tools = tools_in(folder)
     async with tools.open_session(active=["mcp"]) as one, tools.open_session(active=["mcp"]) as other:
         await done(one, "mcp_task_create", content="mine")
@@ -181,8 +181,8 @@ async def test_a_session_has_its_own_tasks_and_has_them_again_when_it_is_restore
 
 @pytest.mark.spec("PRO-4", "SES-5")
 @pytest.mark.parametrize("way", WAYS)
-async def test_there_is_a_limit_to_what_is_kept_and_reaching_it_loses_nothing(way: str, folder: Path) -> None:
-    """What is kept travels with a handle of the modern era, which may not be too long."""
+async def test_stored_data_has_a_limit_and_reaching_it_loses_nothing(way: str, folder: Path) -> None:
+    """The data is part of a handle of the modern era, whose length is limited."""
     async with WAYS[way](tools_in(folder), active=["mcp"]) as caller:
         long = {"key": "a", "value": "☃" * 320}
         assert not (await caller.call("mcp_context_set", long))[0]
@@ -201,7 +201,7 @@ async def test_there_is_a_limit_to_what_is_kept_and_reaching_it_loses_nothing(wa
 
 @pytest.mark.spec("PRO-4", "SES-5")
 @pytest.mark.parametrize("way", WAYS)
-async def test_results_are_kept_for_a_while_for_the_session_that_kept_them_alone(folder: Path, way: str) -> None:
+async def test_cached_results_expire_and_belong_to_their_session(folder: Path, way: str) -> None:
     now = [0.0]
     tools = build(which=lambda name: None, folder=folder, clock=lambda: now[0])
     async with WAYS[way](tools) as caller, WAYS[way](tools) as other:
@@ -212,13 +212,13 @@ async def test_results_are_kept_for_a_while_for_the_session_that_kept_them_alone
         assert await caller.call("mcp_cache_get", {"key": "k"}) == (False, "v")
         failed, text = await other.call("mcp_cache_get", {"key": "k"})
         assert failed
-        assert "Nothing is kept as 'k'" in text
+        assert "There is no result 'k'" in text
         now[0] = 10.0
         assert (await caller.call("mcp_cache_get", {"key": "k"}))[0]
 
 
 @pytest.mark.spec("PRO-4")
-async def test_the_oldest_results_make_room_and_one_that_is_too_long_costs_none(folder: Path) -> None:
+async def test_the_oldest_results_make_room_but_not_for_one_that_is_too_long(folder: Path) -> None:
     async with tools_in(folder).open_session(active=["mcp"]) as session:
         for number in range(20):
             await done(session, "mcp_cache_set", key=str(number), value="v" * 100)
@@ -230,7 +230,7 @@ async def test_the_oldest_results_make_room_and_one_that_is_too_long_costs_none(
 
 
 @pytest.mark.spec("PRO-4")
-async def test_credentials_are_told_of_but_not_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_credentials_are_listed_without_their_values(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in CREDENTIALS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GH_TOKEN", "secret")

@@ -1,4 +1,4 @@
-"""Document D's example, and what toolkits are on the wire: through real clients of both eras (SPEC 15, 16, PRO-3)."""
+"""Document D's example, and toolkits on the wire: with real clients of both eras (SPEC 15, 16, PRO-3)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def text_of(client: Client, name: str, arguments: Mapping[str, Any] | None
 
 
 async def found(client: Client, **arguments: Any) -> dict[str, list[dict[str, Any]]]:
-    """Return what the catalog tool answers; its text says the same as its structured content."""
+    """Return the structured content of the catalog tool, which is also its text."""
     result = await client.call_tool("catalog", arguments)
     assert not result.is_error
     assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
@@ -58,8 +58,8 @@ async def test_a_client_sees_categories_and_no_hidden_tool(era: str) -> None:
 
 @pytest.mark.spec("KIT-4", "VIS-6", "REG-9")
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_is_hidden_is_called_and_read_by_its_name(era: str) -> None:
-    """Document D, hidden tools: calling never asks whether something is hidden."""
+async def test_hidden_components_can_be_called_and_read_by_name(era: str) -> None:
+    """Document D, hidden tools: hiding has no effect on calls."""
     async with client(era) as one:
         assert "forget_notes" not in await names_of(one)
         assert (await one.list_resource_templates()).resource_templates == []
@@ -74,7 +74,7 @@ async def test_what_is_hidden_is_called_and_read_by_its_name(era: str) -> None:
 
 @pytest.mark.spec("CAT-1", "CAT-2")
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_catalog_tool_finds_what_no_list_shows(era: str) -> None:
+async def test_the_catalog_tool_finds_hidden_components(era: str) -> None:
     """Document D, the catalog tool: itself hidden, it answers with full definitions."""
     async with client(era) as one:
         assert "catalog" not in await names_of(one)
@@ -92,7 +92,7 @@ async def test_the_catalog_tool_finds_what_no_list_shows(era: str) -> None:
 
 @pytest.mark.spec("CAT-1", "NAM-6")
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_catalog_tool_names_tools_as_the_client_knows_them(era: str) -> None:
+async def test_the_catalog_tool_uses_the_names_on_the_wire(era: str) -> None:
     async with client(era, active=["reports"], separator="__") as one:
         (weekly,) = (await found(one, type="tools", query="REPORTS__W"))["tools"]
         assert weekly["name"] == "reports__weekly"
@@ -113,7 +113,7 @@ async def test_the_catalog_tool_answers_for_the_session_or_handle_of_its_caller(
 
 
 @pytest.mark.spec("VIS-6", "SES-5", "NTF-1")
-async def test_document_d_a_tool_that_was_callable_all_along_is_listed_once_the_session_is_unlocked() -> None:
+async def test_document_d_a_hidden_but_callable_tool_is_listed_once_the_session_is_unlocked() -> None:
     """Document D, session-gated visibility: hidden tools were callable all along, and gating the listing is UX."""
     async with client_of(build_server(build()), "legacy") as (one, listener):
         assert "statistics" not in await names_of(one)
@@ -130,12 +130,10 @@ UNLOCK = ("unlock", {"phrase": "open sesame"})
 @pytest.mark.spec("VIS-5", "SES-1", "SES-5")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("hooks", [False, True], ids=["without hooks", "with hooks"])
-async def test_document_d_unlock_lasts_for_its_session_through_all_messages_and_is_nobody_elses(
-    way: str, hooks: bool
-) -> None:
-    """Document D, session-gated visibility: decided for each request by what the session has been told."""
+async def test_document_d_unlock_lasts_for_its_session_and_affects_no_other(way: str, hooks: bool) -> None:
+    """Document D, session-gated visibility: decided for each request by the facts of the session."""
     tools = build()
-    if hooks:  # a handle of the modern era names a kept session then
+    if hooks:  # then a handle of the modern era names a stored session
         tools.register_group("hooked", on_activate=lambda: None)
     async with WAYS[way](tools) as one, WAYS[way](tools) as other:
         assert "reindex" not in await one.names()
@@ -157,7 +155,7 @@ async def test_document_d_unlock_lasts_for_its_session_through_all_messages_and_
 
 @pytest.mark.spec("PRO-3")
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_read_only_profile_keeps_what_only_reads(era: str) -> None:
+async def test_a_read_only_profile_has_only_tools_that_read(era: str) -> None:
     async with client(era, profile="reader", active=["reports"]) as one:
         names = set(await names_of(one)) - {"call_tool", "reports.activate", "reports.deactivate"}
         assert names == {"alphabet", "count_words", "lengths", "read_note", "reports.weekly", "say"}

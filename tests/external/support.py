@@ -63,14 +63,14 @@ def _parameters(command: Sequence[str], env: Mapping[str, str]) -> StdioServerPa
 
 @asynccontextmanager
 async def over_http(*target: str) -> AsyncGenerator[str]:
-    """Run `toolfold serve --http` for a target and yield the URL; at the end it must leave in good order."""
+    """Run `toolfold serve --http` for a target and yield the URL; it must exit as expected."""
     command = [TOOLFOLD, "serve", "--http", "--port", "0", *target]
     process = await anyio.open_process(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     assert process.stderr is not None
-    told = TextReceiveStream(process.stderr)
+    output = TextReceiveStream(process.stderr)
     async with process, anyio.create_task_group() as tasks:
-        url = await _url(told)
-        tasks.start_soon(_drain, told)
+        url = await _url(output)
+        tasks.start_soon(_drain, output)
         try:
             yield url
         finally:
@@ -78,9 +78,9 @@ async def over_http(*target: str) -> AsyncGenerator[str]:
         assert await process.wait() == SIGTERM_STATUS
 
 
-async def _url(told: TextReceiveStream) -> str:
+async def _url(output: TextReceiveStream) -> str:
     text = ""
-    async for part in told:
+    async for part in output:
         text += part
         line, ended, _ = text.partition("serving ")[2].partition("\n")
         if ended:
@@ -88,8 +88,8 @@ async def _url(told: TextReceiveStream) -> str:
     raise AssertionError(f"toolfold ended: {text}")
 
 
-async def _drain(told: TextReceiveStream) -> None:
-    async for _ in told:
+async def _drain(output: TextReceiveStream) -> None:
+    async for _ in output:
         pass
 
 

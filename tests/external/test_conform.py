@@ -66,7 +66,7 @@ VIOLATION = {"clause": "NTF-1", "message": "two notices", "history": [], "expect
     ],
     ids=["confirmed", "not confirmed", "disputed"],
 )
-def test_only_a_finding_that_is_confirmed_is_written_down(
+def test_only_confirmed_findings_are_recorded(
     confirmed: frozenset[str], disputed: dict[str, Dispute], written: bool, unconfirmed: list[str]
 ) -> None:
     finding = {"NTF-1": Finding("A change causes two notices.", notified_more_than_once(OPEN))}
@@ -78,16 +78,16 @@ def test_only_a_finding_that_is_confirmed_is_written_down(
     assert run.unconfirmed == unconfirmed
 
 
-def keeps(era: str, *checks: Callable[[Client], None]) -> None:
-    """Assert that no check shows anything in a server that keeps the rules."""
+def conforms(era: str, *checks: Callable[[Client], None]) -> None:
+    """Assert that no check shows anything in a conforming server."""
     for check in checks:
         with connected((TOOLFOLD, "serve", "examples.desk:tools"), {}, era) as client:
             assert not shows(check, client), check.__qualname__
 
 
 @pytest.mark.spec("CNF-1", "LST-1", "LST-3", "NTF-1", "CTL-4", "CTL-6", "DEL-9")
-def test_nothing_is_confirmed_in_a_legacy_server_that_keeps_the_rules() -> None:
-    keeps(
+def test_nothing_is_confirmed_in_a_legacy_server_that_conforms() -> None:
+    conforms(
         "legacy",
         any_text_is_a_cursor,
         unknown_tool_is_a_result,
@@ -101,5 +101,5 @@ def test_nothing_is_confirmed_in_a_legacy_server_that_keeps_the_rules() -> None:
 
 
 @pytest.mark.spec("CNF-1", "DEL-2", "DEL-7")
-def test_nothing_is_confirmed_in_a_modern_server_that_keeps_the_rules() -> None:
-    keeps("modern", any_text_is_a_cursor, unknown_tool_is_a_result, no_handle(OPEN), list_changes(OPEN))
+def test_nothing_is_confirmed_in_a_modern_server_that_conforms() -> None:
+    conforms("modern", any_text_is_a_cursor, unknown_tool_is_a_result, no_handle(OPEN), list_changes(OPEN))

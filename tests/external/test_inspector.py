@@ -49,7 +49,7 @@ async def test_the_inspector_lists_and_calls(transport: str, era: str, tmp_path:
 
 
 @pytest.mark.spec("DEL-2", "DEL-3", "DEL-10")
-async def test_a_handle_from_one_command_of_the_inspector_is_good_in_the_next(tmp_path: Path) -> None:
+async def test_a_handle_from_one_command_of_the_inspector_is_valid_in_the_next(tmp_path: Path) -> None:
     async with over_http(*DESK) as url:
         status, opened = await call(tmp_path, [url], "modern", "database.activate")
         assert status == 0

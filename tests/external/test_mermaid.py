@@ -63,7 +63,7 @@ def hostile_pictures() -> dict[str, tuple[Picture, list[str]]]:
     return {
         "structure of hostile texts": (partial(structure, tools), titles + [group.description for group in groups]),
         "statechart of hostile texts": (partial(statechart, tools, limit=len(groups)), titles),
-        "sequence of hostile texts": (partial(sequence, told_of(texts)), texts),
+        "sequence of hostile texts": (partial(sequence, trace_of(texts)), texts),
     }
 
 
@@ -83,7 +83,7 @@ async def recorded() -> Trace:
     return recorder.trace
 
 
-def told_of(texts: Iterable[str]) -> Trace:
+def trace_of(texts: Iterable[str]) -> Trace:
     """A trace in which everything has some text for its name."""
     entries: list[Entry] = []
     for number, text in enumerate(texts):
@@ -148,9 +148,7 @@ def test_hostile_texts_are_shown_literally_even_where_mermaid_trusts_them(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_text_that_is_wrong_or_brings_something_in_would_be_noticed(
-    browser: Browser, tmp_path: Path, version: str
-) -> None:
+def test_a_wrong_text_or_an_injection_is_detected(browser: Browser, tmp_path: Path, version: str) -> None:
     texts = [
         "flowchart LR\n  a[\"<a href='#x'>x</a>\"]",
         'flowchart LR\n  a["x',

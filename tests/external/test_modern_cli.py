@@ -21,7 +21,7 @@ from examples.modern_cli import build
         ({"style": "header", "number": True}, "     File: {path}\n   1 one\n   2 two"),
     ],
 )
-async def test_bat_prints_the_text_and_what_was_asked_for_around_it(
+async def test_bat_prints_the_text_with_the_requested_decorations(
     bat: str, given: dict[str, Any], printed: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "two.txt"
@@ -33,7 +33,7 @@ async def test_bat_prints_the_text_and_what_was_asked_for_around_it(
 
 
 @pytest.mark.spec("PRO-4")
-async def test_bat_marks_the_lines_that_were_asked_for(bat: str, tmp_path: Path) -> None:
+async def test_bat_marks_the_requested_lines(bat: str, tmp_path: Path) -> None:
     (tmp_path / "two.txt").write_text("one\ntwo\n")
     tools = build(which=lambda name: bat if name == "bat" else None, folder=tmp_path)
     async with tools.open_session(active=["filesystem"]) as session:

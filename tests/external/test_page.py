@@ -119,7 +119,7 @@ def test_random_presses_of_its_buttons_give_what_the_core_gives(pages: Pages) ->
 
 
 @pytest.mark.spec("DIA-2")
-def test_a_wrong_table_in_the_page_would_be_noticed(pages: Pages) -> None:
+def test_a_wrong_table_in_the_page_is_detected(pages: Pages) -> None:
     start = Snapshot.of(scattered(2).catalog)
     numbers, must = pressed(start, 2, 40)
     row = '{{"guard":"","target":"{}","effect":"{}","emits":[{}]}}'
@@ -191,7 +191,7 @@ def test_groups_fold_by_mouse_and_by_button(pages: Pages) -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_the_tree_is_used_by_keyboard_alone(pages: Pages) -> None:
+def test_the_tree_can_be_used_with_only_the_keyboard(pages: Pages) -> None:
     focused = ["evaluate", "document.activeElement.dataset.node ?? document.activeElement.id"]
     keys = [
         *("ArrowDown", "ArrowDown", "Space", "ArrowRight", "Space", "ArrowLeft", "ArrowLeft", "ArrowRight", "End"),
@@ -213,7 +213,7 @@ def test_the_tree_is_used_by_keyboard_alone(pages: Pages) -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_a_tool_shows_its_schema_as_it_is_and_its_tokens(pages: Pages) -> None:
+def test_a_tool_shows_its_schema_unchanged_and_its_tokens(pages: Pages) -> None:
     tools = office()
     letter = tools.catalog.tools["mail.letter"]
     inside = "#detail [data-tool='mail.letter']"
@@ -229,7 +229,7 @@ def test_a_tool_shows_its_schema_as_it_is_and_its_tokens(pages: Pages) -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_a_group_shows_what_it_excludes_and_which_tools_are_listed_hidden_or_up_to_the_program(
+def test_a_group_shows_its_exclusions_and_which_tools_are_listed_hidden_or_decided_by_the_program(
     pages: Pages,
 ) -> None:
     standings = ["texts", "#detail .standing"]
@@ -247,7 +247,7 @@ def test_a_group_shows_what_it_excludes_and_which_tools_are_listed_hidden_or_up_
 
 
 @pytest.mark.spec("DIA-1", "DIA-3")
-def test_steps_are_taken_back_one_by_one_or_all(pages: Pages) -> None:
+def test_steps_are_undone_one_by_one_or_all(pages: Pages) -> None:
     start = Snapshot.of(office().catalog).after(TransitionRequest(("mail", "mail.send")))
     seen = [["texts", ".state"], ["texts", ".tag"], ["texts", "#step .cost"], ["count", "#history li"]]
     buttons = ["[data-node='0'] .switch", "[data-node='1'] .switch", "[data-node='3'] .switch", "#back", "#back"]
@@ -296,7 +296,7 @@ def test_hostile_texts_are_shown_literally_and_nothing_of_them_runs(pages: Pages
 
 
 @pytest.mark.spec("DIA-1")
-def test_its_policy_lets_nothing_run_or_be_fetched_that_got_into_the_page_all_the_same(pages: Pages) -> None:
+def test_its_policy_blocks_injected_scripts_and_requests(pages: Pages) -> None:
     got_in = "<script>document.title = 1</script><img src='https://toolfold.invalid/' onerror='document.title = 1'>"
     file = pages.folder / "page.html"
     file.write_text(page(office()).replace("<main>", f"<main>{got_in}"))
@@ -325,11 +325,11 @@ def test_three_hundred_groups_with_five_thousand_tools_are_shown_and_searched(pa
     ]
     start = large()
     (said,) = pages.said((start, steps, {}))
-    rows, searched, found, switched, told = said["results"]
+    rows, searched, found, switched, announced = said["results"]
     assert rows == 300
     (place,) = [spec.group for spec in start.catalog.tools.values() if spec.name.endswith(".t4711")]
     assert found == str(place).split(".")
-    assert told == ["Deactivated service-0"]
+    assert announced == ["Deactivated service-0"]
     print(f"opened in {said['opened']:.0f} ms, searched in {searched:.0f} ms, a press took {switched:.0f} ms")
 
 

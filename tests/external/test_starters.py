@@ -42,7 +42,7 @@ def build(folder: Path, *command: str) -> None:
 
 
 def typescript(folder: Path, toolchain: Toolchain) -> Command:
-    """Node runs it as it is, from the version on that strips types."""
+    """Node runs it directly, from the version that strips types on."""
     for node in filter(None, map(shutil.which, map(str, NODES))):
         strips = subprocess.run((node, "-p", "process.features.typescript"), capture_output=True, text=True, check=True)
         if strips.stdout.strip() == "strip":
@@ -95,7 +95,7 @@ def test_a_starter_passes_the_level_of_transitions(starter: Command, tmp_path: P
 
 
 @pytest.mark.spec("CNF-1")
-def test_a_starter_responds_as_the_transcript_says_and_to_the_rest_that_it_is_not_supported(starter: Command) -> None:
+def test_a_starter_responds_as_in_the_transcript_and_reports_the_rest_as_not_supported(starter: Command) -> None:
     small, rest = transcripts()
     known = {request["verb"] for request, _ in small}
     other = [(request, {"error": "NotSupported"}) for request, _ in rest if request["verb"] not in known]
@@ -104,7 +104,7 @@ def test_a_starter_responds_as_the_transcript_says_and_to_the_rest_that_it_is_no
 
 
 @pytest.mark.parametrize("language", ["typescript", "go", "rust", "java"])
-def test_a_starter_is_about_a_hundred_lines_and_brings_no_lock_file(language: str) -> None:
+def test_a_starter_is_about_a_hundred_lines_and_has_no_lock_file(language: str) -> None:
     files = [path for path in (STARTERS / language).rglob("*") if path.is_file()]
     assert {path.name for path in files} <= {
         "driver.ts",

@@ -86,7 +86,7 @@ async def test_random_requests_in_large_forests_and_with_odd_names_give_what_the
 
 
 @pytest.mark.spec("CNF-6")
-async def test_an_export_with_a_transition_disabled_or_without_its_guard_is_noticed(project: Path) -> None:
+async def test_an_export_with_a_transition_disabled_or_without_its_guard_is_detected(project: Path) -> None:
     broken = [(mutant, trace) for catalog in SMALL for trace in [toured(catalog)] for mutant in mutants(catalog, trace)]
     assert len(broken) > 100
     assert await differing(project, *broken) == list(range(len(broken)))

@@ -26,7 +26,7 @@ def progress_in(step: Any) -> list[tuple[float, float, str]]:
 @pytest.mark.spec("DEL-1", "DEL-9", "DEL-10", "NTF-1", "NTF-4", "CALL-1")
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("package", ["sdk", "client"])
-async def test_a_legacy_client_is_told_once_of_each_change_and_can_use_what_is_open(
+async def test_a_legacy_client_is_notified_once_of_each_change_and_can_use_open_groups(
     package: str, transport: str
 ) -> None:
     query = call("database.query", sql="select 1")
@@ -61,7 +61,7 @@ async def test_a_legacy_client_is_told_once_of_each_change_and_can_use_what_is_o
 
 @pytest.mark.spec("DEL-2", "DEL-3", "DEL-7", "DEL-9", "DEL-10")
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_a_modern_client_is_always_listed_the_same_and_calls_by_handle(transport: str) -> None:
+async def test_a_modern_client_always_gets_the_same_list_and_calls_by_handle(transport: str) -> None:
     async with served(transport, *DESK) as server:
         said = await typescript(
             "client",

@@ -53,7 +53,7 @@ def on_the_base_install(code: str) -> subprocess.CompletedProcess[str]:
         ("import toolfold_specs.render.text", "rich", "cli"),
     ],
 )
-def test_whatever_needs_an_extra_first_names_it_and_the_command_that_installs_it(
+def test_a_module_that_needs_an_extra_names_it_and_the_command_that_installs_it(
     code: str, package: str, extra: str
 ) -> None:
     done = on_the_base_install(code)
@@ -63,7 +63,7 @@ def test_whatever_needs_an_extra_first_names_it_and_the_command_that_installs_it
     )
 
 
-def test_what_is_said_to_need_no_extra_needs_none() -> None:
+def test_modules_documented_to_need_no_extra_need_none() -> None:
     done = on_the_base_install(
         "import toolfold, toolfold_adapters.inprocess, toolfold_adapters.manifests, toolfold_adapters.tokens\n"
         "import toolfold_specs, toolfold_diagrams\n"
@@ -80,12 +80,12 @@ def test_the_error_is_one_of_the_library_and_of_imports() -> None:
     assert (error.name, error.extra) == ("mcp.server", "mcp")
 
 
-def test_an_old_package_that_lacks_a_module_is_told_apart_from_a_missing_one() -> None:
+def test_an_old_package_that_lacks_a_module_is_distinguished_from_a_missing_one() -> None:
     with pytest.raises(MissingExtra, match=r"^'rich.no_such_module' is not installed"), extras_named():
         import_module("rich.no_such_module")
 
 
-def test_every_package_of_an_extra_is_known_with_the_first_extra_that_brings_it() -> None:
+def test_every_package_of_an_extra_is_known_with_the_first_extra_that_has_it() -> None:
     """`mcp_types` comes with `mcp`."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     brought = {

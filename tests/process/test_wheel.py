@@ -39,7 +39,7 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_wheel_holds_the_packages_and_its_metadata_only(site: Path) -> None:
+def test_the_wheel_contains_only_the_packages_and_its_metadata(site: Path) -> None:
     top = {path.name for path in site.iterdir() if not path.name.endswith(".dist-info")}
     assert top == set(PACKAGES)
 

@@ -1,4 +1,4 @@
-"""A plugin: a file with functions that are marked as tools."""
+"""A plugin: a file with functions decorated as tools."""
 
 from toolfold import tool
 

@@ -1,6 +1,6 @@
 """Conversations of an agent's own loop (SPEC 19), and document C's integration tests of the message loop.
 
-The order of calls within a turn is in test_turn.py; what a conversation keeps, and what others begin with, in
+The order of calls within a turn is in test_turn.py; the state of a conversation, and how others start from it, in
 test_conversation_state.py and test_history.py.
 """
 
@@ -43,7 +43,7 @@ async def test_document_c_the_system_prompt_includes_the_tool_group_listing() ->
 
 
 @pytest.mark.spec("AGT-1", "GRP-6")
-async def test_each_list_begins_with_the_one_before_whatever_is_loaded() -> None:
+async def test_each_list_begins_with_the_previous_one_whatever_is_loaded() -> None:
     async with Conversation(phone()) as conversation:
         seen = [conversation.tools("anthropic")]
         for group in ("pdf", "gmail", "gmail.labels", "pdf"):
@@ -75,7 +75,7 @@ async def test_a_core_tool_that_comes_later_comes_at_the_end() -> None:
 
 
 @pytest.mark.spec("AGT-1")
-async def test_what_was_closed_and_loaded_again_comes_at_the_end() -> None:
+async def test_a_group_that_was_closed_and_loaded_again_comes_at_the_end() -> None:
     tools = phone()
     tools.register_exclusion("pdf", "gmail")
     async with Conversation(tools) as conversation:
@@ -103,7 +103,7 @@ async def test_activators_of_groups_keep_their_places_among_the_core_tools() -> 
 
 
 @pytest.mark.spec("AGT-1")
-async def test_calls_of_one_turn_run_side_by_side_and_answer_in_their_order() -> None:
+async def test_calls_of_one_turn_run_concurrently_and_are_answered_in_order() -> None:
     tools = ToolSet("x")
     here, there = anyio.Event(), anyio.Event()
 
@@ -126,7 +126,7 @@ async def test_calls_of_one_turn_run_side_by_side_and_answer_in_their_order() ->
 
 
 @pytest.mark.spec("AGT-2", "CALL-1")
-async def test_by_choice_the_error_says_which_group_to_load() -> None:
+async def test_the_error_can_name_the_group_to_load() -> None:
     async with Conversation(phone(on_hidden="hint")) as conversation:
         (result,) = await conversation.execute([("gmail__search", {})])
         assert result.is_error
@@ -137,7 +137,7 @@ async def test_by_choice_the_error_says_which_group_to_load() -> None:
 
 
 @pytest.mark.spec("AGT-2", "CALL-1")
-async def test_unknown_and_unloaded_tools_are_told_apart_by_their_names_only() -> None:
+async def test_unknown_and_unloaded_tools_differ_only_in_their_names() -> None:
     async with Conversation(phone()) as conversation:
         results = await conversation.execute([("gmail__search", {}), ("gmail__nothing", {}), ("gmail.nothing", {})])
         assert {result.is_error for result in results} == {True}
@@ -145,7 +145,7 @@ async def test_unknown_and_unloaded_tools_are_told_apart_by_their_names_only() -
 
 
 @pytest.mark.spec("AGT-1", "CALL-3")
-async def test_a_handler_that_fails_loses_no_other_result() -> None:
+async def test_a_handler_that_fails_affects_no_other_result() -> None:
     tools = phone()
 
     def crash() -> None:
@@ -165,7 +165,7 @@ async def test_a_handler_that_fails_loses_no_other_result() -> None:
 
 
 @pytest.mark.spec("AGT-3", "NAM-6")
-async def test_results_spell_names_as_the_model_knows_them_and_arguments_name_groups_by_path() -> None:
+async def test_results_use_the_names_of_the_model_and_arguments_name_groups_by_path() -> None:
     async with Conversation(phone()) as conversation:
         results = await conversation.execute(load("gmail", "gmail.labels"))
         assert "- gmail__labels__add: Add a label" in results[1].text
@@ -210,7 +210,7 @@ async def test_two_first_turns_at_once_start_the_conversation_once() -> None:
 
 
 @pytest.mark.spec("AGT-4")
-async def test_the_cost_of_what_is_sent_grows_with_each_load_and_that_of_everything_stays() -> None:
+async def test_the_cost_of_the_tools_sent_grows_with_each_load_and_that_of_all_tools_does_not() -> None:
     async with Conversation(phone()) as conversation:
         costs = [conversation.tokens()]
         for group in ("pdf", "gmail", "gmail.labels"):
@@ -227,7 +227,7 @@ async def test_the_cost_of_what_is_sent_grows_with_each_load_and_that_of_everyth
 
 
 @pytest.mark.spec("AGT-1", "AGT-2")
-def test_an_agent_without_an_event_loop_calls_tools_all_the_same() -> None:
+def test_an_agent_without_an_event_loop_can_call_tools() -> None:
     tools = phone()
     with BlockingConversation(Conversation(tools)) as agent:
         used, loaded = agent.execute([("pdf_info", {}), *load("pdf")])
@@ -240,7 +240,7 @@ def test_an_agent_without_an_event_loop_calls_tools_all_the_same() -> None:
 
 
 @pytest.mark.spec("AGT-1", "ERR-2")
-async def test_with_and_async_with_taken_for_one_another_say_so() -> None:
+async def test_with_and_async_with_in_the_wrong_place_are_reported() -> None:
     conversation: Any = Conversation(phone())
     with pytest.raises(SessionClosed, match="opened; use `async with conversation`, or `with Blocking"), conversation:
         raise AssertionError("the block does not run")
@@ -251,7 +251,7 @@ async def test_with_and_async_with_taken_for_one_another_say_so() -> None:
 
 
 @pytest.mark.spec("AGT-1")
-async def test_one_group_to_start_with_is_given_as_a_text() -> None:
+async def test_a_single_initial_group_can_be_given_as_a_string() -> None:
     async with Conversation(phone(), active="pdf") as conversation:
         assert conversation.loaded == conversation.session.active == ("pdf",)
         assert conversation.child("gmail").loaded == ("gmail",)

@@ -19,7 +19,7 @@ from toolfold_adapters.inprocess import Conversation
 
 
 @pytest.mark.spec("GRP-6", "PER-1")
-async def test_a_restored_conversation_gives_the_model_the_very_same_list() -> None:
+async def test_a_restored_conversation_has_exactly_the_same_list() -> None:
     tools = phone()
     async with Conversation(tools) as conversation:
         await conversation.execute(load("pdf", "gmail"))
@@ -36,7 +36,7 @@ async def test_a_restored_conversation_gives_the_model_the_very_same_list() -> N
 
 
 @pytest.mark.spec("GRP-6", "PER-2")
-async def test_a_conversation_restored_in_another_catalog_tells_what_it_lacks() -> None:
+async def test_a_conversation_restored_with_another_catalog_reports_missing_groups() -> None:
     async with Conversation(phone()) as conversation:
         await conversation.execute(load("pdf", "gmail", "gmail.labels"))
         data = conversation.dump()
@@ -85,7 +85,7 @@ async def test_hooks_of_a_restored_conversation_run_when_it_starts_and_fail_it_c
 
 
 @pytest.mark.spec("AGT-1", "SES-1")
-async def test_a_child_inherits_the_state_and_then_goes_its_own_way() -> None:
+async def test_a_child_inherits_the_state_and_then_changes_independently() -> None:
     async with Conversation(phone()) as parent:
         await parent.execute(load("pdf", "gmail"))
         parent.session.set_fact("user", "ada")
@@ -108,7 +108,7 @@ async def test_a_child_starts_with_nothing_or_with_the_groups_it_is_given(groups
 
 
 @pytest.mark.spec("AGT-1", "ACT-1", "ACT-2")
-def test_a_child_can_not_start_with_what_can_not_be_active() -> None:
+def test_a_child_cannot_start_with_groups_that_cannot_be_active() -> None:
     parent = Conversation(phone())
     with pytest.raises(GroupNotFound):
         parent.child(["nothing"])
@@ -117,7 +117,7 @@ def test_a_child_can_not_start_with_what_can_not_be_active() -> None:
 
 
 @pytest.mark.spec("AGT-1", "PRO-1")
-async def test_a_profile_holds_for_the_conversation_and_for_what_comes_of_it() -> None:
+async def test_a_profile_applies_to_the_conversation_and_its_children() -> None:
     tools = phone()
     tools.register_profile(Profile(name="reader", active=("pdf",)))
     async with Conversation(tools, profile="reader") as conversation:

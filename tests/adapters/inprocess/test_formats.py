@@ -50,7 +50,7 @@ def shop(**options: Any) -> ToolSet:
     return tools
 
 
-def test_what_does_not_fit_a_type_is_found_out() -> None:
+def test_the_check_of_types_finds_a_mismatch() -> None:
     assert not fits({"name": "x"}, ToolParam)
     assert not fits({"name": "x", "input_schema": {"type": "object"}, "inputSchema": {}}, ToolParam)
     assert fits({"name": "x", "input_schema": {"type": "object"}}, ToolParam)
@@ -68,7 +68,7 @@ def test_every_definition_fits_the_type_of_the_official_package(format: Format, 
 
 
 @pytest.mark.spec("AGT-3")
-def test_each_format_says_the_same_in_its_own_place() -> None:
+def test_each_format_has_the_same_content() -> None:
     conversation = Conversation(shop(), active=["stock", "stock.orders"])
     said = {"name": "stock__orders__cancel", "description": "Cancel one"}
     assert {
@@ -94,7 +94,7 @@ async def test_names_have_only_characters_that_providers_accept_and_come_back_on
 
 
 @pytest.mark.spec("AGT-3")
-def test_an_unknown_format_is_refused_with_those_there_are() -> None:
+def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="'openai_responses'"):
         Conversation(shop()).tools("gemini")  # type: ignore[arg-type]
 
@@ -124,7 +124,7 @@ async def test_with_deferred_definitions_the_list_stays_and_a_load_refers_to_its
 
 
 @pytest.mark.spec("AGT-1", "AGT-3", "VIS-6")
-async def test_deferred_definitions_have_what_may_be_listed_later_and_nothing_that_never_is() -> None:
+async def test_deferred_definitions_are_those_of_tools_that_can_be_listed_later() -> None:
     tools = ToolSet("hiding", control="load_tool_group")
     tools.register_group("a")
     unlocked = Visibility.when(lambda view: "unlocked" in view.facts)
@@ -173,7 +173,7 @@ async def test_a_late_list_is_the_same_after_a_restart_and_a_child_is_shown_what
 
 @pytest.mark.spec("AGT-3")
 @pytest.mark.parametrize("format", [None, "openai"])
-async def test_a_format_without_late_tools_says_so(format: Any) -> None:
+async def test_a_format_without_late_tools_is_refused(format: Any) -> None:
     async with Conversation(shop(control="load_tool_group")) as conversation:
         (result,) = await conversation.execute([("load_tool_group", {"group_name": "stock"})])
         with pytest.raises(ConfigError, match="Late loading"):

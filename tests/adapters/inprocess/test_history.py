@@ -1,4 +1,4 @@
-"""What a conversation had loaded, told from its messages in each shape (SPEC GRP-6)."""
+"""The groups that a conversation had loaded, from its messages in each format (SPEC GRP-6)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fail() -> None:
 
 
 async def replayed(tools: ToolSet, write: Write, *turns: list[tuple[str, Any]]) -> tuple[Conversation, Conversation]:
-    """Return a conversation that has lived through some turns, and one that is told of them."""
+    """Return a conversation after some turns, and one restored from their messages."""
     async with Conversation(tools) as conversation:
         messages = write(await executed(conversation, *turns))
         again = Conversation.from_history(tools, messages)
@@ -71,7 +71,7 @@ async def test_the_groups_that_were_loaded_are_loaded_again_in_the_same_order(wr
 
 @pytest.mark.spec("GRP-6")
 @in_each_shape
-async def test_a_load_whose_hook_failed_is_not_repeated(write: Write) -> None:
+async def test_a_load_whose_hook_failed_is_not_replayed(write: Write) -> None:
     for tools, call in (
         (flaky("b", control="load_tool_group"), load),
         (flaky("b"), lambda *paths: [(f"{path}__activate", {}) for path in paths]),
@@ -133,7 +133,7 @@ async def test_a_call_that_waited_for_its_group_is_replayed_after_the_load(write
 
 @pytest.mark.spec("GRP-6")
 @in_each_shape
-async def test_a_load_that_failed_is_not_repeated_in_a_catalog_where_it_would_succeed(write: Write) -> None:
+async def test_a_load_that_failed_is_not_replayed_in_a_catalog_where_it_would_succeed(write: Write) -> None:
     for control in ("load_tool_group", Loader(name="load_tool_group", argument="group_name")):
         poorer = ToolSet("phone", control=control)
         poorer.register_group("pdf", title="Papers", on_activate=fail)
@@ -148,7 +148,7 @@ async def test_a_load_that_failed_is_not_repeated_in_a_catalog_where_it_would_su
 
 @pytest.mark.spec("GRP-6")
 @in_each_shape
-async def test_whatever_a_loader_says_of_success_it_is_read_as_such(write: Write) -> None:
+async def test_any_success_text_of_a_loader_counts_as_success(write: Write) -> None:
     bare = LoaderTexts(loaded="{title}\n{tools}", nothing="{title}", again="{title}", not_found="{groups}", empty=None)
     tools = flaky("b", control=Loader(name="load_tool_group", argument="group_name", texts=bare))
     _, again = await replayed(tools, write, load("a", "b", "d", "a"))
@@ -174,7 +174,7 @@ async def test_answers_that_their_author_rewrote_count_as_successes_unless_the_a
 
 @pytest.mark.spec("GRP-6")
 @in_each_shape
-def test_calls_that_were_never_answered_are_not_repeated(write: Write) -> None:
+def test_unanswered_calls_are_not_replayed(write: Write) -> None:
     messages = write([[Answered(*call, "…")] for call in load("pdf", "gmail")])
     assert Conversation.from_history(phone(), messages).loaded == ("pdf", "gmail")
     assert Conversation.from_history(phone(), messages[:-1]).loaded == ("pdf",)
@@ -184,7 +184,7 @@ def test_calls_that_were_never_answered_are_not_repeated(write: Write) -> None:
 
 @pytest.mark.spec("GRP-6")
 @in_each_shape
-def test_identities_of_calls_may_be_used_again_in_a_later_turn(write: Write) -> None:
+def test_ids_of_calls_may_be_reused_in_a_later_turn(write: Write) -> None:
     turns = [[Answered(*load(group)[0], "…", failed=failed)] for group, failed in (("pdf", True), ("gmail", False))]
     messages = write(turns[:1]) + write(turns[1:])
     assert Conversation.from_history(phone(), messages).loaded == (
@@ -223,7 +223,7 @@ def test_a_gate_that_a_call_opened_is_open_again_unless_it_is_transient(write: W
 
 @pytest.mark.spec("GRP-6")
 @in_each_shape
-async def test_a_conversation_that_began_with_groups_is_told_so_again(write: Write) -> None:
+async def test_initial_groups_of_a_conversation_are_passed_again(write: Write) -> None:
     tools = phone()
     async with Conversation(tools, active="gmail") as conversation:
         turns = await executed(conversation, load("pdf", "gmail.labels"))
@@ -233,7 +233,7 @@ async def test_a_conversation_that_began_with_groups_is_told_so_again(write: Wri
 
 
 @pytest.mark.spec("GRP-6", "AGT-3")
-async def test_loads_by_a_tool_search_are_repeated_if_they_found_tools() -> None:
+async def test_loads_by_a_tool_search_are_replayed_if_they_found_tools() -> None:
     tools = phone()
     tools.register_group("hollow")
     tools.register("in_it", lambda: "", group="hollow", input_schema=NOTHING, hidden=True)
@@ -253,7 +253,7 @@ async def test_loads_by_a_tool_search_are_repeated_if_they_found_tools() -> None
 
 
 @pytest.mark.spec("GRP-6", "AGT-1")
-async def test_a_list_that_a_provider_has_cached_stays_the_beginning_of_the_list_after_a_restart() -> None:
+async def test_the_list_after_a_restart_begins_with_the_list_that_a_provider_has_cached() -> None:
     tools = flaky(control_visibility="relevant")
     conversation, again = await replayed(tools, openai, [OPEN], [CLOSE])
     assert names(again)[-1] == "a__activate" == names(conversation)[-1]
@@ -264,7 +264,7 @@ async def test_a_list_that_a_provider_has_cached_stays_the_beginning_of_the_list
 
 @pytest.mark.spec("GRP-6", "SAF-1")
 @pytest.mark.parametrize("arguments", ['{"x":' * 10_000, '{"\\ud800": 1}', '{"x": NaN}', "[" * 10_000, '"text"'])
-async def test_a_history_with_arguments_that_nobody_can_read_is_read_all_the_same(arguments: str) -> None:
+async def test_a_history_with_unreadable_arguments_can_be_read(arguments: str) -> None:
     for write in (openai, openai_responses):
         turn = [("load_tool_group", arguments), ("\ud800", {}), *load("pdf")]
         _, again = await replayed(phone(), write, turn)

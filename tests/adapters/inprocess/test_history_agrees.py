@@ -1,7 +1,7 @@
-"""Whatever was called, a conversation that is told of it has the groups of the one that lived it (SPEC GRP-6, AGT-2).
+"""Whatever was called, a conversation restored from the messages has the groups of the original (SPEC GRP-6, AGT-2).
 
 Catalogs of every kind and turns of every kind are made up, carried out, written as messages in each shape, and read.
-What no message can tell is left out: hooks that fail where a call's success opens a group, and handlers that open one.
+Left out is what messages do not show: hooks that fail where a call's success opens a group, and handlers that open one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ EVENTS = ("look", "listen", "e.watch")
 
 @frozen
 class Kind:
-    """What a group is like; `failures` tells which of the first runs of its hooks fail."""
+    """The properties of a group; `failures` has which of the first runs of its hooks fail."""
 
     opens_on: str | None
     controls: bool
@@ -132,7 +132,7 @@ async def look(given: dict[str, Any]) -> str:
 
 
 def failing(failures: tuple[bool, ...]) -> Callable[[], None]:
-    """Return a hook that fails at its first calls as told."""
+    """Return a hook whose first calls fail as given."""
     left: Iterator[bool] = iter(failures)
 
     def hook() -> None:
@@ -149,7 +149,7 @@ some_paths = st.sampled_from([*PATHS, "a", "e", "f", "a.x"])
 
 
 def calls(world: World) -> st.SearchStrategy[tuple[str, Any]]:
-    """Return calls that a model may write: most of them of tools that there are, as they are meant."""
+    """Return calls that a model may write: most of them valid calls of existing tools."""
     used = st.tuples(st.sampled_from(["a__tool0", "a__b__tool1", "e__tool0", "nothing"]), st.just({}) | odd)
     seen = st.tuples(
         st.sampled_from(["look", "listen", "e__watch"]), st.builds(lambda at: {"at": at}, st.integers(0, 4))
@@ -194,7 +194,7 @@ everything = (
 
 
 @pytest.mark.spec("GRP-6", "AGT-2")
-def test_a_conversation_that_is_told_its_messages_has_the_groups_of_the_one_that_lived_them() -> None:
+def test_a_conversation_restored_from_messages_has_the_groups_of_the_original() -> None:
     met = Counter[str]()
 
     @settings(max_examples=150, deadline=None)

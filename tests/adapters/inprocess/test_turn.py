@@ -53,7 +53,7 @@ CLOSED = "Group {} is closed."
 
 
 @pytest.mark.spec("AGT-1", "AGT-2")
-async def test_what_stands_before_and_after_a_load_runs_side_by_side() -> None:
+async def test_calls_before_and_after_a_load_run_concurrently() -> None:
     tools, arrived = rooms(), anyio.Event()
     tools.register("wait", arrived.wait, input_schema=NOTHING)
     tools.register("arrive", arrived.set, group="a", input_schema=NOTHING)
@@ -83,14 +83,14 @@ async def test_what_stands_before_and_after_a_load_runs_side_by_side() -> None:
         ),
     ],
 )
-async def test_what_a_turn_uses_runs_after_what_opens_it_and_before_what_closes_it(
+async def test_calls_of_a_group_run_after_the_call_that_opens_it_and_before_the_one_that_closes_it(
     begun_with: str, calls: list[str], texts: list[str], open_after: str
 ) -> None:
     assert await answers(rooms(), begun_with, *calls) == (texts, open_after)
 
 
 @pytest.mark.spec("AGT-2", "ACT-4")
-async def test_a_use_runs_before_a_call_that_makes_room_by_closing_its_group() -> None:
+async def test_a_call_runs_before_another_displaces_its_group() -> None:
     tools = rooms()
     tools.register_exclusion("a", "b")
     texts, open_after = await answers(tools, "a", "use a", "open b", "use b")
@@ -99,7 +99,7 @@ async def test_a_use_runs_before_a_call_that_makes_room_by_closing_its_group() -
 
 
 @pytest.mark.spec("AGT-2", "SES-6")
-async def test_what_opens_a_group_by_its_success_undoes_nothing_that_a_later_call_was_told() -> None:
+async def test_a_group_opened_by_a_success_undoes_no_later_answer() -> None:
     for calls in (["look", "open b"], ["open b", "look"]):
         tools = rooms()
         tools.register("look", lambda: "seen", input_schema=NOTHING)
@@ -129,7 +129,7 @@ async def test_groups_that_open_with_the_success_of_tools_open_in_the_order_in_w
 
 
 @pytest.mark.spec("AGT-1", "SES-6")
-async def test_calls_of_one_tool_run_side_by_side_although_a_group_opens_with_its_success() -> None:
+async def test_calls_of_one_tool_run_concurrently_although_its_success_opens_a_group() -> None:
     tools, both = ToolSet("x"), anyio.Event()
     here: list[int] = []
 
@@ -149,7 +149,7 @@ async def test_calls_of_one_tool_run_side_by_side_although_a_group_opens_with_it
 
 
 @pytest.mark.spec("AGT-2", "HOOK-1")
-async def test_hooks_of_groups_run_in_the_task_that_carries_out_the_turn() -> None:
+async def test_hooks_run_in_the_task_that_executes_the_turn() -> None:
     tools, tasks = ToolSet("x"), list[Any]()
 
     async def note() -> None:
@@ -196,7 +196,7 @@ UNREADABLE = {
 
 @pytest.mark.spec("AGT-1", "CALL-2", "SAF-1")
 @pytest.mark.parametrize("arguments", UNREADABLE.values(), ids=UNREADABLE)
-async def test_arguments_that_no_tool_can_be_given_are_refused_and_the_other_calls_are_answered(arguments: Any) -> None:
+async def test_invalid_arguments_are_refused_and_the_other_calls_are_answered(arguments: Any) -> None:
     calls = [("get_current_time", arguments), ("load_tool_group", arguments), *load("pdf"), ("pdf_info", {})]
     async with Conversation(phone()) as conversation:
         time, nothing, loaded, used = await conversation.execute(calls)
@@ -208,7 +208,7 @@ async def test_arguments_that_no_tool_can_be_given_are_refused_and_the_other_cal
 
 @pytest.mark.spec("AGT-1", "CALL-1")
 @pytest.mark.parametrize("name", [None, 3, ["get_current_time"], {}, b"get_current_time", "\ud800", "", "x" * 100_000])
-async def test_a_name_that_is_none_is_refused_in_words_that_can_be_sent(name: Any) -> None:
+async def test_an_invalid_name_is_refused_with_a_text_that_can_be_sent(name: Any) -> None:
     for separator in ("__", "."):
         async with Conversation(phone(), separator=separator, max_length=128) as conversation:
             *refused, good = await conversation.execute([(name, {}), (name, "{"), ("get_current_time", {})])
@@ -246,7 +246,7 @@ ENDS = {
 
 @pytest.mark.spec("AGT-1", "CALL-3", "SAF-2")
 @pytest.mark.parametrize("handler", ENDS.values(), ids=ENDS)
-async def test_whatever_a_handler_raises_the_calls_beside_it_run_to_their_ends(handler: Callable[[], Any]) -> None:
+async def test_whatever_a_handler_raises_the_concurrent_calls_complete(handler: Callable[[], Any]) -> None:
     tools, raised = phone(), anyio.Event()
 
     async def raises() -> None:

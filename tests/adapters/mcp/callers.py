@@ -1,4 +1,4 @@
-"""Several callers of one server, each at an address of its own, and what keeps a server busy."""
+"""Several callers of one server, each at its own address, and how to keep a server busy."""
 
 from __future__ import annotations
 

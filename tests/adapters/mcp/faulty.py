@@ -15,7 +15,7 @@ from toolfold_adapters.mcp import serve
 
 ODD = "caf\udce9"
 SECRET = "postgres://admin:hunter2@db.internal/main"
-MEANT = "There is no report for that month; ask for another."
+EXPECTED = "There is no report for that month; ask for another."
 
 
 class Panic(BaseException):
@@ -23,7 +23,7 @@ class Panic(BaseException):
 
 
 def refuse() -> None:
-    raise ToolError(MEANT)
+    raise ToolError(EXPECTED)
 
 
 def leak() -> None:

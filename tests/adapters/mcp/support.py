@@ -27,7 +27,7 @@ PATIENCE = 10
 
 
 def build_server(tools: ToolSet, **options: Any) -> Server[TaskGroup]:
-    """Return the server of `toolfold_adapters.mcp`, with the catalog's names on the wire unless said otherwise.
+    """Return the server of `toolfold_adapters.mcp`, with the catalog's names on the wire by default.
 
     Tests about state then have one name for each tool.
     """
@@ -35,7 +35,7 @@ def build_server(tools: ToolSet, **options: Any) -> Server[TaskGroup]:
 
 
 class Listener:
-    """What a client was told, as it came in."""
+    """The notifications of a client, in order."""
 
     def __init__(self) -> None:
         self.notified: list[str] = []
@@ -54,24 +54,24 @@ class Listener:
 
     @property
     def changes(self) -> int:
-        """How often the list of tools was said to have changed."""
+        """How often a changed list of tools was notified."""
         return self.notified.count(CHANGED)
 
     def close(self) -> None:
-        """Give the stream back."""
+        """Close the stream."""
         self._send.close()
         self._receive.close()
 
 
 def change_of(result: types.CallToolResult) -> dict[str, Any]:
-    """Return what a control tool's answer tells programs, and check that structured content tells nothing."""
+    """Return the change in the meta of a control tool's answer, and check that there is no structured content."""
     assert not result.is_error
     assert result.structured_content is None
     return dict((result.meta or {})[CHANGE_META])
 
 
 def schemas_in(text: str) -> dict[str, Any]:
-    """Return the input schemas that a text gives, by the line that names their tool; each stands there once."""
+    """Return the input schemas in a text, by the line that names their tool; none may occur twice."""
     lines = text.splitlines()
     found = [(lines[number - 1], json.loads(line)) for number, line in enumerate(lines) if line.startswith("  {")]
     assert len(dict(found)) == len(found)
@@ -120,7 +120,7 @@ def stdio_desk(*arguments: str) -> StdioServerParameters:
 
 @asynccontextmanager
 async def client_of(target: Any, era: str, **options: Any) -> AsyncGenerator[tuple[Client, Listener]]:
-    """Yield a client of one era, and what it is told."""
+    """Yield a client of one era and its notifications."""
     listener = Listener()
     try:
         async with Client(target, mode=era, message_handler=listener, **options) as client:
@@ -169,12 +169,18 @@ class RawLegacy:
 
 def modern_body(method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return a request of the modern era."""
+    params = params or {}
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
     }
-    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**(params or {}), "_meta": meta}}
+    return {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": method,
+        "params": {**params, "_meta": {**meta, **params.get("_meta", {})}},
+    }
 
 
 def modern_headers(method: str, name: str | None = None) -> dict[str, str]:

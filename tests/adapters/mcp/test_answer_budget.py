@@ -69,7 +69,7 @@ class Made:
         return tools
 
     def judge(self, text: str) -> None:
-        """Check that each tool is named or counted once, and no definition is told twice."""
+        """Check that each tool is named or counted once, and no definition occurs twice."""
         received = {name for name in self.names if re.search(rf"^- {name}(:|$)", text, re.MULTILINE)}
         counted = [int(number) for number in re.findall(r"^- (?:and )?(\d+) (?:more|tools)$", text, re.MULTILINE)]
         assert len(received) + sum(counted) == len(self.names)
@@ -110,7 +110,7 @@ async def answers(made: Made, era: str, **options: Any) -> list[Any]:
 @example(made=Made([("", "x")] * 3, displaced=120), form="auto")
 @example(made=Made([("", "x")] * 3, title="title " * 2_000, loaded="{title}"), form="auto")
 @given(made=CATALOGS, form=st.sampled_from(["auto", "names"]))
-def test_an_answer_is_never_longer_than_its_budget_and_tells_of_every_tool(made: Made, form: str, era: str) -> None:
+def test_an_answer_is_never_longer_than_its_budget_and_covers_every_tool(made: Made, form: str, era: str) -> None:
     for result in anyio.run(lambda: answers(made, era, answers=form)):
         text = text_of(result)
         assert approximate_tokens(text) <= BUDGET
@@ -121,7 +121,7 @@ def test_an_answer_is_never_longer_than_its_budget_and_tells_of_every_tool(made:
 
 
 @pytest.mark.parametrize("era", ["legacy", MODERN])
-async def test_beyond_the_budget_every_tool_keeps_its_line_and_the_first_ones_their_schemas(era: str) -> None:
+async def test_beyond_the_budget_every_tool_has_its_line_and_only_the_first_ones_schemas(era: str) -> None:
     made = Made([("words " * 10, "words " * 20)] * 40)
     first, _ = await answers(made, era)
     text = text_of(first)
@@ -134,7 +134,7 @@ async def test_beyond_the_budget_every_tool_keeps_its_line_and_the_first_ones_th
 
 
 @given(made=st.builds(Made, st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=12)), room=st.integers(0, 2_000))
-def test_a_description_uses_the_room_that_there_is_and_tells_of_every_tool(made: Made, room: int) -> None:
+def test_a_description_uses_all_available_room_and_covers_every_tool(made: Made, room: int) -> None:
     tools = [
         Described.of({"name": name, "description": made.tools[number][0], "inputSchema": made.schema(number)})
         for number, name in enumerate(made.names)
@@ -155,12 +155,12 @@ def of_length(name: str, description: int, schema: int) -> Described:
     return Described(name, f"- {name}: {'d' * description}", "s" * schema)
 
 
-def test_what_does_not_fit_loses_schemas_first_then_descriptions_then_names_the_last_tools_first() -> None:
+def test_schemas_are_dropped_first_then_descriptions_then_names_from_the_last_tool_on() -> None:
     tools = [of_length(name, 20, 100) for name in ("a", "b", "c", "d")]
     named, lined, full = ["- a", "- b", "- c", "- d"], [tool.line for tool in tools], [tool.full for tool in tools]
 
     def exactly(*pieces: str) -> str:
-        """Return what is told in as much room as `pieces` need, and check that it takes no less to tell so much."""
+        """Return the text for the room that `pieces` need, and check that less room gives less."""
         expected = "\n".join(pieces)
         assert describe(tools, len(expected)) == expected
         assert describe(tools, len(expected) - 1) != expected
@@ -178,6 +178,6 @@ def test_what_does_not_fit_loses_schemas_first_then_descriptions_then_names_the_
     assert names_alone(many, len("- tool-0\n- tool-1\n- and 7 more")) == "- tool-0\n- tool-1\n- and 7 more"
 
 
-def test_one_tool_that_is_too_long_takes_nothing_from_the_others() -> None:
+def test_a_tool_that_is_too_long_does_not_shorten_the_others() -> None:
     tools = [of_length("a", 5_000, 0), of_length("b", 20, 5_000), of_length("c", 20, 100)]
     assert describe(tools, 500) == "\n".join(["- a", tools[1].line, tools[2].full, SHORTENED])

@@ -50,7 +50,7 @@ async def test_a_client_that_lists_once_reads_every_definition_once_in_the_text(
 
 @pytest.mark.spec("CTL-4")
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_programs_are_told_stands_in_meta_alone(era: str) -> None:
+async def test_data_for_programs_is_only_in_meta(era: str) -> None:
     async with client_of(shop_server(), era) as (client, _):
         handle: dict[str, Any] = {}
         for group, changed, displaced in (("cash", True, []), ("credit", True, ["cash"]), ("credit", False, [])):
@@ -64,7 +64,7 @@ async def test_what_programs_are_told_stands_in_meta_alone(era: str) -> None:
 
 @pytest.mark.spec("CTL-4", "CTL-5", "GRP-3")
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_refusal_tells_programs_its_error_and_the_type_of_a_loader(era: str) -> None:
+async def test_a_refusal_has_its_error_and_the_type_of_a_loader_in_meta(era: str) -> None:
     async with client_of(build_server(make_shop(control="load_tool_group"), separator="."), era) as (client, _):
         unknown = await client.call_tool("load_tool_group", {"group_name": "stick"})
         assert (unknown.is_error, unknown.structured_content) == (True, None)
@@ -78,7 +78,7 @@ async def test_a_refusal_tells_programs_its_error_and_the_type_of_a_loader(era: 
 
 @pytest.mark.spec("CTL-4", "CTL-3")
 @pytest.mark.parametrize("era", ERAS)
-async def test_where_an_author_s_words_leave_the_tools_out_they_stand_at_the_end(era: str) -> None:
+async def test_tools_that_an_author_s_text_leaves_out_come_at_the_end(era: str) -> None:
     texts = LoaderTexts(loaded="Here you are.", nothing="Nothing.", again="Again.")
     tools = make_shop(control=Loader(name="open", texts=texts))
     async with client_of(build_server(tools, separator="."), era) as (client, _):
@@ -105,8 +105,8 @@ async def test_a_tool_that_opens_a_group_itself_is_followed_by_the_definitions_a
 # -- clients that list again ------------------------------------------------------------------------------------------
 
 
-async def told_of(client: Client, group: str) -> bool:
-    """Open and close a group; return whether its definitions were told, and check that nothing else was."""
+async def gets_definitions(client: Client, group: str) -> bool:
+    """Open and close a group; return whether the answer has its definitions; otherwise it must have their names."""
     result = await client.call_tool(f"{group}.activate", {})
     await client.call_tool(f"{group}.deactivate", {})
     if schemas_in(text_of(result)):
@@ -116,19 +116,19 @@ async def told_of(client: Client, group: str) -> bool:
 
 
 @pytest.mark.spec("CTL-4", "DEL-1")
-async def test_a_client_that_has_listed_again_after_a_change_is_told_names_alone_from_then_on() -> None:
+async def test_a_client_that_has_listed_again_after_a_change_gets_only_names_from_then_on() -> None:
     server = shop_server()
     async with client_of(server, "legacy") as (client, _), client_of(server, "legacy") as (other, _):
         for one in (client, other):
             await names_of(one)
-        assert await told_of(client, "cash")
+        assert await gets_definitions(client, "cash")
         await names_of(client)  # nothing has changed since the list before
-        assert await told_of(client, "cash")
+        assert await gets_definitions(client, "cash")
         await client.call_tool("stock.activate", {})
         await names_of(client)
-        assert not await told_of(client, "cash")
-        assert not await told_of(client, "credit")
-        assert await told_of(other, "cash")
+        assert not await gets_definitions(client, "cash")
+        assert not await gets_definitions(client, "credit")
+        assert await gets_definitions(other, "cash")
 
 
 @pytest.mark.spec("CTL-4", "LST-2")
@@ -146,17 +146,17 @@ async def test_a_change_on_a_later_page_is_a_change_too() -> None:
 
     async with client_of(build_server(tools, separator="."), "legacy") as (client, _):
         await list_all(client)
-        assert await told_of(client, "z")
+        assert await gets_definitions(client, "z")
         await client.call_tool("z.activate", {})
         await list_all(client)
         await client.call_tool("z.deactivate", {})
-        assert not await told_of(client, "z")
+        assert not await gets_definitions(client, "z")
 
 
 @pytest.mark.spec("CTL-4")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("answers", ["definitions", "names"])
-async def test_what_is_told_can_be_settled_for_all(era: str, answers: Any) -> None:
+async def test_the_form_of_answers_can_be_fixed_for_all_clients(era: str, answers: Any) -> None:
     async with client_of(shop_server(answers=answers), era) as (client, _):
         for group in ("stock", "cash"):
             await names_of(client)

@@ -18,7 +18,7 @@ OBJECT = {"type": "object"}
 
 
 @pytest.mark.spec("DEL-8", "CALL-1", "CALL-2")
-async def test_in_a_legacy_session_it_obeys_what_a_direct_call_obeys() -> None:
+async def test_in_a_legacy_session_it_has_the_rules_of_a_direct_call() -> None:
     async with shop_over("memory") as target, client_of(target, "legacy") as (client, listener):
         for name in ("stock.count", "no_such_tool"):
             refused = await through(client, name, {"item": "x"})
@@ -26,9 +26,9 @@ async def test_in_a_legacy_session_it_obeys_what_a_direct_call_obeys() -> None:
                 await client.call_tool(name, {"item": "x"})
             assert refused.is_error
             assert text_of(refused) == direct.value.message == f"Unknown tool: {name}"
-        by_itself = await through(client, "stock.activate")
-        assert received(by_itself)["tools"] == ["stock.count", "stock.fail", "stock.reject"]
-        assert "handle" not in received(by_itself)
+        direct = await through(client, "stock.activate")
+        assert received(direct)["tools"] == ["stock.count", "stock.fail", "stock.reject"]
+        assert "handle" not in received(direct)
         for name, arguments in (("stock.count", {"item": "x"}), ("stock.fail", {}), ("hello", {})):
             assert await through(client, name, arguments) == await client.call_tool(name, arguments)
         with pytest.raises(MCPError, match="not today"):
@@ -95,7 +95,7 @@ def test_a_tool_of_its_name_is_an_error_when_the_server_is_built_or_the_tool_reg
 
 
 @pytest.mark.spec("DEL-2", "NAM-6")
-def test_a_tool_that_is_called_so_on_the_wire_is_an_error_too() -> None:
+def test_a_tool_with_its_name_on_the_wire_is_an_error_too() -> None:
     tools = ToolSet("calls")
     tools.register_group("call")
     tools.register("tool", lambda: "x", group="call", input_schema=OBJECT)

@@ -60,7 +60,7 @@ async def listed(client: Client, handle: str | None = None) -> dict[str, dict[st
 
 @pytest.mark.spec("MOD-1", "MOD-2")
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_wire_has_the_narrowed_definition_and_its_meta(era: str) -> None:
+async def test_clients_get_the_narrowed_definition_and_its_meta(era: str) -> None:
     buffers = Buffers(network=12, actions=8)
     async with target_of("memory", page_tools(buffers)) as target, client_of(target, era) as (client, _):
         shown = (await listed(client))["observe"]
@@ -76,7 +76,7 @@ async def test_the_wire_has_the_narrowed_definition_and_its_meta(era: str) -> No
 
 @pytest.mark.spec("MOD-1", "MOD-4", "CALL-1")
 @pytest.mark.parametrize("era", ERAS)
-async def test_other_modes_and_a_tool_without_any_are_refused_as_if_they_had_never_been(era: str) -> None:
+async def test_unavailable_modes_and_tools_without_modes_are_refused_like_unknown_ones(era: str) -> None:
     buffers = Buffers(network=1)
     async with target_of("memory", page_tools(buffers)) as target, client_of(target, era) as (client, _):
         unavailable = await client.call_tool("observe", {"what": "actions"})
@@ -91,7 +91,7 @@ async def test_other_modes_and_a_tool_without_any_are_refused_as_if_they_had_nev
 
 @pytest.mark.spec("DEL-2", "MOD-1", "MOD-2")
 @pytest.mark.parametrize("hooks", [False, True])
-async def test_opening_a_group_tells_a_modern_client_the_narrowed_definitions(hooks: bool) -> None:
+async def test_opening_a_group_gives_a_modern_client_the_narrowed_definitions(hooks: bool) -> None:
     buffers = Buffers(network=3)
     tools = page_tools(buffers, on_activate=(lambda: None) if hooks else None)
     async with target_of("memory", tools) as target, client_of(target, "auto") as (client, _):
@@ -108,7 +108,7 @@ async def test_opening_a_group_tells_a_modern_client_the_narrowed_definitions(ho
 async def test_each_request_on_the_wire_reads_the_state_exactly_once(era: str) -> None:
     buffers = Buffers(network=1)
     async with target_of("memory", page_tools(buffers)) as target, client_of(target, era) as (client, _):
-        await listed(client)  # a client lists by itself when it calls what it has not seen listed
+        await listed(client)  # the client lists before it calls a tool that it does not know
         assert buffers.take() == 1
         await client.call_tool("seen", {})
         assert buffers.take() == 1
@@ -146,8 +146,8 @@ async def test_a_call_of_a_disclosed_tool_reads_the_state_once(hooks: bool) -> N
     async with client_of(target, "auto", extensions=[advertise(EXTENSION, {})]) as (client, _):
         buffers.take()
         params = types.CallToolRequestParams(name="inner.observe", arguments={"what": "network"})
-        alone = types.CallToolRequest(params=params)  # the client's own method would list first
-        assert text_of(await client.session.send_request(alone, types.CallToolResult)) == "network"
+        request = types.CallToolRequest(params=params)  # the client's own method would list first
+        assert text_of(await client.session.send_request(request, types.CallToolResult)) == "network"
         assert buffers.take() == 1
 
 

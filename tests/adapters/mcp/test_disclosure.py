@@ -1,4 +1,4 @@
-"""Disclosure by the draft extension for groups: what is fetched, listed and called, and what stays as it is (DEL-5)."""
+"""Disclosure by the draft extension for groups: what is fetched, listed and called, and what stays (DEL-5)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mcp import Client
 from mcp.client import advertise
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import (
     build_server,
@@ -86,7 +87,7 @@ async def test_the_modern_era_is_told_of_the_extension_and_the_legacy_era_is_not
             assert client.server_capabilities.extensions is None
 
 
-async def test_groups_are_told_level_by_level_with_the_definitions_that_their_lists_show() -> None:
+async def test_groups_are_disclosed_level_by_level_with_the_listed_definitions() -> None:
     async with (
         shop_over("memory") as target,
         client_of(target, MODERN, extensions=DECLARED) as (client, _),
@@ -115,7 +116,7 @@ async def test_groups_are_told_level_by_level_with_the_definitions_that_their_li
             assert types.Tool.model_validate(tool) == under[name]
 
 
-async def test_names_are_of_the_form_that_the_draft_allows_and_each_group_has_its_own() -> None:
+async def test_names_have_the_form_that_the_draft_allows_and_are_unique() -> None:
     tools = make_nested()
     async with client_of(build_server(tools, max_name_length=128), MODERN, extensions=DECLARED) as (client, _):
         pending = [group["name"] for group in (await asked(client, "groups/list")).groups or []]
@@ -133,7 +134,7 @@ async def test_names_are_of_the_form_that_the_draft_allows_and_each_group_has_it
 
 
 @pytest.mark.spec("VIS-6", "NAM-6")
-async def test_what_is_hidden_or_a_control_tool_is_not_shown_and_names_are_those_of_the_wire() -> None:
+async def test_hidden_and_control_tools_are_not_shown_and_names_are_those_of_the_wire() -> None:
     tools = make_shop()
     tools.register("secret", lambda: "found", group="stock", hidden=True)
     tools.register("member_only", lambda: "hi", group="stock", visibility=Visibility.when(lambda view: False))
@@ -195,7 +196,7 @@ async def test_the_tools_of_a_group_are_called_without_fetching_it_and_nothing_c
 
 @pytest.mark.spec("DEL-9")
 @pytest.mark.parametrize("name", ["nothing", "stock.nothing", "stock.activate", "cash.deactivate", "call_tool"])
-async def test_what_is_no_tool_or_only_opens_groups_is_unknown(name: str) -> None:
+async def test_control_tools_and_unregistered_names_are_unknown(name: str) -> None:
     async with shop_over("memory") as target, client_of(target, MODERN, extensions=DECLARED) as (client, _):
         with pytest.raises(MCPError, match=f"Unknown tool: {name}") as refused:
             await client.call_tool(name, {})
@@ -274,7 +275,7 @@ AROUND = ["outer on", "inner on", "work", "inner off", "outer off"]
 
 @pytest.mark.spec("HOOK-1", "HOOK-9")
 @pytest.mark.parametrize("how", ["succeed", "fail", "reject", 5])
-async def test_hooks_of_the_group_run_around_a_call_however_it_ends(how: Any) -> None:
+async def test_hooks_of_the_group_run_around_a_call_whatever_its_outcome(how: Any) -> None:
     journal = Journal()
     tools = make_lab(journal)
     async with client_of(build_server(tools), MODERN, extensions=DECLARED) as (client, _):
@@ -321,3 +322,15 @@ async def test_a_call_is_refused_where_its_group_cannot_be_set_up_and_nothing_is
         assert refused.is_error
         assert journal == ["start on", "start off"]
         assert not tools.sessions
+
+
+@pytest.mark.spec("ACT-10", "DEL-4")
+async def test_an_impossible_selection_is_refused() -> None:
+    async with endpoint_of(build_server(make_shop())) as endpoint:
+        async with endpoint.client(MODERN, "?groups=cash,credit", extensions=DECLARED) as client:
+            refused = await client.call_tool("hello", {})
+            assert refused.is_error
+            assert "can't be active together" in text_of(refused)
+            assert (await refusal_of(client, "groups/list")).code == types.INVALID_PARAMS
+        async with endpoint.client(MODERN, "?groups=cash", extensions=DECLARED) as client:
+            assert text_of(await client.call_tool("credit.card", {})) == "card"

@@ -33,7 +33,7 @@ def make_library(journal: list[str]) -> ToolSet:
 
 
 @pytest.mark.spec("REG-9")
-async def test_prompts_and_resources_of_a_group_are_had_without_opening_it_by_those_who_declare_it() -> None:
+async def test_clients_that_declare_the_extension_use_prompts_and_resources_of_closed_groups() -> None:
     journal: list[str] = []
     server = build_server(make_library(journal))
     async with Client(server, mode=MODERN, extensions=DECLARED) as client:
@@ -51,14 +51,14 @@ async def test_prompts_and_resources_of_a_group_are_had_without_opening_it_by_th
 
 
 @pytest.mark.spec("DEL-6")
-async def test_declaring_the_extension_is_no_way_around_authentication() -> None:
+async def test_declaring_the_extension_does_not_bypass_authentication() -> None:
     async with Client(build_server(make_shop(), delivery="principal"), mode=MODERN, extensions=DECLARED) as client:
         for asked in (client.list_tools, client.list_prompts, lambda: client.call_tool("stock.count", {})):
             with pytest.raises(MCPError, match="not authenticated"):
                 await asked()
 
 
-async def test_instructions_name_the_groups_of_the_profile_alone() -> None:
+async def test_instructions_name_only_the_groups_of_the_profile() -> None:
     tools = make_shop()
     tools.register_profile(Profile(name="till", available=["cash"]))
     for era in ("legacy", "auto"):

@@ -43,7 +43,7 @@ async def load(client: Caller, group: str) -> str:
 
 
 @pytest.mark.spec("GRP-3", "GRP-4")
-async def test_document_c_chat_1_a_client_is_first_listed_the_core_tools_alone(connect: Connect) -> None:
+async def test_document_c_chat_1_a_client_is_first_listed_only_the_core_tools(connect: Connect) -> None:
     async with connect(assistant()) as client:
         assert await client.names() == CORE
 
@@ -60,7 +60,7 @@ async def test_document_c_chat_2_a_load_adds_the_tools_of_the_group_to_the_next_
 
 @pytest.mark.spec("GRP-5", "DEL-1", "DEL-2")
 @pytest.mark.parametrize("era", ERAS)
-async def test_document_c_chat_3_what_a_server_tells_of_itself_names_every_group_and_how_to_load_it(era: Era) -> None:
+async def test_document_c_chat_3_instructions_name_every_group_and_how_to_load_it(era: Era) -> None:
     """Document C, system prompt: a server has no prompt to write into, so its instructions say the same."""
     async with connected(build_server(assistant()), era) as client:
         received = client.client.instructions or ""
@@ -124,7 +124,7 @@ async def test_document_c_loader_a_valid_group_is_answered_in_the_format_of_the_
     ],
     ids=["left out", "null", "unknown", "empty"],
 )
-async def test_document_c_loader_errors_have_their_words_and_types_and_lose_nothing(
+async def test_document_c_loader_errors_have_the_texts_and_types_of_the_document_and_change_nothing(
     connect: Connect, arguments: dict[str, Any], text: str, error_type: str
 ) -> None:
     tools = assistant()
@@ -169,10 +169,10 @@ async def test_document_c_security_loading_reaches_no_further_than_the_profile(c
 
 @pytest.mark.spec("GRP-6", "SES-1")
 @pytest.mark.parametrize("hooks", [{}, {"on_activate": lambda: None}], ids=["without hooks", "with hooks"])
-async def test_document_c_a_load_lasts_for_the_conversation_and_is_nobody_elses(connect: Connect, hooks: Any) -> None:
+async def test_document_c_a_load_lasts_for_the_conversation_and_affects_no_other(connect: Connect, hooks: Any) -> None:
     """Document C, description of the loader and manual verification 4: for this conversation, and no other.
 
-    With hooks, a handle of the modern era names a session that the server keeps.
+    With hooks, a handle of the modern era names a stored session.
     """
     tools = assistant(**hooks)
     async with connect(tools) as client, connect(tools) as other:
@@ -209,7 +209,7 @@ async def test_document_c_modern_a_handle_has_the_same_groups_loaded_after_a_res
 
 @pytest.mark.spec("GRP-6", "SES-2", "NTF-1")
 @pytest.mark.parametrize("way", ["in process", "legacy"])
-async def test_document_c_loads_of_one_turn_are_all_there_and_each_is_announced(way: str) -> None:
+async def test_document_c_loads_of_one_turn_all_succeed_and_each_is_announced(way: str) -> None:
     """Document C, data flow: the calls of a turn are made in parallel."""
     async with WAYS[way](assistant()) as client:
         async with anyio.create_task_group() as turn:

@@ -47,7 +47,7 @@ def era(request: pytest.FixtureRequest) -> Era:
     OPTIONS,
     ids=[f"{number}-{row[0]}" for number, row in enumerate(OPTIONS)],
 )
-async def test_document_d_options_each_is_in_the_list_of_a_client(
+async def test_document_d_options_are_in_the_list_of_a_client(
     era: Era, option: str, options: dict[str, Any], place: str, expected: Any
 ) -> None:
     async with connected(build_server(declared("class", options)), era) as client:
@@ -58,7 +58,7 @@ async def test_document_d_options_each_is_in_the_list_of_a_client(
 
 
 @pytest.mark.spec("KIT-1", "VIS-6")
-async def test_document_d_options_what_is_hidden_is_in_no_list_and_can_be_called(era: Era) -> None:
+async def test_document_d_options_hidden_components_are_unlisted_but_callable(era: Era) -> None:
     """Document D, rows `:hidden` and `:visible`, and: calling never asks whether something is hidden."""
     tools = ToolSet("t")
     for number, (options, _) in enumerate(HIDDEN):
@@ -89,14 +89,14 @@ async def test_document_d_hidden_prompts_resources_and_templates_are_used_by_the
         assert (await client.list_resources()).resources == []
         templates = (await client.list_resource_templates()).resource_templates
         assert [(one.name, one.uri_template) for one in templates] == [("drawer", "desk://drawers/{number}")]
-        told = (await client.get_prompt("ask", {"topic": "tea"})).messages[0].content
-        assert told.text == "Ada, tell me about tea."  # type: ignore[union-attr]
+        content = (await client.get_prompt("ask", {"topic": "tea"})).messages[0].content
+        assert content.text == "Ada, tell me about tea."  # type: ignore[union-attr]
         for uri, text in (("desk://owner", "Ada"), ("desk://drawers/2", "drawer 2 of Ada")):
             assert (await client.read_resource(uri)).contents[0].text == text  # type: ignore[union-attr]
 
 
 @pytest.mark.spec("KIT-4", "REG-9", "VIS-5")
-async def test_document_d_registration_overrules_a_toolkit_and_its_group_gates_all_of_it(era: Era) -> None:
+async def test_document_d_registration_overrides_a_toolkit_and_its_group_gates_all_of_it(era: Era) -> None:
     tools = ToolSet("t", control="none")
     tools.register_group("desk")
     tools.include(Desk("Ada"), group="desk", visible=True, category="Given")
@@ -127,7 +127,7 @@ RETURNS: dict[str, tuple[Callable[..., Any], tuple[bool, str, Any]]] = {
         lambda: ToolResult(({"type": "text", "text": "a"}, {"type": "text", "text": "b"})),
         (False, "a\nb", None),
     ),
-    "result": (lambda: ToolResult.of_text("told", {"n": 2}), (False, "told", {"n": 2})),
+    "result": (lambda: ToolResult.of_text("text", {"n": 2}), (False, "text", {"n": 2})),
     "error as a result": (lambda: ToolResult.of_text("no", is_error=True), (True, "no", None)),
     "error": (fail, (True, "There is no such file.", None)),
 }
@@ -136,7 +136,7 @@ RETURNS: dict[str, tuple[Callable[..., Any], tuple[bool, str, Any]]] = {
 
 @pytest.mark.spec("KIT-2", "CALL-3")
 @pytest.mark.parametrize("kind", RETURNS)
-async def test_document_d_returns_reach_the_client_as_what_they_are(era: Era, kind: str) -> None:
+async def test_document_d_returns_reach_the_client_in_the_right_form(era: Era, kind: str) -> None:
     function, answer = RETURNS[kind]
     tools = ToolSet("t")
     tools.include(kit_of(t=tool(name="t")(function)))
@@ -161,7 +161,7 @@ FIELDS = {"q": {"type": "string", "min_length": 2, "required": True}, "n": {"typ
     [(FIELDS, {"q": "ab", "n": 5}), (MAPPING, {"q": "ab"}), (json.dumps(MAPPING), {"q": "ab"})],
     ids=["fields", "mapping", "text"],
 )
-async def test_document_d_schema_forms_say_the_same_and_only_fields_fill_in_defaults(
+async def test_document_d_schema_forms_are_equivalent_but_only_fields_fill_in_defaults(
     era: Era, form: Any, received: dict[str, Any]
 ) -> None:
     tools = ToolSet("t")
@@ -184,7 +184,7 @@ TOTAL = {"type": "object", "properties": {"total": {"type": "integer"}}, "requir
     [{"total": {"type": "integer", "required": True}}, TOTAL, json.dumps(TOTAL)],
     ids=["fields", "mapping", "text"],
 )
-async def test_document_d_results_are_measured_by_their_output_schema_in_each_form(era: Era, form: Any) -> None:
+async def test_document_d_results_are_validated_against_their_output_schema_in_each_form(era: Era, form: Any) -> None:
     """Document D, return values: what does not fit is an error without the result, not a silent pass."""
     tools = ToolSet("t")
     tools.register("sum", lambda arguments: {"total": arguments["of"]}, input={"of": "any"}, output=form)

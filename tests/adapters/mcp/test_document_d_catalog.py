@@ -1,4 +1,4 @@
-"""Document D's catalog tool through real clients of both eras: its table of arguments, alone and together (SPEC 16)."""
+"""Document D's catalog tool through real clients of both eras: its arguments, one by one and combined (SPEC 16)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def ask(client: Caller, arguments: Mapping[str, Any]) -> dict[str, list[di
 
 @pytest.mark.spec("CAT-1", "CALL-2")
 @pytest.mark.parametrize(("arguments", "place"), WRONG_ARGUMENTS)
-async def test_document_d_catalog_arguments_that_are_wrong_are_refused_by_place(
+async def test_document_d_catalog_wrong_arguments_are_refused_with_their_place(
     era: Era, arguments: dict[str, Any], place: str
 ) -> None:
     async with connected(build_server(shop()), era) as client:
@@ -76,7 +76,7 @@ def expected_of(asked: Mapping[str, Any]) -> dict[str, list[str]]:
 
 @pytest.mark.spec("CAT-1", "CAT-2")
 @pytest.mark.parametrize("way", WAYS)
-async def test_document_d_catalog_all_arguments_go_together(way: str) -> None:
+async def test_document_d_catalog_all_arguments_can_be_combined(way: str) -> None:
     values: dict[str, tuple[Any, ...]] = {
         "type": (None, *SECTIONS, "all"),
         "query": (None, "", "IT", "wi", "shop://", "zzz"),
@@ -90,7 +90,7 @@ async def test_document_d_catalog_all_arguments_go_together(way: str) -> None:
 
 
 @pytest.mark.spec("CAT-1")
-async def test_document_d_catalog_an_entry_of_any_section_is_what_the_lists_show_and_more(era: Era) -> None:
+async def test_document_d_catalog_entries_extend_those_of_the_lists(era: Era) -> None:
     """Document D, the result of the catalog tool: the wire definition plus `hidden`, and a tool's `category`."""
     async with connected(build_server(shop()), era) as caller:
         client, sections = caller.client, await ask(caller, {"include_hidden": False})

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from httpx2 import Response
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import build_server, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of, through
 from toolfold_adapters.mcp import FollowingClient
-from toolfold_adapters.mcp.meta import HANDLE_META
+from toolfold_adapters.mcp.meta import HANDLE_HEADER, HANDLE_META
 
 TRANSPORTS = ("memory", "stdio", "http")
 
 pytestmark = pytest.mark.spec("DEL-11")
 
 
-async def test_what_a_call_says_itself_goes_before_what_its_request_carries() -> None:
+async def test_the_handle_of_a_call_takes_precedence_over_that_of_its_request() -> None:
     async with FollowingClient(build_server(make_shop()), mode=MODERN) as client:
         stock = await opened(client, "stock")
         client.handle = None
@@ -36,7 +38,7 @@ async def test_what_a_call_says_itself_goes_before_what_its_request_carries() ->
 
 @pytest.mark.spec("DEL-1", "DEL-2")
 @pytest.mark.parametrize("era", ["legacy", MODERN, "auto"])
-async def test_an_ordinary_program_sees_its_list_follow_and_calls_tools_by_their_names(era: str) -> None:
+async def test_an_ordinary_client_gets_lists_under_its_handle_and_calls_tools_by_name(era: str) -> None:
     async with shop_over("memory") as target, FollowingClient(target, mode=era) as client:
         before = await names_of(client)
         with pytest.raises(MCPError, match=r"Unknown tool: stock\.count"):
@@ -57,7 +59,7 @@ async def test_an_ordinary_program_sees_its_list_follow_and_calls_tools_by_their
         assert sorted(set(await names_of(client)) - set(before)) == ["credit.card", "discount"]
 
 
-async def test_a_program_goes_on_from_an_earlier_handle_or_begins_anew() -> None:
+async def test_a_program_continues_from_an_earlier_handle_or_starts_anew() -> None:
     async with FollowingClient(build_server(make_shop()), mode=MODERN) as client:
         before = await names_of(client)
         await client.call_tool("stock.activate", {})
@@ -108,3 +110,50 @@ async def test_in_the_legacy_era_no_handle_is_sent() -> None:
 
 def _meta(handle: str | None) -> Any:
     return {HANDLE_META: handle}
+
+
+@pytest.mark.spec("DEL-7")
+@pytest.mark.parametrize("carried", ["meta", "header"])
+async def test_lists_and_direct_calls_follow_the_handle_and_requests_without_one_stay_the_same_bytes(
+    carried: str,
+) -> None:
+    async with endpoint_of(build_server(make_shop(page_size=6))) as endpoint:
+
+        async def send(method: str, params: dict[str, Any], handle: str | None = None) -> Response:
+            if handle is None:
+                return await endpoint.post(method, params)
+            if carried == "meta":
+                return await endpoint.post(method, {**params, "_meta": {HANDLE_META: handle}})
+            return await endpoint.post(method, params, **{HANDLE_HEADER: handle})
+
+        plain = (await send("tools/list", {})).content
+
+        async def names(handle: str) -> list[str]:
+            found: list[str] = []
+            params: dict[str, Any] = {}
+            while True:
+                result = (await send("tools/list", params, handle)).json()["result"]
+                assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+                found += [tool["name"] for tool in result["tools"]]
+                if "nextCursor" not in result:
+                    return found
+                params = {"cursor": result["nextCursor"]}
+
+        handle: str | None = None
+        for group in ("stock", "stock.orders", "cash"):
+            called = await send("tools/call", {"name": f"{group}.activate", "arguments": {}}, handle)
+            handle = called.json()["result"]["_meta"][HANDLE_META]
+            assert (await send("tools/list", {})).content == plain
+        assert handle is not None
+        listed = await names(handle)
+        assert listed == sorted(listed)
+        assert {"stock.count", "stock.orders.place", "cash.coins", "call_tool"} <= set(listed)
+        arguments = {"name": "stock.orders.place", "arguments": {"items": {"nails": 2}}}
+        placed = (await send("tools/call", arguments, handle)).json()["result"]
+        assert placed["content"] == [{"type": "text", "text": "2"}]
+        refused = (await send("tools/call", arguments)).json()
+        assert (refused["error"]["code"], refused["error"]["message"]) == (-32602, "Unknown tool: stock.orders.place")
+        for _ in range(2):
+            one = (await send("tools/list", {}, handle)).content
+            assert one == (await send("tools/list", {}, handle)).content
+        assert (await send("tools/list", {})).content == plain

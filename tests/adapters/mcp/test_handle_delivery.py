@@ -52,7 +52,7 @@ async def listed_under(client: Client, handle: str) -> dict[str, types.Tool]:
 
 
 @pytest.mark.spec("CTL-4", "DEL-7", "DEL-11")
-async def test_opening_tells_a_handle_and_the_definitions_that_a_list_under_it_shows() -> None:
+async def test_opening_returns_a_handle_and_the_definitions_that_a_list_under_it_shows() -> None:
     async with shop_over("memory") as target, client_of(target, MODERN) as (client, listener):
         before = await client.list_tools(cache_mode="bypass")
         result = await client.call_tool("stock.activate", {})
@@ -108,7 +108,7 @@ async def test_a_call_through_answers_exactly_what_the_tool_answers() -> None:
 
 
 @pytest.mark.spec("CALL-2")
-async def test_wrong_arguments_are_refused_in_the_name_of_the_tool_that_is_meant() -> None:
+async def test_wrong_arguments_are_refused_with_the_name_of_the_called_tool() -> None:
     ran: list[str] = []
     async with client_of(build_server(make_shop(ran)), MODERN) as (client, _):
         handle = await opened(client, "stock")
@@ -135,7 +135,7 @@ async def test_groups_can_be_opened_by_call_tool_itself() -> None:
 
 
 @pytest.mark.spec("ACT-9", "ACT-3")
-async def test_a_step_is_taken_whole_or_not_at_all() -> None:
+async def test_a_step_succeeds_completely_or_changes_nothing() -> None:
     async with client_of(build_server(make_shop()), MODERN) as (client, _):
         handle = await opened(client, "stock")
         refused = await through(client, "open_everything", {}, handle)
@@ -160,7 +160,7 @@ async def test_closing_a_group_answers_with_a_handle_without_it_and_what_is_in_i
 
 
 @pytest.mark.spec("DEL-3", "SES-1")
-async def test_two_continuations_of_one_handle_know_nothing_of_each_other() -> None:
+async def test_two_continuations_of_one_handle_are_independent() -> None:
     async with client_of(build_server(make_shop()), MODERN) as (client, _):
         trunk = await opened(client, "stock")
         left, right = await opened(client, "cash", trunk), await opened(client, "credit", trunk)
@@ -173,7 +173,7 @@ async def test_two_continuations_of_one_handle_know_nothing_of_each_other() -> N
 
 @pytest.mark.spec("CALL-1", "DEL-8", "DEL-9")
 @pytest.mark.parametrize("separator", [".", "__"])
-async def test_what_is_not_available_is_refused_in_the_words_of_a_direct_call(separator: str) -> None:
+async def test_unavailable_tools_are_refused_with_the_text_of_a_direct_call(separator: str) -> None:
     async with client_of(build_server(make_shop(), separator=separator), MODERN) as (client, _):
         for name in (f"stock{separator}count", "no_such_tool", "call_tool", "no such.tool"):
             refused = await through(client, name)
@@ -185,7 +185,7 @@ async def test_what_is_not_available_is_refused_in_the_words_of_a_direct_call(se
 
 
 @pytest.mark.spec("DEL-3", "DEL-11")
-async def test_a_handle_that_is_of_no_use_runs_nothing_and_says_to_activate_again(
+async def test_an_invalid_handle_runs_nothing_and_the_error_says_to_activate_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [1_800_000_000.0]
@@ -236,10 +236,10 @@ async def test_a_handler_that_opens_a_group_or_sets_a_fact_answers_with_a_handle
     async with shop_over("memory") as target, client_of(target, MODERN) as (client, _):
         plain = await client.call_tool("hello", {})
         assert HANDLE_META not in (plain.meta or {})
-        by_itself = await client.call_tool("open_stock", {})
-        handle = (by_itself.meta or {})[HANDLE_META]
-        assert text_of(by_itself).startswith("opened\n")
-        assert handle in text_of(by_itself)
+        direct = await client.call_tool("open_stock", {})
+        handle = (direct.meta or {})[HANDLE_META]
+        assert text_of(direct).startswith("opened\n")
+        assert handle in text_of(direct)
         joined = await through(client, "join", {}, handle)
         assert joined.structured_content is None
         both = (joined.meta or {})[HANDLE_META]
@@ -265,7 +265,7 @@ async def test_prompts_and_resources_follow_a_handle_too() -> None:
 
 
 @pytest.mark.spec("CALL-4")
-async def test_a_call_under_way_is_not_disturbed_by_what_becomes_of_other_handles() -> None:
+async def test_a_call_in_progress_is_not_affected_by_other_handles() -> None:
     tools, blocked, proceed = ToolSet("slow"), anyio.Event(), anyio.Event()
     tools.register_group("slow")
 

@@ -19,7 +19,7 @@ OTHER_KEY = "another key of more than sixteen"
 
 
 class Clock:
-    """A clock that stands still until told."""
+    """A clock that is set by hand."""
 
     now = 1_800_000_000.0
 
@@ -54,9 +54,7 @@ def opened(tools: ToolSet, *paths: str) -> Snapshot:
         st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=5), max_size=3
     ),
 )
-def test_a_handle_stands_for_the_very_snapshot_it_was_made_of(
-    count: int, evict: bool, facts: dict[str, object]
-) -> None:
+def test_a_handle_decodes_to_exactly_its_snapshot(count: int, evict: bool, facts: dict[str, object]) -> None:
     tools = make_tools(evict=evict)
     names = [name for number in range(count) for name in (f"g{number}", f"g{number}.inner")]
     snapshot = opened(tools, *names).with_facts({**facts, "pair": (1, "a")})
@@ -91,7 +89,7 @@ def test_no_change_of_a_single_character_and_no_shortening_is_accepted() -> None
             handles.read(text, tools.catalog, "")
 
 
-def test_a_handle_is_of_use_to_its_own_caller_only() -> None:
+def test_a_handle_is_valid_only_for_its_caller() -> None:
     tools = make_tools()
     handles = make_handles()
     handle = handles.issue(opened(tools, "g1"), "ada")
@@ -111,7 +109,7 @@ def test_a_handle_expires() -> None:
         handles.read(handle, tools.catalog, "")
 
 
-def test_keys_can_be_changed_under_way() -> None:
+def test_keys_can_be_rotated() -> None:
     tools = make_tools()
     handle = make_handles([KEY]).issue(opened(tools, "g1"), "")
     assert make_handles([KEY, OTHER_KEY]).read(handle, tools.catalog, "").snapshot.active == ("g1",)
@@ -132,7 +130,7 @@ def test_a_handle_of_an_older_catalog_is_normalised_or_refused() -> None:
         make_handles(stale="refuse").read(handle, changed.catalog, "")
 
 
-def test_a_large_handle_of_an_older_catalog_is_refused_since_it_does_not_tell_names() -> None:
+def test_a_large_handle_of_an_older_catalog_is_refused_since_it_has_no_names() -> None:
     tools = make_tools(groups=60)
     handle = make_handles().issue(opened(tools, *(f"g{number}" for number in range(20))), "")
     tools.register_group("more")
@@ -146,7 +144,7 @@ def test_a_handle_of_another_server_with_the_same_key_does_not_pass_unnoticed() 
         make_handles().read(handle, make_tools("other").catalog, "")
 
 
-def test_keys_come_from_the_argument_then_the_environment_then_chance(caplog: pytest.LogCaptureFixture) -> None:
+def test_keys_come_from_the_argument_then_the_environment_then_are_random(caplog: pytest.LogCaptureFixture) -> None:
     environment = {KEY_VARIABLE: f"{'o' * 20} {'n' * 20}"}
     assert signing_keys(KEY, environment) == [KEY]
     assert signing_keys([KEY, OTHER_KEY], environment) == [KEY, OTHER_KEY]

@@ -1,4 +1,4 @@
-"""What servers tell clients about their groups and how to open them, in each delivery (SPEC DEL-2, DEL-6, DEL-8)."""
+"""Instructions on the groups and how to open them, in each delivery (SPEC DEL-2, DEL-6, DEL-8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STUCK = "Its tools are then in your list; if your list does not change, call the
 HANDLES = "It answers with the group's tools and a handle: call them by {} with that handle."
 
 
-async def told_by(tools: ToolSet, era: str, **options: Any) -> str | None:
+async def instructions_of(tools: ToolSet, era: str, **options: Any) -> str | None:
     """Return the instructions that a client of an era is given; `auto` asks a server of both for the newer one's."""
     async with client_of(build_server(tools, **options), era) as (client, _):
         return client.instructions
@@ -45,61 +45,61 @@ async def told_by(tools: ToolSet, era: str, **options: Any) -> str | None:
 async def test_each_delivery_says_how_groups_are_opened_and_their_tools_are_called(
     era: str, options: dict[str, Any], then: str
 ) -> None:
-    said = await told_by(make_shop(), era, **options)
-    assert said == f"{WHERE}cash.activate (and so on). {then}\n{GROUPS}"
+    instructions = await instructions_of(make_shop(), era, **options)
+    assert instructions == f"{WHERE}cash.activate (and so on). {then}\n{GROUPS}"
 
 
 @pytest.mark.spec("NAM-6")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_activators_are_called_as_they_are_on_the_wire(era: str) -> None:
-    assert f"{WHERE}cash__activate (and so on). " in (await told_by(make_shop(), era, separator="__") or "")
+async def test_activators_have_their_names_on_the_wire(era: str) -> None:
+    assert f"{WHERE}cash__activate (and so on). " in (await instructions_of(make_shop(), era, separator="__") or "")
 
 
 @pytest.mark.spec("CTL-3")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 @pytest.mark.parametrize("control", ["load_tool_group", Loader(name="fetch")])
-async def test_where_one_tool_opens_all_groups_it_is_that_one(era: str, control: Any) -> None:
+async def test_a_loader_is_named_instead_of_activators(era: str, control: Any) -> None:
     name = control if isinstance(control, str) else control.name
-    said = await told_by(make_shop(control=control), era)
-    assert said is not None
-    assert said.startswith(f"{WHERE}{name} with the name of the group. It")
-    assert "Groups:" not in said, "its description names them"
-    assert "activate" not in said
+    instructions = await instructions_of(make_shop(control=control), era)
+    assert instructions is not None
+    assert instructions.startswith(f"{WHERE}{name} with the name of the group. It")
+    assert "Groups:" not in instructions, "its description names them"
+    assert "activate" not in instructions
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_what_the_author_says_comes_first(era: str) -> None:
-    said = await told_by(make_shop(), era, instructions="Be kind.")
-    assert said is not None
-    assert said.startswith(f"Be kind.\n\n{WHERE}")
+async def test_the_author_s_instructions_come_first(era: str) -> None:
+    instructions = await instructions_of(make_shop(), era, instructions="Be kind.")
+    assert instructions is not None
+    assert instructions.startswith(f"Be kind.\n\n{WHERE}")
 
 
 @pytest.mark.spec("CTL-3", "SES-6")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 @pytest.mark.parametrize("why", ["there are none", "none is opened by clients", "no control tools"])
-async def test_nothing_is_added_where_clients_have_no_groups_to_open(era: str, why: str) -> None:
+async def test_nothing_is_added_if_clients_have_no_groups_to_open(era: str, why: str) -> None:
     tools = make_shop(control="none") if why == "no control tools" else ToolSet("plain")
     if why == "none is opened by clients":
         tools.register_group("inner", controls=False)
         tools.register_group("after", opens_on="hello")
-    assert await told_by(tools, era, instructions="Be kind.") == "Be kind."
-    assert not await told_by(tools, era)
+    assert await instructions_of(tools, era, instructions="Be kind.") == "Be kind."
+    assert not await instructions_of(tools, era)
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])
-async def test_of_many_groups_only_the_first_are_told_each_in_one_line(era: str) -> None:
+async def test_many_groups_are_shortened_to_the_first_ones_with_one_line_each(era: str) -> None:
     tools = ToolSet("many")
     for number in range(SHOWN + 3):
         tools.register_group(f"g{number:03}", "Line one\n- line two:" if number == 1 else "")
-    tools.register_group("a_shy_one", controls=False)
-    lines = (await told_by(tools, era) or "").splitlines()
+    tools.register_group("unlisted", controls=False)
+    lines = (await instructions_of(tools, era) or "").splitlines()
     assert lines[1:5] == ["Groups:", "- g000", "- g001: Line one - line two:", "- g002"]
     assert lines[-2:] == [f"- g{SHOWN - 1:03}", "- and 3 more"]
     assert len(lines) == SHOWN + 3
 
 
-async def test_no_more_is_said_where_all_groups_are_told() -> None:
+async def test_nothing_follows_a_complete_list_of_groups() -> None:
     tools = ToolSet("enough")
     for number in range(SHOWN):
         tools.register_group(f"g{number:03}")
-    assert (await told_by(tools, "auto") or "").endswith(f"- g{SHOWN - 1:03}")
+    assert (await instructions_of(tools, "auto") or "").endswith(f"- g{SHOWN - 1:03}")

@@ -9,11 +9,11 @@ import anyio
 import pytest
 from mcp import Client
 
+from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.callers import ERAS, Patience, refused_at_once
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
-from tests.adapters.mcp.test_stored_handles import callers_of
 from toolfold import ConfigError
 from toolfold._session.quota import Tally
 from toolfold_adapters.mcp import Limit, Limits
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spec("SAF-4")
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_is_busy_says_so_to_everybody() -> None:
+async def test_a_busy_server_answers_everybody_that_it_is_busy() -> None:
     tools = Patience()
     async with (
         client_of(build_server(tools, limits=Limits(calls=Limit(1, None))), MODERN) as (client, _),
@@ -91,7 +91,7 @@ def test_connections_never_take_all_the_files_that_the_process_may_open(monkeypa
 
 
 @pytest.mark.spec("SES-4")
-async def test_callers_that_authenticate_are_counted_each_whatever_their_address() -> None:
+async def test_authenticated_callers_are_counted_separately_whatever_their_address() -> None:
     limits = Limits(sessions=Limit(None, 1), handles=Limit(None, 1))
     server = build_server(Patience(), limits=limits)
     async with callers_of(server) as target, AsyncExitStack() as stack:
@@ -124,7 +124,7 @@ def test_the_addresses_of_one_network_are_one_caller(host: str, caller: str) -> 
 
 
 @pytest.mark.spec("SES-4")
-async def test_another_application_of_the_same_server_begins_to_count_anew() -> None:
+async def test_another_application_of_the_same_server_has_its_own_counts() -> None:
     server = build_server(make_desk(), limits=Limits(sessions=Limit(1, 1)))
     for _ in range(3):
         async with callers_of(server) as target, Client(target("ada"), mode="legacy") as client:
@@ -158,6 +158,6 @@ def test_all_limits_are_finite_by_default() -> None:
         ),
     ],
 )
-def test_a_limit_that_cannot_be_is_named(make: Any, received: str) -> None:
+def test_an_impossible_limit_is_reported_by_name(make: Any, received: str) -> None:
     with pytest.raises(ConfigError, match=received):
         make()

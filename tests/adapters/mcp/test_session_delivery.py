@@ -20,7 +20,7 @@ from toolfold_adapters.mcp.notify import MAX_WAITING
 
 
 @pytest.mark.spec("DEL-1", "NTF-1", "CTL-4", "CALL-1")
-async def test_a_client_opens_calls_and_closes_a_group_and_is_told_of_each_change_once() -> None:
+async def test_a_client_opens_calls_and_closes_a_group_and_is_notified_of_each_change_once() -> None:
     async with target_of("memory", make_desk()) as target, client_of(target, "legacy") as (client, listener):
         assert "database.query" not in await names_of(client)
         with pytest.raises(MCPError, match=r"Unknown tool: database\.query") as refused:
@@ -81,7 +81,7 @@ async def test_a_handler_that_opens_a_group_notifies_once() -> None:
 
 
 @pytest.mark.spec("NTF-1", "NTF-2", "SAF-4")
-async def test_a_client_that_hears_is_told_of_each_change_up_to_those_that_wait_to_be_sent() -> None:
+async def test_notifications_are_merged_only_while_others_wait_to_be_sent() -> None:
     tools = make_desk()
     async with client_of(build_server(tools), "legacy") as (client, listener):
         await client.list_tools()
@@ -97,7 +97,7 @@ async def test_a_client_that_hears_is_told_of_each_change_up_to_those_that_wait_
 
 
 @pytest.mark.spec("NTF-3", "SES-5")
-async def test_a_background_task_of_a_handler_is_heard_after_its_call_has_ended() -> None:
+async def test_a_background_task_of_a_handler_can_notify_after_its_call_has_ended() -> None:
     tools = ToolSet("late")
     proceed, tasks_of = anyio.Event(), []
     tools.register_group("late", "Opened late")

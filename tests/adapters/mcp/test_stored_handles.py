@@ -1,23 +1,16 @@
-"""Handles of tool sets with hooks: each keeps a session, whose hooks run once and in pairs (SPEC DEL-3, HOOK)."""
+"""Handles of tool sets with hooks: each names a stored session; hooks run once and in pairs (SPEC DEL-3, HOOK)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
 
 import anyio
-import httpx2
 import pytest
 from anyio.lowlevel import checkpoint
 from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.server import Server
-from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.settings import AuthSettings
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
@@ -54,26 +47,6 @@ async def left(tools: ToolSet, number: int) -> None:
     with anyio.fail_after(PATIENCE):
         while len(tools.sessions) != number:
             await checkpoint()
-
-
-@asynccontextmanager
-async def callers_of(server: Server[Any]) -> AsyncGenerator[Callable[[str], Any]]:
-    """Yield what a client of each caller connects to; a caller's token is its name."""
-
-    class Names:
-        async def verify_token(self, token: str) -> AccessToken:
-            return AccessToken(token=token, client_id="client", scopes=[], subject=token)
-
-    settings = AuthSettings(issuer_url="https://issuer.example", resource_server_url=None)  # type: ignore[arg-type]
-    app = server.streamable_http_app(auth=settings, token_verifier=Names())
-    async with app.router.lifespan_context(app):
-
-        def target(name: str) -> Any:
-            headers = {"authorization": f"Bearer {name}"}
-            http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), headers=headers)
-            return streamable_http_client("http://127.0.0.1:8000/mcp", http_client=http)
-
-        yield target
 
 
 @pytest.mark.spec("HOOK-9", "SES-3")
@@ -130,7 +103,7 @@ async def test_a_session_that_would_be_one_too_many_is_refused_and_undone() -> N
 
 
 @pytest.mark.parametrize("hooks", [False, True])
-async def test_a_handle_is_of_use_to_the_caller_that_got_it_only(hooks: bool) -> None:
+async def test_a_stored_handle_is_valid_only_for_its_caller(hooks: bool) -> None:
     tools, group, name = (make_desk(), "mode_a", "mode_a.only_a") if hooks else (make_shop(), "cash", "cash.coins")
     async with (
         callers_of(build_server(tools)) as target,
@@ -152,7 +125,7 @@ async def test_a_handle_is_of_use_to_the_caller_that_got_it_only(hooks: bool) ->
 
 
 @pytest.mark.spec("HOOK-4", "CTL-5")
-async def test_a_failed_hook_changes_nothing_and_keeps_nothing() -> None:
+async def test_a_failed_hook_changes_and_stores_nothing() -> None:
     tools = make_desk()
     async with client_of(build_server(tools), MODERN) as (client, _):
         refused = await client.call_tool("vault.activate", {})
@@ -167,7 +140,7 @@ async def test_a_failed_hook_changes_nothing_and_keeps_nothing() -> None:
 
 @pytest.mark.spec("HOOK-9", "HOOK-6")
 @pytest.mark.parametrize("ending", ["cancelled", "an error of the protocol"])
-async def test_what_a_call_opened_is_closed_again_if_no_answer_can_tell_the_handle(ending: str) -> None:
+async def test_groups_opened_by_a_call_are_closed_again_if_no_answer_can_have_the_handle(ending: str) -> None:
     journal, blocked = Journal(), anyio.Event()
     tools = make_desk(journal)
 
@@ -215,7 +188,7 @@ async def test_groups_that_requests_begin_with_are_set_up_once_for_all_and_torn_
 
 @pytest.mark.spec("DEL-4", "HOOK-1")
 @pytest.mark.parametrize("era", ["legacy", MODERN])
-async def test_a_tool_finds_what_a_hook_of_its_group_has_opened_also_where_the_group_is_open_for_everybody(
+async def test_a_tool_finds_the_resources_of_its_group_s_hook_also_if_the_group_is_open_for_everybody(
     era: str,
 ) -> None:
     connections: dict[tuple[Session, str], str] = {}
@@ -243,10 +216,10 @@ async def test_a_tool_finds_what_a_hook_of_its_group_has_opened_also_where_the_g
 
 
 @pytest.mark.spec("DEL-4", "HOOK-9")
-async def test_what_a_selection_begins_with_is_closed_after_idling_before_it_is_set_up_again() -> None:
+async def test_groups_of_a_selection_are_closed_when_idle_before_they_are_set_up_again() -> None:
     journal, now = Journal(), [0.0]
     tools, selection = make_desk(journal), Selection(groups=("database",))
-    kept = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
+    stored = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
     for moment, expected in (
         (0, ["database on"]),
         (59, ["database on"]),
@@ -254,7 +227,7 @@ async def test_what_a_selection_begins_with_is_closed_after_idling_before_it_is_
         (178, ["database on", "database off", "database on"]),
     ):
         now[0] = moment
-        owner = await shared_session(tools, kept, selection, None)
+        owner = await shared_session(tools, stored, selection, None)
         assert owner is not None
         assert owner.is_open
         assert owner.active == ("database",)

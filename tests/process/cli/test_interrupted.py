@@ -1,4 +1,4 @@
-"""`toolfold conform` on what hangs, and where it is told to end: the report still comes."""
+"""`toolfold conform` reports on a target that hangs, and when it is interrupted."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_without_mcp_a_tool_set_can_be_inspected(shop: Path) -> None:
     assert without("mcp", "inspect", "shop:tools", cwd=shop).returncode == 0
 
 
-def test_a_missing_package_that_is_no_extra_is_an_error_of_its_own(shop: Path) -> None:
+def test_a_missing_package_of_no_extra_is_another_error(shop: Path) -> None:
     done = without("toolfold_adapters.tokens", "inspect", "shop:tools", cwd=shop)
     assert "Traceback" in done.stderr
     assert "pip install" not in done.stderr
@@ -63,7 +63,7 @@ def test_the_module_and_the_entry_point_are_one_program(shop: Path) -> None:
     assert run("--version", cwd=shop).stdout == f"toolfold {__version__}\n"
 
 
-def test_what_a_child_process_prints_stays_out_of_the_output(shop: Path) -> None:
+def test_the_output_of_a_child_process_stays_out_of_the_output(shop: Path) -> None:
     (shop / "loud.py").write_text("import os\nos.system('echo loud')\nfrom shop import tools\n")
     done = run("profiles", "loud:tools", cwd=shop)
     assert "loud" not in done.stdout

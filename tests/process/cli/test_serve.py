@@ -1,4 +1,4 @@
-"""`toolfold serve` as a process: the protocol alone on standard output, and an orderly shutdown."""
+"""`toolfold serve` as a process: only the protocol on standard output, and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_a_tool_set_is_served_over_stdio_in_either_era(shop: Path, mode: L
 
 
 @pytest.mark.spec("DEL-10")
-def test_standard_output_carries_the_protocol_alone_whatever_is_printed(shop: Path) -> None:
+def test_standard_output_has_only_the_protocol_whatever_is_printed(shop: Path) -> None:
     (shop / "loud.py").write_text("import os\nprint('imported')\nos.system('echo a child')\nfrom shop import tools\n")
     with started("serve", "loud:tools", "--active", "orders", cwd=shop) as process:
         greet(process)
@@ -138,7 +138,7 @@ def test_a_signal_ends_the_sessions_with_their_hooks_and_nothing_else_is_printed
 
 @pytest.mark.spec("HOOK-9", "SAF-5")
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP])
-def test_a_hangup_beside_another_signal_does_not_cut_the_end_short(hooked: Path, proceed: int, first: int) -> None:
+def test_a_second_signal_does_not_cut_the_shutdown_short(hooked: Path, proceed: int, first: int) -> None:
     with started("serve", "hooked:tools", "--active", "slow", cwd=hooked) as process:
         greet(process)
         assert "result" in ask(process, {"method": "tools/list"})

@@ -53,7 +53,7 @@ def test_checks_are_listed() -> None:
     assert "groups are disclosed to those who ask" in done.stdout
 
 
-def test_the_extra_of_the_kit_brings_no_sdk() -> None:
+def test_the_extra_of_the_kit_installs_no_sdk() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     brought = {re.split("[<>=]", one)[0] for one in project["optional-dependencies"]["conformance"]}
     assert brought == {"click", "hypothesis", "rich"}

@@ -29,13 +29,13 @@ def test_a_picture_is_rendered_to_the_same_bytes_again(suffix: str, tmp_path: Pa
 
 
 @pytest.mark.spec("DIA-1")
-def test_a_pdf_does_not_say_when_it_was_made() -> None:
+def test_a_pdf_has_no_creation_date() -> None:
     needs_dot()
     assert b"/CreationDate (D:20000101000000Z)" in TINY.rendered("pdf")
 
 
 @pytest.mark.spec("DIA-1")
-def test_a_rendered_picture_has_no_ground_of_its_own() -> None:
+def test_a_rendered_picture_has_no_background() -> None:
     needs_dot()
     root = ET.fromstring(structure(forest(5)).rendered("svg"))
     for graph in root:
@@ -44,7 +44,7 @@ def test_a_rendered_picture_has_no_ground_of_its_own() -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_what_a_picture_is_made_of_has_ids_and_classes_in_the_svg() -> None:
+def test_the_elements_of_a_picture_have_ids_and_classes_in_the_svg() -> None:
     needs_dot()
     root = ET.fromstring(structure(somewhere(forest(20).catalog, 1)).rendered("svg"))
     kinds = {each.get("class", "") for each in root.iter()}
@@ -65,7 +65,7 @@ def test_without_graphviz_the_error_says_what_to_install(
 
 
 @pytest.mark.spec("DIA-1")
-def test_what_graphviz_says_of_a_text_that_it_can_not_read_is_told() -> None:
+def test_the_error_of_graphviz_is_reported() -> None:
     needs_dot()
     with pytest.raises(ConfigError, match=r"could not draw 'broken'.*syntax error"):
         Diagram("broken", "digraph {").rendered("svg")

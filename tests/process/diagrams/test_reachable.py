@@ -78,7 +78,7 @@ def quota() -> ToolSet:
 
 @pytest.mark.spec("DIA-1", "DIA-2")
 @pytest.mark.parametrize("tools", [desk(), quota(), ToolSet("empty")], ids=lambda tools: tools.name)
-def test_both_pictures_hold_the_states_and_moves_and_nothing_else(tools: ToolSet) -> None:
+def test_both_pictures_have_the_states_and_moves_and_nothing_else(tools: ToolSet) -> None:
     graph = explore(tools.catalog, 64)
     snapshot = Snapshot.of(tools.catalog)
     forest = tools.catalog.forest

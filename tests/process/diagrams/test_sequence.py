@@ -18,7 +18,7 @@ from toolfold_diagrams import Trace, sequence
 from toolfold_diagrams.interaction import Bar, Interaction, Lifeline, Look, Message, Note, Role
 from toolfold_diagrams.trace import Asked, Entry, HookBegan, Noted, SessionOpened
 
-Tell = Callable[[], Awaitable[Trace]]
+Scenario = Callable[[], Awaitable[Trace]]
 
 
 async def random_trace(seed: int) -> Trace:
@@ -30,14 +30,14 @@ async def hostile() -> Trace:
     return await gates(*HOSTILE)
 
 
-STORIES: Mapping[str, Tell] = {
+TRACES: Mapping[str, Scenario] = {
     "switching": switching,
     "crossing": crossing,
     "gates": gates,
     "hostile": hostile,
     **{f"random {seed}": partial(random_trace, seed) for seed in range(3)},
 }
-every_story = pytest.mark.parametrize("report", STORIES.values(), ids=STORIES.keys())
+every_trace = pytest.mark.parametrize("scenario", TRACES.values(), ids=TRACES.keys())
 
 
 def received(interaction: Interaction) -> list[str]:
@@ -104,7 +104,7 @@ async def test_a_switch_is_drawn_from_the_call_to_its_answer() -> None:
 
 
 @pytest.mark.spec("DIA-1", "SES-2", "HOOK-8", "HOOK-7")
-async def test_sessions_at_once_are_drawn_side_by_side_and_what_a_hook_asks_comes_from_the_hook() -> None:
+async def test_concurrent_sessions_are_drawn_side_by_side_and_requests_of_a_hook_start_at_the_hook() -> None:
     interaction = Interaction.of(await crossing())
     rows = received(interaction)
     assert interaction.lifelines[:4] == tuple(
@@ -201,9 +201,9 @@ def boxes(drawn: Drawn, interaction: Interaction) -> tuple[dict[int, tuple[float
 
 
 @pytest.mark.spec("DIA-1")
-@every_story
-async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_to(report: Tell) -> None:
-    trace = await report()
+@every_trace
+async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_to(scenario: Scenario) -> None:
+    trace = await scenario()
     interaction = Interaction.of(trace)
     drawn = Drawn.of(sequence(trace).dot)
     found, columns = boxes(drawn, interaction)
@@ -222,9 +222,9 @@ async def test_no_text_lies_on_another_or_on_a_lifeline_that_it_does_not_belong_
 
 
 @pytest.mark.spec("DIA-1")
-@every_story
-async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(report: Tell) -> None:
-    trace = await report()
+@every_trace
+async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(scenario: Scenario) -> None:
+    trace = await scenario()
     interaction = Interaction.of(trace)
     drawn = Drawn.of(sequence(trace).dot)
     _, columns = boxes(drawn, interaction)
@@ -244,9 +244,9 @@ async def test_arrows_go_down_the_page_from_lifeline_to_lifeline(report: Tell) -
 
 
 @pytest.mark.spec("DIA-1")
-@every_story
-async def test_every_text_is_in_the_svg_as_it_is_and_nothing_else_gets_in(report: Tell) -> None:
-    trace = await report()
+@every_trace
+async def test_every_text_is_literally_in_the_svg_and_nothing_else_gets_in(scenario: Scenario) -> None:
+    trace = await scenario()
     svg = dot(sequence(trace).dot, "svg")
     shown = squeezed("".join(texts_of(svg)))
     for row in Interaction.of(trace).rows:
@@ -257,9 +257,9 @@ async def test_every_text_is_in_the_svg_as_it_is_and_nothing_else_gets_in(report
 
 
 @pytest.mark.spec("DIA-1")
-@every_story
-async def test_the_mermaid_text_has_the_same_rows_and_bars_that_open_and_close(report: Tell) -> None:
-    trace = await report()
+@every_trace
+async def test_the_mermaid_text_has_the_same_rows_and_bars_that_open_and_close(scenario: Scenario) -> None:
+    trace = await scenario()
     interaction = Interaction.of(trace)
     text = sequence(trace).mermaid
     assert text is not None
@@ -281,14 +281,14 @@ async def test_the_mermaid_text_has_the_same_rows_and_bars_that_open_and_close(r
 
 
 @pytest.mark.spec("DIA-1")
-def test_a_story_in_which_nothing_happened_is_a_picture_too() -> None:
+def test_an_empty_trace_is_drawn_too() -> None:
     picture = sequence(Trace("quiet"))
     assert [each for each in Drawn.of(picture.dot).nodes if each.startswith("row")] == ["row_0"]
     assert "nothing happened" in (picture.mermaid or "")
 
 
 @pytest.mark.spec("DIA-1")
-def test_a_story_that_breaks_off_closes_its_bars() -> None:
+def test_an_incomplete_trace_closes_its_bars() -> None:
     entries: tuple[Entry, ...] = (
         SessionOpened(session="s"),
         Asked(request=1, session="s", what="transition", activate=("g",)),
@@ -300,7 +300,7 @@ def test_a_story_that_breaks_off_closes_its_bars() -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_a_story_that_is_too_long_for_mermaid_has_no_mermaid_form() -> None:
+def test_a_trace_that_is_too_long_for_mermaid_has_no_mermaid_form() -> None:
     picture = sequence(Trace("long", tuple(Noted(text="something was said") for _ in range(2000))))
     assert picture.mermaid is None
     with pytest.raises(ConfigError, match="use one of"):
@@ -308,7 +308,7 @@ def test_a_story_that_is_too_long_for_mermaid_has_no_mermaid_form() -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_a_stored_story_of_anybody_does_no_harm() -> None:
+def test_a_malicious_stored_trace_does_no_harm() -> None:
     entries = [entry for number, text in enumerate(HOSTILE) for entry in _hostile_entries(number, text)]
     trace = Trace.load(json.loads(json.dumps({"version": 1, "trace": HOSTILE[1], "entries": entries})))
     picture = sequence(trace)
@@ -321,7 +321,7 @@ def test_a_stored_story_of_anybody_does_no_harm() -> None:
 
 @pytest.mark.spec("DIA-1")
 @pytest.mark.parametrize("text", ["", "  ", "\u202e", "\ud800"])
-def test_texts_of_which_nothing_can_be_printed_leave_a_picture(text: str) -> None:
+def test_unprintable_texts_leave_a_picture(text: str) -> None:
     trace = Trace.load({"version": 1, "trace": text, "entries": _hostile_entries(0, text)})
     picture = sequence(trace)
     assert {*Drawn.of(picture.dot).nodes} >= {"head_0", "row_0"}

@@ -125,7 +125,7 @@ async def test_the_state_of_a_session_is_drawn_and_a_tool_set_has_nothing_active
 
 @pytest.mark.spec("DIA-1")
 @pytest.mark.parametrize("catalog", [desk(), odd(), hostile().catalog])
-def test_arrows_of_mermaid_join_leaves_only_and_no_regions_are_parted_by_lines(catalog: Catalog) -> None:
+def test_arrows_of_mermaid_connect_only_leaves_and_no_regions_are_separated_by_lines(catalog: Catalog) -> None:
     text = statechart(catalog, limit=100).mermaid or ""
     lines = [line.strip() for line in text.splitlines()]
     composites = {line.split(" as ")[1].removesuffix(" {") for line in lines if line.endswith("{")}

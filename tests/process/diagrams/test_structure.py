@@ -61,7 +61,7 @@ def test_the_boxes_are_the_groups_and_the_lines_are_their_parents_and_exclusions
 
 @pytest.mark.spec("DIA-1", "DIA-3")
 @pytest.mark.parametrize("seed", range(6))
-def test_every_group_has_the_state_that_the_machine_says_by_class_and_by_mark(seed: int) -> None:
+def test_every_group_has_its_state_of_the_machine_as_class_and_mark(seed: int) -> None:
     snapshot = somewhere(forest(30, seed=seed).catalog, seed)
     drawn = Drawn.of(structure(snapshot).dot)
     received = {path: each["class"].split()[1] for path, each in drawn.of_class("group").items()}
@@ -88,7 +88,7 @@ async def test_the_active_groups_of_a_session_are_highlighted() -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_boxes_tell_how_many_tools_they_hold_and_how_many_are_below_them() -> None:
+def test_boxes_show_how_many_tools_a_group_has_and_how_many_are_below_it() -> None:
     catalog = forest(40, 200, seed=2).catalog
     drawn = Drawn.of(structure(catalog).dot)
     own = Counter(spec.group for spec in catalog.tools.values())
@@ -212,7 +212,7 @@ def test_the_mermaid_form_has_the_same_groups_lines_and_states() -> None:
 
 
 @pytest.mark.spec("DIA-1")
-def test_there_is_no_mermaid_form_of_what_mermaid_does_not_draw() -> None:
+def test_pictures_that_mermaid_cannot_draw_have_no_mermaid_form() -> None:
     assert structure(forest(300)).mermaid is not None
     assert structure(forest(800, seed=2)).mermaid is None
 

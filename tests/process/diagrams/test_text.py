@@ -17,7 +17,7 @@ from toolfold_diagrams.text import (
 @pytest.mark.spec("DIA-1")
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.text(), max_size=30))
-def test_graphviz_reads_every_string_and_every_label_as_it_was_meant(some: list[str]) -> None:
+def test_graphviz_reads_every_string_and_every_label_as_intended(some: list[str]) -> None:
     graph = Dot('the "graph" \\G')
     texts = [printable(text) for text in [*some, *HOSTILE, UNPRINTABLE]]
     for number, text in enumerate(texts):

@@ -93,7 +93,7 @@ def label(event: RegionEvent, row: Row) -> str:
 
 
 @pytest.mark.spec("DIA-1", "DIA-2")
-def test_every_row_of_the_table_is_an_arrow_or_stands_in_its_state() -> None:
+def test_every_row_of_the_table_is_an_arrow_or_a_line_in_its_state() -> None:
     picture = region_chart()
     drawn = Drawn.of(picture.dot)
     rows = [(state, event, row) for (state, event), found in TABLE.items() for row in found]

@@ -13,7 +13,7 @@ from toolfold import Session
 
 
 @pytest.mark.spec("CTL-1", "LST-1", "NAM-2", "KIT-7")
-async def test_menu_based_discovery_lists_what_opens_categories_and_nothing_in_them(hub: Hub, connect: Connect) -> None:
+async def test_menu_based_discovery_lists_only_the_tools_that_open_categories(hub: Hub, connect: Connect) -> None:
     """Document A, menu-based discovery, the names that its automation hub derives, and test_list_tools_ordering."""
     async with connect(hub.tools) as client:
         assert await client.names() == AT_FIRST
@@ -46,7 +46,7 @@ async def test_activation_hooks(hub: Hub, connect: Connect) -> None:
 
 
 @pytest.mark.spec("HOOK-9", "SES-3")
-async def test_what_hooks_opened_is_closed_when_the_client_is_gone(hub: Hub, connect: Connect) -> None:
+async def test_resources_of_hooks_are_closed_when_the_client_is_gone(hub: Hub, connect: Connect) -> None:
     async with connect(hub.tools) as client:
         await opened(client, "network", "database", "database.write")
         url = (await done(client, "network.address")).text
@@ -82,7 +82,7 @@ async def test_concurrent_activation(hub: Hub, connect: Connect) -> None:
 
 
 @pytest.mark.spec("SES-1", "SES-2", "HOOK-1")
-async def test_clients_at_once_never_see_or_harm_each_other(hub: Hub, connect: Connect) -> None:
+async def test_concurrent_clients_never_see_or_affect_each_other(hub: Hub, connect: Connect) -> None:
     async with connect(hub.tools) as one, connect(hub.tools) as other:
         await opened(one, "network", "database", "database.read", "database.write")
         await done(one, "database.write.insert", name="colour", value="blue")

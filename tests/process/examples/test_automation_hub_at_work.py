@@ -1,4 +1,4 @@
-"""Document A's example server at work: bad input, hubs and clients apart from each other, and how it is started."""
+"""Document A's example server with bad input, with several hubs and clients, and how it is started."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_no_path_leads_out_of_the_workspace(hub: Hub, connect: Connect, pa
 
 
 @pytest.mark.spec("CALL-3")
-async def test_what_can_not_be_read_is_told_in_words(hub: Hub, connect: Connect) -> None:
+async def test_unreadable_files_are_reported(hub: Hub, connect: Connect) -> None:
     (hub.files / "picture").write_bytes(b"\xff\xd8")
     (hub.files / "folder").mkdir()
     os.mkfifo(hub.files / "pipe")
@@ -82,7 +82,7 @@ async def test_what_can_not_be_read_is_told_in_words(hub: Hub, connect: Connect)
 
 
 @pytest.mark.spec("CALL-3")
-async def test_only_the_hubs_own_server_is_asked_and_only_by_its_own_name(hub: Hub, connect: Connect) -> None:
+async def test_only_the_hub_s_own_server_is_fetched_from_and_only_by_its_own_name(hub: Hub, connect: Connect) -> None:
     (hub.files / "grüße & mehr.txt").write_text("hello")
     async with connect(hub.tools) as client:
         await opened(client, "network")
@@ -114,13 +114,13 @@ def _answer_for(address: str, host: str) -> tuple[int, dict[str, str]]:
 
 
 @pytest.mark.spec("CALL-3")
-async def test_what_json_can_carry_and_no_text_can_is_refused_in_words_and_spoils_nothing(hub: Hub) -> None:
-    (hub.files / "kept").write_text("as it was")
+async def test_text_that_utf_8_cannot_encode_is_refused_and_changes_nothing(hub: Hub) -> None:
+    (hub.files / "file").write_text("original")
     async with hub.tools.open_session(active=["file_ops", "network", "database", "database.write"]) as session:
         url = (await session.call("network.address")).text
         asked = {
             "file_ops.read_file": {"path": "\ud800"},
-            "file_ops.write_file": {"path": "kept", "text": "\ud800"},
+            "file_ops.write_file": {"path": "file", "text": "\ud800"},
             "network.fetch_url": {"url": f"{url}\ud800"},
             "database.write.insert": {"name": "a", "value": "\ud800"},
         }
@@ -128,10 +128,10 @@ async def test_what_json_can_carry_and_no_text_can_is_refused_in_words_and_spoil
             result = await session.call(name, arguments)
             assert result.is_error
             assert "surrogates not allowed" in result.text
-    assert (hub.files / "kept").read_text() == "as it was"
+    assert (hub.files / "file").read_text() == "original"
 
 
-def test_a_fetch_from_a_server_that_has_stopped_meanwhile_is_told_in_words(tmp_path: Path) -> None:
+def test_a_fetch_from_a_server_that_has_stopped_meanwhile_is_reported(tmp_path: Path) -> None:
     site = Site(Workspace(tmp_path))
     site.close()
     with pytest.raises(ToolError, match="can't be fetched"):
@@ -176,7 +176,7 @@ async def test_a_transaction_that_can_not_be_saved_stays_open_and_so_does_its_gr
 
 
 @pytest.mark.spec("HOOK-9")
-async def test_a_client_that_leaves_lets_go_of_the_lock_whether_or_not_its_work_could_be_saved(hub: Hub) -> None:
+async def test_a_client_that_leaves_releases_the_lock_whether_or_not_its_work_could_be_saved(hub: Hub) -> None:
     reader = sqlite3.connect(hub.folder / "hub" / "records.db", isolation_level=None)
     session = await hub.tools.open_session(active=["database", "database.write"]).start()
     await session.call("database.write.insert", {"name": "colour", "value": "blue"})
@@ -219,7 +219,7 @@ async def test_two_hubs_of_one_class_share_nothing(tmp_path: Path, connect: Conn
 
 
 @pytest.mark.spec("DEL-4", "HOOK-1", "HOOK-9")
-async def test_what_a_server_begins_with_is_there_for_all_but_a_transaction_is_nobodys_to_share(hub: Hub) -> None:
+async def test_initial_groups_of_a_server_are_open_for_all_but_transactions_are_not_shared(hub: Hub) -> None:
     (hub.files / "page.txt").write_text("a page")
     begin = ["network", "database", "database.read", "database.write"]
     async with WAYS["modern"](hub.tools, active=begin) as client:
@@ -231,7 +231,7 @@ async def test_what_a_server_begins_with_is_there_for_all_but_a_transaction_is_n
     assert hub.tools.sessions == ()
 
 
-def test_a_temporary_folder_goes_with_its_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_folder_is_deleted_with_its_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     tools: ToolSet | None = build()
     (folder,) = tmp_path.iterdir()

@@ -47,7 +47,7 @@ def test_the_table_has_every_tool_that_runs_a_program_and_every_parameter_of_it(
 
 @pytest.mark.spec("PRO-4")
 @pytest.mark.parametrize("name", TABLE)
-async def test_a_program_is_given_these_arguments_and_this_input(name: str, tools: ToolSet, folder: Path) -> None:
+async def test_a_program_gets_these_arguments_and_this_input(name: str, tools: ToolSet, folder: Path) -> None:
     """Document E, tool groups: each tool with the arguments of its program."""
     group = tools.catalog.tools[name].group
     assert group is not None

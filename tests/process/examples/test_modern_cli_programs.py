@@ -17,7 +17,7 @@ from anyio.abc import SocketStream
 from examples.modern_cli import build
 from examples.modern_cli.programs import GRACE, Limits
 from tests.examples.callers import UNKNOWN, WAYS
-from tests.examples.programs import TELL, fake
+from tests.examples.programs import PRINT_INPUT, fake
 from toolfold import ToolSet
 
 PATIENCE = 20
@@ -82,9 +82,9 @@ def with_programs(folder: Path, limits: Limits | None = None, **scripts: str) ->
 
 @pytest.mark.spec("PRO-4")
 @pytest.mark.parametrize("way", WAYS)
-async def test_whatever_a_value_holds_arrives_as_one_argument_and_nothing_else_is_run(way: str, tmp_path: Path) -> None:
+async def test_every_value_arrives_as_one_argument_and_nothing_else_is_run(way: str, tmp_path: Path) -> None:
     """Document E, command executor: an argument list, and never a shell."""
-    tools = with_programs(tmp_path, stat=TELL, git=TELL, env=TELL, jq=TELL)
+    tools = with_programs(tmp_path, stat=PRINT_INPUT, git=PRINT_INPUT, env=PRINT_INPUT, jq=PRINT_INPUT)
     calls: list[tuple[str, dict[str, Any], list[str]]] = [
         *(("fs_stat", {"path": value}, ["--", value]) for value in METACHARACTERS),
         ("git_add", {"files": list(METACHARACTERS)}, ["--no-pager", "add", "--", *METACHARACTERS]),
@@ -138,13 +138,13 @@ async def test_a_value_that_would_become_an_option_is_refused_and_nothing_is_run
 
 
 @pytest.mark.spec("PRO-4")
-async def test_what_no_argument_can_hold_is_refused(tmp_path: Path) -> None:
-    tools = with_programs(tmp_path, stat=TELL, git=TELL)
+async def test_characters_that_arguments_cannot_contain_are_refused(tmp_path: Path) -> None:
+    tools = with_programs(tmp_path, stat=PRINT_INPUT, git=PRINT_INPUT)
     async with tools.open_session(active=["filesystem", "git"]) as session:
         for message in ("a\0b", "\ud800"):
             result = await session.call("git_commit", {"message": message})
             assert result.is_error
-            assert "holds a character that no argument of a program can" in result.text
+            assert "which arguments of programs can't contain" in result.text
         result = await session.call("fs_stat", {"path": "x" * 5_000_000})
         assert result.is_error
         assert result.text == "stat can't be started: Argument list too long."
@@ -152,12 +152,12 @@ async def test_what_no_argument_can_hold_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("PRO-4")
-async def test_programs_are_given_a_little_environment_and_a_group_what_is_for_it(
+async def test_programs_get_a_small_environment_and_the_variables_of_their_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PASSWORD", "GH_TOKEN", "KUBECONFIG", "RIPGREP_CONFIG_PATH"):
         monkeypatch.setenv(name, "secret")
-    tools = with_programs(tmp_path, rg=TELL, gh=TELL, mlr=TELL)
+    tools = with_programs(tmp_path, rg=PRINT_INPUT, gh=PRINT_INPUT, mlr=PRINT_INPUT)
     async with tools.open_session(active=["search", "github", "text"]) as session:
         found = json.loads((await session.call("rg", {"pattern": "x"})).text)["environment"]
         assert "secret" not in found.values()
@@ -177,9 +177,9 @@ async def test_programs_are_given_a_little_environment_and_a_group_what_is_for_i
 
 @pytest.mark.spec("PRO-4")
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_program_that_misbehaves_is_a_clear_error_and_nothing_else_is_lost(way: str, tmp_path: Path) -> None:
+async def test_a_program_that_misbehaves_is_a_clear_error_and_affects_nothing_else(way: str, tmp_path: Path) -> None:
     """Document E, command executor."""
-    tools = with_programs(tmp_path, Limits(seconds=2, bytes=5000), stat=MISHAPS, cp=TELL)
+    tools = with_programs(tmp_path, Limits(seconds=2, bytes=5000), stat=MISHAPS, cp=PRINT_INPUT)
     (tmp_path / "bin" / "cp").unlink()
     (tmp_path / "bin" / "mv").write_text("neither a script nor a program")
     expected = {
@@ -222,7 +222,7 @@ async def test_a_program_that_floods_is_stopped_long_before_its_time_is_over(tmp
 
 
 @pytest.mark.spec("PRO-4")
-async def test_calls_at_the_same_time_do_not_wait_for_one_that_hangs(tmp_path: Path) -> None:
+async def test_concurrent_calls_do_not_wait_for_one_that_hangs(tmp_path: Path) -> None:
     tools = with_programs(tmp_path, Limits(seconds=PATIENCE), stat=MISHAPS)
     async with tools.open_session(active=["filesystem"]) as session, anyio.create_task_group() as tasks:
         tasks.start_soon(session.call, "fs_stat", {"path": "hang"})
@@ -258,7 +258,7 @@ async def all_dead(connections: list[SocketStream]) -> None:
 
 @pytest.mark.spec("PRO-4")
 @pytest.mark.parametrize("how", ["limit", "cancelled"])
-async def test_a_program_is_ended_with_all_that_it_started(how: str, tmp_path: Path) -> None:
+async def test_a_program_is_ended_with_its_child_processes(how: str, tmp_path: Path) -> None:
     """Document E, command executor: a time limit, and calls that are cancelled."""
     tools = with_programs(tmp_path, Limits(seconds=3 if how == "limit" else 600), stat=FAMILY)
     listener = (await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)).listeners[0]
@@ -294,7 +294,7 @@ async def test_a_time_limit_can_be_given_with_a_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("PRO-4")
-async def test_a_program_need_not_read_what_it_is_given(tmp_path: Path) -> None:
+async def test_a_program_need_not_read_its_input(tmp_path: Path) -> None:
     tools = with_programs(tmp_path, jq="print('done')")
     async with tools.open_session(active=["text"]) as session:
         result = await session.call("jq", {"filter": ".", "input": "x" * 3_000_000})
@@ -313,7 +313,7 @@ async def test_a_program_need_not_read_what_it_is_given(tmp_path: Path) -> None:
         ("delta", {"file_a": "a", "file_b": "b"}, 1, (False, "They differ.")),
     ],
 )
-async def test_a_status_that_is_an_answer_is_no_error(
+async def test_a_status_that_is_an_answer_is_not_an_error(
     name: str, arguments: dict[str, Any], status: int, expected: tuple[bool, str], tmp_path: Path
 ) -> None:
     script = f"raise SystemExit({status})"

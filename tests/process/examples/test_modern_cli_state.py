@@ -14,7 +14,7 @@ __all__ = ["folder"]  # a fixture
 
 @pytest.mark.spec("PRO-4")
 @pytest.mark.skipif(shutil.which("patch") is None, reason="this machine has no program patch")
-async def test_a_patch_changes_the_file_that_is_named_and_no_other(folder: Path) -> None:
+async def test_a_patch_changes_only_the_named_file(folder: Path) -> None:
     renaming = f"diff --git a/poem.txt b/../x\nrename from poem.txt\nrename to ../x\n{PATCH.replace('b/poem', '../x')}"
     async with tools_in(folder).open_session(active=["file_ops"]) as session:
         await done(session, "file_patch", path="poem.txt", patch=PATCH, backup=True)

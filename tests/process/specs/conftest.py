@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def silence(caplog: pytest.LogCaptureFixture) -> None:
-    """Keep the core from formatting the traceback of each hook that the kit tells to fail: there are thousands."""
+    """Do not format the traceback of each hook that fails for the kit: there are thousands."""
     caplog.set_level("CRITICAL", logger="toolfold")

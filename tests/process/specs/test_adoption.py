@@ -54,7 +54,7 @@ def test_the_action_fails_with_the_kit(tmp_path: Path) -> None:
     assert run_step("Summarize", tmp_path).returncode == 0
 
 
-def test_the_inputs_of_the_action_reach_scripts_by_the_environment_alone() -> None:
+def test_the_inputs_of_the_action_reach_scripts_only_by_the_environment() -> None:
     assert all("${{" not in step["run"] for step in steps().values())
     assert all(step["shell"] == "bash" for step in steps().values())
     assert ACTION["runs"]["using"] == "composite"

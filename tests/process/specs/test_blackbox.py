@@ -93,7 +93,7 @@ def test_a_described_server_is_toured_with_the_groups_that_it_has(write: Write) 
 
 
 @pytest.mark.spec("CNF-3", "CNF-5")
-def test_names_and_controls_of_a_servers_own_are_evidence_for_nothing(write: Write) -> None:
+def test_a_server_s_own_names_and_controls_are_evidence_of_nothing(write: Write) -> None:
     results = run_checks(exhaustive.CHECKS, lambda: BlackBoxDriver(Link(plain()), write(DESCRIPTION)))
     reasons = {clause: result.reason for result in results for clause in result.clauses if result.reason}
     assert reasons["NAM-2"] == "its tools have names of their own, without the group's path"
@@ -134,7 +134,7 @@ def test_a_server_that_advertises_notices_and_sends_none_is_found(write: Write) 
 
 
 @pytest.mark.spec("CNF-8")
-def test_groups_that_lists_do_not_tell_apart_are_listed_and_the_rest_is_judged(write: Write) -> None:
+def test_groups_that_lists_do_not_distinguish_are_listed_and_the_rest_is_judged(write: Write) -> None:
     more = "".join(GROUP.format(path=path, tool=tool, name=path.replace(".", "_")) for path, tool in SHARED.items())
     with driving(plain("a shared tool"), write(DESCRIPTION + more)) as driver:
         assert set(driver.not_checked) == {"group copy", "group copy.more", "group files", "group files.edit"}
@@ -184,7 +184,7 @@ def test_of_a_server_whose_groups_are_not_known_only_what_needs_none_is_checked(
     }
 
 
-def test_groups_are_told_from_names() -> None:
+def test_groups_are_derived_from_names() -> None:
     names = ["a.activate", "a.b.activate", "a.b.deactivate", "x.y.activate", "tool", "a.tool", "deactivate"]
     found = infer(names)
     assert [(group.path, group.activate, group.deactivate) for group in found.groups] == [
@@ -223,7 +223,7 @@ def test_the_call_for_a_group_that_does_not_exist_follows_from_the_call_for_one_
         ("group = 1", "[[group]] must be tables"),
     ],
 )
-def test_a_description_that_is_wrong_is_refused_with_its_place(write: Write, text: str, said: str) -> None:
+def test_an_invalid_description_is_refused_with_its_place(write: Write, text: str, said: str) -> None:
     path = write(text)
     with pytest.raises(DescriptionError) as refused:
         load(path)
@@ -231,7 +231,7 @@ def test_a_description_that_is_wrong_is_refused_with_its_place(write: Write, tex
     assert said in str(refused.value)
 
 
-def test_a_description_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_description_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(DescriptionError, match=r"nowhere\.toml can't be read: No such file or directory\.$"):
         load(tmp_path / "nowhere.toml")
 

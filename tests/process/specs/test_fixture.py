@@ -67,7 +67,7 @@ def need(driver: FixtureDriver, *capabilities: str) -> None:
 
 
 @pytest.mark.spec("CNF-1", "CNF-8")
-def test_every_capability_is_there_or_left_out_with_a_reason(driver: FixtureDriver) -> None:
+def test_every_capability_is_present_or_omitted_with_a_reason(driver: FixtureDriver) -> None:
     wire = wire_capabilities(driver.link.era, driver.call_tool)
     assert driver.capabilities >= wire
     assert (driver.capabilities | set(driver.left_out)) - wire == set(CAPABILITIES)
@@ -98,14 +98,14 @@ def test_steps_lists_and_hooks_are_observed(driver: FixtureDriver) -> None:
 
 
 @pytest.mark.spec("CNF-1")
-def test_refusals_are_told_apart_from_success(driver: FixtureDriver) -> None:
+def test_refusals_are_distinguished_from_success(driver: FixtureDriver) -> None:
     judged(driver, FOREST, activate("a.b"), activate("nowhere"), deactivate("nowhere"), deactivate("a"), listing())
     assert driver.activate("nowhere").error == "GroupNotFound"
     assert driver.activate("a.b").error in ("ParentInactive", "error")
 
 
 @pytest.mark.spec("CNF-1")
-def test_a_system_that_breaks_a_rule_is_refused_by_name_and_the_one_before_stays(driver: FixtureDriver) -> None:
+def test_a_system_that_breaks_a_rule_is_refused_by_name_and_the_previous_one_stays(driver: FixtureDriver) -> None:
     driver.configure(FOREST)
     driver.activate("d")
     nested = Setup(groups=[Group("a"), Group("a.b")], exclusions=[("a", "a.b")])
@@ -240,7 +240,7 @@ def test_blocked_operations_of_two_sessions_do_not_wait_for_each_other(driver: F
     assert driver.finish(waiting).active == ("a",)
 
 
-def test_configuring_anew_gives_up_what_is_under_way(driver: FixtureDriver) -> None:
+def test_configuring_anew_abandons_operations_in_progress(driver: FixtureDriver) -> None:
     need(driver, "blocked hooks", "concurrency")
     driver.configure(FOREST)
     driver.script("a", "on_activate", "block")
@@ -262,7 +262,7 @@ def test_pages_are_as_the_oracle_says_where_the_call_through_tool_is_off() -> No
 
 
 @pytest.mark.spec("CNF-1", "CNF-8")
-def test_a_server_with_the_one_tool_that_must_be_there_can_be_driven() -> None:
+def test_a_server_with_only_the_required_tool_can_be_driven() -> None:
     driver = FixtureDriver(Link(Command([sys.executable, str(TARGETS / "minimal.py")])))
     try:
         assert driver.capabilities == {"setups", "listing", "sessions", "ending", *wire_capabilities("legacy", None)}
@@ -289,6 +289,6 @@ def test_the_name_of_an_error_is_read_from_the_meta_of_a_refusal() -> None:
 
 @pytest.mark.spec("CNF-8")
 @pytest.mark.parametrize(("fault", "error"), [("none", DriverFault), ("crash", TargetFailed)])
-def test_a_server_that_was_not_made_for_the_kit_is_said_to_be_none(fault: str, error: type[Exception]) -> None:
+def test_a_server_that_was_not_made_for_the_kit_is_reported(fault: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         FixtureDriver(Link(Command([sys.executable, str(TARGETS / "raw.py"), fault])))

@@ -230,15 +230,15 @@ def test_where_connections_follow_one_another_servers_are_started_ahead_and_none
 
 
 def test_a_server_of_which_only_one_can_run_is_not_started_ahead(tmp_path: Path) -> None:
-    alone = "import fcntl\nlock = open(file, 'w')\nfcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)"
-    with Link(prepared(tmp_path, alone)) as link:
+    exclusive = "import fcntl\nlock = open(file, 'w')\nfcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    with Link(prepared(tmp_path, exclusive)) as link:
         for _ in range(MANY):
             connection = link.connect()
             assert [tool["name"] for tool in connection.list_all_tools()] == ["pid"]
             connection.close()
 
 
-def test_where_a_server_ends_the_one_before_it_none_is_started_ahead(tmp_path: Path) -> None:
+def test_a_server_that_ends_the_previous_one_is_not_started_ahead(tmp_path: Path) -> None:
     newest = """import os, pathlib, signal
 begun = pathlib.Path(file)
 if begun.exists():
@@ -253,7 +253,7 @@ begun.open("a").write(f"{os.getpid()}\\n")"""
     assert len((tmp_path / "file").read_text().split()) == MANY + 2  # one was tried
 
 
-def test_what_comes_after_a_failure_fails_at_once() -> None:
+def test_operations_after_a_failure_fail_at_once() -> None:
     with connected(raw("crash")) as connection:
         with pytest.raises(TargetFailed, match="ended with status 1"):
             connection.call_tool("pid")
@@ -263,7 +263,7 @@ def test_what_comes_after_a_failure_fails_at_once() -> None:
         assert time.monotonic() - began < 1
 
 
-def test_requests_of_several_connections_are_under_way_at_once_and_can_be_cancelled() -> None:
+def test_requests_of_several_connections_run_concurrently_and_can_be_cancelled() -> None:
     with Link(fixture_command()) as link:
         one, two = link.connect(), link.connect()
         hook = {"group": "a", "phase": "on_activate"}
@@ -333,7 +333,7 @@ def test_a_url_where_nothing_listens_is_a_target_that_was_not_started(era: Era) 
 
 @pytest.mark.spec("CNF-8")
 @pytest.mark.parametrize("era", ERAS)
-def test_a_page_that_is_no_mcp_endpoint_is_a_target_that_was_not_started(era: Era) -> None:
+def test_a_page_that_is_not_an_mcp_endpoint_is_a_target_that_was_not_started(era: Era) -> None:
     for status, body, kind in ((404, b"<p>no</p>", "text/html"), (200, b"<p>yes</p>", "text/html"), (500, b"", "x/y")):
         with (
             http_server(lambda handler, answer=(status, body, kind): reply(handler, *answer)) as url,

@@ -72,7 +72,7 @@ def test_a_driver_has_the_capabilities_that_it_names() -> None:
         ("not supported", "NotSupported: It does not support activate, which belongs to a capability that it names."),
     ],
 )
-def test_nonsense_ends_the_run_with_a_sentence_and_blames_no_clause(fault: str, message: str) -> None:
+def test_nonsense_ends_the_run_with_a_sentence_and_attributes_it_to_no_clause(fault: str, message: str) -> None:
     report = checked(partial(faulty, fault))
     (broken,) = [result for result in report.results if result.status is Status.BROKEN]
     assert message in broken.reason
@@ -87,7 +87,7 @@ def test_nonsense_ends_the_run_with_a_sentence_and_blames_no_clause(fault: str, 
         ("hang", "It did not answer activate within 0.5 seconds."),
     ],
 )
-def test_a_driver_that_ends_or_hangs_has_failed_in_its_own_words(fault: str, message: str) -> None:
+def test_a_driver_that_ends_or_hangs_has_failed_with_its_output(fault: str, message: str) -> None:
     driver = faulty(fault, timeout=0.5 if fault == "hang" else 10.0)
     driver.configure(Setup(groups=[Group("a")]))
     with pytest.raises(TargetFailed) as caught:
@@ -126,7 +126,7 @@ def test_a_command_that_never_greets_could_not_be_started(command: tuple[str, ..
         PipedDriver(command, start_timeout=0.5 if "sleep" in command[-1] else 10.0)
 
 
-def test_a_command_that_speaks_something_else_is_told_so() -> None:
+def test_a_command_that_speaks_something_else_is_reported() -> None:
     with pytest.raises(DriverFault, match="breaks the driver protocol"):
         PipedDriver(("cat",))
     with pytest.raises(DriverFault, match="It answered hello with a line that is not JSON: 'Welcome!'"):

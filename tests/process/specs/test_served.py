@@ -54,7 +54,7 @@ def test_a_server_that_has_ended_is_started_again() -> None:
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_server_that_ends_before_it_serves_failed_with_what_it_said() -> None:
+def test_a_server_that_ends_before_it_serves_has_failed_with_its_output() -> None:
     with Served(script("import sys; sys.exit('the till is locked')")) as served:
         with pytest.raises(TargetFailed, match="It ended before it served: the till is locked"):
             served.url()
@@ -63,7 +63,7 @@ def test_a_server_that_ends_before_it_serves_failed_with_what_it_said() -> None:
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_server_that_never_says_its_address_failed_and_is_ended() -> None:
+def test_a_server_that_never_prints_its_address_has_failed_and_is_ended() -> None:
     with (
         Served(script("import signal; signal.pause()"), patience=0.05) as served,
         pytest.raises(TargetFailed, match=r"did not print its URL within 0\.05 seconds"),
@@ -71,7 +71,7 @@ def test_a_server_that_never_says_its_address_failed_and_is_ended() -> None:
         served.url()
 
 
-def test_a_server_that_ignores_the_first_signal_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ignores_the_first_signal_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolfold_specs.served.END", 0.05)
     stubborn = SERVER.replace("signal.pause()", "signal.pause(); signal.pause()").replace(
         "print(", "signal.signal(signal.SIGTERM, signal.SIG_IGN); print(", 1

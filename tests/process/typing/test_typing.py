@@ -21,7 +21,7 @@ def found_by_mypy(program: Path) -> set[int]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert not done.stderr
     errors = re.findall(r"^(.+?):(\d+): error:", done.stdout, re.MULTILINE)
-    # Of a program that it has seen before, mypy tells from its cache, with the path that the program had then.
+    # For a program in its cache, mypy reports the path that the program had then.
     assert {Path(file).name for file, _ in errors} == {program.name}, done.stdout
     return {int(line) for _, line in errors}
 
@@ -31,8 +31,8 @@ def found_by_pyright(program: Path) -> set[int]:
     program.with_name("pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
     done = subprocess.run(command, cwd=program.parent, capture_output=True, text=True, timeout=300)
-    told = json.loads(done.stdout)["generalDiagnostics"]
-    return {one["range"]["start"]["line"] + 1 for one in told if one["severity"] == "error"}
+    diagnostics = json.loads(done.stdout)["generalDiagnostics"]
+    return {one["range"]["start"]["line"] + 1 for one in diagnostics if one["severity"] == "error"}
 
 
 @pytest.mark.spec("KIT-8")

@@ -15,12 +15,12 @@ async def test_a_client_that_lists_for_the_first_time_has_not_listed_again() -> 
         client = RawLegacy(http, url)  # others list of their own accord when they call what they have not been listed
         await client.initialize()
 
-        async def tells(group: str) -> bool:
+        async def gets_definitions(group: str) -> bool:
             *_, answer = await client.request("tools/call", {"name": f"{group}.activate", "arguments": {}})
             return bool(schemas_in(answer["result"]["content"][0]["text"]))
 
-        assert await tells("cash")
+        assert await gets_definitions("cash")
         await client.request("tools/list")
-        assert await tells("credit")
+        assert await gets_definitions("credit")
         await client.request("tools/list")
-        assert not await tells("stock")
+        assert not await gets_definitions("stock")

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import anyio
-import mcp_types as types
 import pytest
 
-from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import (
     PATIENCE,
     client_of,
-    over_http,
     target_of,
 )
 from tests.adapters.mcp.test_disclosure import (
     AROUND,
     DECLARED,
     make_lab,
-    refusal_of,
 )
-from tests.adapters.mcp.test_handle_delivery import MODERN, text_of
+from tests.adapters.mcp.test_handle_delivery import MODERN
 from tests.adapters.mcp.test_stored_handles import Journal
 
 pytestmark = pytest.mark.spec("DEL-5")
@@ -39,15 +35,3 @@ async def test_hooks_of_the_group_are_undone_when_a_call_is_cancelled(transport:
         await journal.reaches(len(AROUND))
         assert journal == AROUND
         assert not tools.sessions
-
-
-@pytest.mark.spec("ACT-10", "DEL-4")
-async def test_a_selection_that_cannot_be_is_refused() -> None:
-    async with over_http(make_shop()) as url:
-        async with client_of(f"{url}?groups=cash,credit", MODERN, extensions=DECLARED) as (client, _):
-            refused = await client.call_tool("hello", {})
-            assert refused.is_error
-            assert "can't be active together" in text_of(refused)
-            assert (await refusal_of(client, "groups/list")).code == types.INVALID_PARAMS
-        async with client_of(f"{url}?groups=cash", MODERN, extensions=DECLARED) as (client, _):
-            assert text_of(await client.call_tool("credit.card", {})) == "card"

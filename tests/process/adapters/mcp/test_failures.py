@@ -1,4 +1,4 @@
-"""What handlers and hooks raise and answer harms their own request alone, in both eras (SPEC SAF-2, SAF-3, CALL-3)."""
+"""Failing handlers and hooks affect only their own request, in both eras (SPEC SAF-2, SAF-3, CALL-3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.mcp import faulty
-from tests.adapters.mcp.faulty import MEANT, SECRET, make_faulty
+from tests.adapters.mcp.faulty import EXPECTED, SECRET, make_faulty
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of, over_http
 from tests.adapters.mcp.test_handle_delivery import text_of
 from toolfold import Session
@@ -82,11 +82,11 @@ async def test_whatever_goes_wrong_is_answered_and_the_connection_goes_on(transp
 async def test_what_was_meant_for_the_caller_reaches_it(transport: str, era: str) -> None:
     async with faulty_client(transport, era) as client:
         for name in both(("refuse",)):
-            assert text_of(await client.call_tool(name, {})) == MEANT
-            assert MEANT in text_of(await client.call_tool(f"group_{name}.activate", {}))
+            assert text_of(await client.call_tool(name, {})) == EXPECTED
+            assert EXPECTED in text_of(await client.call_tool(f"group_{name}.activate", {}))
             for ask in reading(client, name):
                 error = await refused(ask)
-                assert (error.code, error.message, error.data) == (-32603, MEANT, None)
+                assert (error.code, error.message, error.data) == (-32603, EXPECTED, None)
 
 
 @pytest.mark.spec("SAF-2")

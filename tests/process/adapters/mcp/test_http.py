@@ -61,7 +61,7 @@ async def test_a_request_above_the_limit_is_refused_and_the_server_goes_on() -> 
         assert fine.status_code == 200
 
 
-async def test_the_address_is_loopback_unless_told_otherwise() -> None:
+async def test_the_address_is_loopback_by_default() -> None:
     async with over_http(make_desk()) as url:
         assert url.startswith("http://127.0.0.1:")
 
@@ -81,7 +81,7 @@ async def test_a_header_that_comes_twice_is_refused() -> None:
             assert (await answer(url, head + body)).split()[1] == status, named
 
 
-async def test_what_is_logged_of_a_refused_host_is_bounded_and_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_of_a_refused_host_is_bounded_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async with over_http(make_desk()) as url:
         request = b"GET /mcp HTTP/1.1\r\nhost: evil\x1b[2J\xc2\x85" + b"x" * 9000 + b"\r\nconnection: close\r\n\r\n"
         assert (await answer(url, request)).split()[1] == b"421"
@@ -125,14 +125,14 @@ async def test_a_connection_whose_request_does_not_come_is_closed(sent: bytes, s
 
 
 @pytest.mark.spec("SAF-5")
-async def test_a_connection_that_says_nothing_is_closed_without_an_answer() -> None:
+async def test_a_silent_connection_is_closed_without_an_answer() -> None:
     async with over_http(make_desk(), header_timeout=0.2) as url:
         assert await answer(url, b"") == b""
 
 
 @pytest.mark.spec("SAF-5", "DEL-1")
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
-async def test_a_call_and_a_standing_stream_may_take_longer_than_a_request(era: str) -> None:
+async def test_calls_and_streams_may_take_longer_than_the_limit_for_reading_a_request(era: str) -> None:
     tools, proceed = make_desk(), anyio.Event()
 
     @tools.tool()
@@ -172,7 +172,7 @@ async def test_a_client_that_leaves_before_its_request_is_complete_leaves_nothin
 
 
 async def answer(url: str, request: bytes, drip: bytes = b"") -> bytes:
-    """Send a request as it is, and `drip` again and again; return all that comes until the connection is closed."""
+    """Send bytes, then `drip` repeatedly; return everything received until the connection is closed."""
     got = b""
     with anyio.fail_after(PATIENCE):
         async with await anyio.connect_tcp("127.0.0.1", urlsplit(url).port or 0) as stream:
@@ -202,7 +202,7 @@ async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
             await serve(make_desk(), transport="http", port=port)
 
 
-async def test_what_is_not_json_is_refused() -> None:
+async def test_a_body_that_is_not_json_is_refused() -> None:
     async with over_http(make_desk()) as url, httpx2.AsyncClient() as http:
         headers = {**modern_headers("tools/list"), "content-type": "application/json"}
         response = await http.post(url, content=b"{", headers=headers)

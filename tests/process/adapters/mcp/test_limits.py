@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spec("SAF-4")
 @pytest.mark.spec("STO-7")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("name", ["wait", "slow.activate"])
-async def test_a_caller_with_many_calls_under_way_takes_no_place_of_others(era: str, name: str) -> None:
+async def test_a_caller_with_many_calls_in_progress_does_not_limit_others(era: str, name: str) -> None:
     tools = Patience()
     limits = Limits(calls=Limit(5, 2))
     async with (
@@ -74,7 +74,7 @@ async def test_calls_that_are_cancelled_count_until_their_threads_end() -> None:
 
 
 @pytest.mark.spec("SAF-2")
-async def test_calls_that_block_their_threads_keep_no_other_waiting_for_one() -> None:
+async def test_calls_that_block_their_threads_do_not_delay_others() -> None:
     tools = Blocking()
     many = int(anyio.to_thread.current_default_thread_limiter().total_tokens) + 1
     async with (
@@ -113,7 +113,7 @@ async def test_a_caller_that_listens_often_leaves_streams_to_others() -> None:
                 await anext(aiter(second))
 
 
-async def test_a_caller_that_holds_connections_leaves_some_to_others() -> None:
+async def test_a_caller_with_many_connections_leaves_some_to_others() -> None:
     limits = Limits(connections=Limit(4, 3))
     async with over_http(make_desk(), limits=limits) as url, AsyncExitStack() as stack:
         port = urlsplit(url).port or 0
@@ -142,7 +142,7 @@ async def test_a_caller_that_holds_connections_leaves_some_to_others() -> None:
                         pass
 
 
-async def test_an_address_that_a_request_claims_is_believed_of_named_proxies_only() -> None:
+async def test_a_claimed_address_is_trusted_only_from_named_proxies() -> None:
     limits = Limits(sessions=Limit(None, 1))
     for trusted, expected in ((None, [200, 429, 429]), (ADA, [200, 200, 429]), (BOB, [200, 429, 429])):
         async with over_http(make_desk(), limits=limits, forwarded_allow_ips=trusted) as url, web_from(ADA) as http:

@@ -1,4 +1,4 @@
-"""How many sessions one caller may have, open or kept, and that it never costs another caller one (SPEC SES-4)."""
+"""How many sessions one caller may have, open or stored, without affecting other callers (SPEC SES-4)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_a_caller_cannot_open_the_sessions_of_others() -> None:
         assert (await eve.post(url, json=INITIALIZE, headers=RawLegacy(eve, url).headers)).status_code == 503
 
 
-async def test_requests_that_open_no_session_in_the_end_take_no_place() -> None:
+async def test_requests_that_open_no_session_do_not_count() -> None:
     async with over_http(make_desk(), limits=Limits(sessions=Limit(1, 1))) as url, httpx2.AsyncClient() as http:
         for _ in range(3):
             for content in ("{", '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'):
@@ -58,7 +58,7 @@ async def test_requests_that_open_no_session_in_the_end_take_no_place() -> None:
 
 
 @pytest.mark.spec("SES-4")
-async def test_a_caller_whose_idlest_session_makes_room_ends_nobody_elses() -> None:
+async def test_a_caller_makes_room_only_with_its_own_least_recently_used_session() -> None:
     limits = Limits(sessions=Limit(3, 2, "end_idlest"))
     async with over_http(make_desk(), limits=limits) as url, web_from(ADA) as ada, web_from(BOB) as bob:
         other = RawLegacy(bob, url)
@@ -67,23 +67,23 @@ async def test_a_caller_whose_idlest_session_makes_room_ends_nobody_elses() -> N
             await client.initialize()
         await first.request("tools/list")
         await third.initialize()
-        for client, lives in ((other, True), (first, True), (second, False), (third, True)):
-            assert bool(await client.request("tools/list")) is lives
+        for client, open_still in ((other, True), (first, True), (second, False), (third, True)):
+            assert bool(await client.request("tools/list")) is open_still
 
 
 @pytest.mark.spec("SES-4", "SES-1")
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_bound_of_a_tool_set_ends_sessions_of_the_same_caller_alone(era: str) -> None:
+async def test_the_limit_of_a_tool_set_ends_only_sessions_of_the_same_caller(era: str) -> None:
     tools = make_desk(max_sessions=3, when_full="end_idlest")
     async with over_http(tools) as url, AsyncExitStack() as stack:
         bob = await stack.enter_async_context(client_from(BOB, url, era))
-        kept = await open_database(bob)
+        handle_of_bob = await open_database(bob)
         for _ in range(5):
             await open_database(await stack.enter_async_context(client_from(ADA, url, era)))
         eve = await stack.enter_async_context(client_from(EVE, url, era))
         refused = await eve.call_tool("database.activate", {})
         assert "The limit of 3 open sessions is reached" in text_of(refused)
-        assert not (await through(bob, "database.query", {"sql": "x"}, kept)).is_error
+        assert not (await through(bob, "database.query", {"sql": "x"}, handle_of_bob)).is_error
 
 
 async def open_database(client: Client) -> str | None:
@@ -118,7 +118,7 @@ async def test_sessions_that_are_ending_count_until_their_hooks_have_run() -> No
 
 
 @pytest.mark.spec("DEL-3", "STO-7")
-async def test_a_caller_that_opens_a_great_many_handles_ends_its_own_alone() -> None:
+async def test_a_caller_that_opens_many_handles_ends_only_its_own() -> None:
     tools = Patience()
     limits = Limits(handles=Limit(20, 5, "end_idlest"))
     async with (
@@ -126,9 +126,9 @@ async def test_a_caller_that_opens_a_great_many_handles_ends_its_own_alone() -> 
         client_from(ADA, url, MODERN) as ada,
         client_from(BOB, url, MODERN) as bob,
     ):
-        kept = await opened(bob, "quick")
+        handle_of_bob = await opened(bob, "quick")
         made = [await opened(ada, "quick") for _ in range(50)]
-        assert not (await through(bob, "ping", {}, kept)).is_error
+        assert not (await through(bob, "ping", {}, handle_of_bob)).is_error
         assert [(await through(ada, "ping", {}, handle)).is_error for handle in made] == [True] * 45 + [False] * 5
         assert len(tools.sessions) == 6
 
@@ -140,20 +140,20 @@ async def test_a_caller_without_a_handle_is_refused_when_all_are_taken() -> None
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(over_http(tools, limits=Limits(handles=Limit(2, 1)), handle_lifetime=60))
         ada, bob, eve = [await stack.enter_async_context(client_from(host, url, MODERN)) for host in (ADA, BOB, EVE)]
-        kept = [(client, await opened(client, "database")) for client in (ada, bob)]
+        handles = [(client, await opened(client, "database")) for client in (ada, bob)]
         for client, received in ((ada, "1 stored sessions of one caller"), (eve, "2 stored sessions in all")):
             refused = await client.call_tool("database.activate", {})
             assert refused.is_error
             assert f"The limit of {received} is reached: " in text_of(refused)
             assert "try again in 60 seconds." in text_of(refused)
             assert not (await client.call_tool("ping", {})).is_error
-        for client, handle in kept:
+        for client, handle in handles:
             assert not (await through(client, "ping", {}, handle)).is_error
         assert journal == ["database on"] * 2
 
 
 @pytest.mark.spec("DEL-3")
-async def test_handles_that_are_signed_take_no_place() -> None:
+async def test_signed_handles_do_not_count() -> None:
     limits = Limits(handles=Limit(1, 1))
     async with client_of(build_server(make_shop(), limits=limits), MODERN) as (client, _):
         for handle in [await opened(client, "stock") for _ in range(5)]:
@@ -161,13 +161,13 @@ async def test_handles_that_are_signed_take_no_place() -> None:
 
 
 @pytest.mark.spec("DEL-4")
-async def test_selections_take_places_of_those_who_make_them_and_end_nobodys_handle() -> None:
+async def test_selections_count_for_their_callers_and_end_no_handle() -> None:
     journal = Journal()
     limits = Limits(handles=Limit(3, 1, "end_idlest"))
     tools = make_desk(journal)
     tools.register_group("other", on_activate=lambda: journal.append("other on"))
     async with over_http(tools, limits=limits) as url, client_from(BOB, url, MODERN) as bob:
-        kept = await opened(bob, "database")
+        handle_of_bob = await opened(bob, "database")
         async with (
             client_from(ADA, f"{url}?groups=database", MODERN) as first,
             client_from(ADA, f"{url}?groups=other", MODERN) as second,
@@ -177,5 +177,5 @@ async def test_selections_take_places_of_those_who_make_them_and_end_nobodys_han
             assert "1 stored sessions of one caller" in text_of(await second.call_tool("ping", {}))
             assert not (await first.call_tool("ping", {})).is_error
             assert not (await same.call_tool("ping", {})).is_error
-        assert not (await through(bob, "ping", {}, kept)).is_error
+        assert not (await through(bob, "ping", {}, handle_of_bob)).is_error
         assert journal == ["database on"] * 2

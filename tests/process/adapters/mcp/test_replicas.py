@@ -53,7 +53,7 @@ async def process_of(key: str | None) -> AsyncGenerator[str]:
 
 
 @pytest.mark.spec("DEL-3", "DEL-11", "DEL-7")
-async def test_servers_that_share_a_key_serve_one_conversation_by_turns_and_others_refuse_it() -> None:
+async def test_servers_that_share_a_key_serve_one_conversation_and_others_refuse_it() -> None:
     key = "a key of more than sixteen letters".replace(" ", "-")
     async with AsyncExitStack() as stack:
         urls = [await stack.enter_async_context(process_of(given)) for given in (key, key, key[::-1], None)]
@@ -128,7 +128,7 @@ async def _with_a_stream(url: str, seed: int) -> None:
 
 
 @pytest.mark.spec("DEL-1", "NTF-1", "NTF-2", "SES-1", "SES-3")
-async def test_many_clients_at_once_are_each_told_exactly_of_their_own_changes() -> None:
+async def test_many_concurrent_clients_are_each_notified_of_exactly_their_own_changes() -> None:
     journal = Journal()
     tools = make_desk(journal)
     async with over_http(tools) as url, anyio.create_task_group() as tasks:
@@ -139,7 +139,7 @@ async def test_many_clients_at_once_are_each_told_exactly_of_their_own_changes()
     assert journal.count("database on") == journal.count("database off") > 0
 
 
-def _parking(journal: Journal, blocked: anyio.Event) -> ToolSet:
+def blocking_tools(journal: Journal, blocked: anyio.Event) -> ToolSet:
     """Return a tool set with a step of two groups, of which the second never gets ready."""
 
     async def block() -> None:
@@ -152,8 +152,8 @@ def _parking(journal: Journal, blocked: anyio.Event) -> ToolSet:
             "on_deactivate": lambda: journal.append(f"{name} off"),
         }
 
-    tools = ToolSet("parking", run_in_thread=False)
-    tools.register_group("kept", **noting("kept"))
+    tools = ToolSet("blocking", run_in_thread=False)
+    tools.register_group("first", **noting("first"))
     tools.register_group("outer", **noting("outer"))
     tools.register_group("inner", parent="outer", on_activate=block)
 
@@ -167,9 +167,9 @@ def _parking(journal: Journal, blocked: anyio.Event) -> ToolSet:
 
 @pytest.mark.spec("HOOK-5", "HOOK-6", "HOOK-9", "SES-3")
 @pytest.mark.parametrize("transport", ["memory", "http"])
-async def test_when_a_client_leaves_within_an_activation_it_is_undone_and_the_session_torn_down(transport: str) -> None:
+async def test_an_activation_is_undone_and_the_session_ended_when_its_client_leaves_meanwhile(transport: str) -> None:
     journal, blocked = Journal(), anyio.Event()
-    tools = _parking(journal, blocked)
+    tools = blocking_tools(journal, blocked)
 
     async def call(client: Client) -> None:
         with suppress(MCPError, anyio.ClosedResourceError):  # the connection is closed before an answer
@@ -177,30 +177,30 @@ async def test_when_a_client_leaves_within_an_activation_it_is_undone_and_the_se
 
     async with target_of(transport, tools) as target, anyio.create_task_group() as tasks:
         async with client_of(target, "legacy") as (client, _):
-            await client.call_tool("kept.activate", {})
+            await client.call_tool("first.activate", {})
             tasks.start_soon(call, client)
             with anyio.fail_after(PATIENCE):
                 await blocked.wait()
         await journal.reaches(4)
-        assert journal == ["kept on", "outer on", "outer off", "kept off"]
+        assert journal == ["first on", "outer on", "outer off", "first off"]
     assert not tools.sessions
 
 
 @pytest.mark.spec("HOOK-5", "HOOK-9", "SES-3")
-async def test_when_a_connection_breaks_and_the_session_is_deleted_all_of_it_is_undone() -> None:
+async def test_an_activation_is_undone_when_the_connection_breaks_and_the_session_is_deleted() -> None:
     journal, blocked = Journal(), anyio.Event()
-    tools = _parking(journal, blocked)
+    tools = blocking_tools(journal, blocked)
     async with over_http(tools) as url, httpx2.AsyncClient() as http:
         client = RawLegacy(http, url)
         await client.initialize()
-        await client.request("tools/call", {"name": "kept.activate", "arguments": {}})
+        await client.request("tools/call", {"name": "first.activate", "arguments": {}})
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.request, "tools/call", {"name": "open_both", "arguments": {}})
             with anyio.fail_after(PATIENCE):
                 await blocked.wait()
             tasks.cancel_scope.cancel()
-        assert journal == ["kept on", "outer on"]
+        assert journal == ["first on", "outer on"]
         await client.end()
         await journal.reaches(4)
-    assert journal == ["kept on", "outer on", "outer off", "kept off"]
+    assert journal == ["first on", "outer on", "outer off", "first off"]
     assert not tools.sessions

@@ -98,14 +98,14 @@ async def test_each_step_of_one_call_is_told_and_a_call_of_a_great_many_is_told_
 async def test_two_clients_never_see_or_hear_of_each_others_groups(transport: str) -> None:
     async with (
         target_of(transport, make_desk()) as target,
-        client_of(target, "legacy") as (one, heard_by_one),
-        client_of(target, "legacy") as (other, heard_by_other),
+        client_of(target, "legacy") as (one, listener_of_one),
+        client_of(target, "legacy") as (other, listener_of_other),
     ):
         before = await names_of(other)
         await one.call_tool("database.activate", {})
         await other.call_tool("mode_a.activate", {})
         await one.call_tool("ping", {})
-        assert (heard_by_one.changes, heard_by_other.changes) == (1, 1)
+        assert (listener_of_one.changes, listener_of_other.changes) == (1, 1)
         assert "database.query" not in await names_of(other)
         assert "mode_a.only_a" not in await names_of(one)
         await other.call_tool("mode_a.deactivate", {})

@@ -73,7 +73,7 @@ async def test_a_cancelled_activation_is_undone_and_its_handle_goes_on() -> None
 
 
 @pytest.mark.spec("SES-2", "HOOK-1")
-async def test_requests_of_one_handle_at_once_take_their_turns() -> None:
+async def test_concurrent_requests_of_one_handle_run_one_after_the_other() -> None:
     journal = Journal()
     async with over_http(make_desk(journal)) as url, client_of(url, MODERN) as (client, _):
         handle = await opened(client, "mode_a")

@@ -1,4 +1,4 @@
-"""What changes of the catalog and of other sessions do to modern requests under way, and to handles (SPEC 18)."""
+"""Changes of the catalog and of other sessions during modern requests, and their effect on handles (SPEC 18)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_disclosure import DECLARED
-from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received
+from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from tests.adapters.mcp.test_stored_handles import Journal
-from toolfold import Context, ExclusionConflict, QuotaExceeded, Snapshot, ToolSet, TransitionRequest
+from toolfold import Context, ExclusionConflict, QuotaExceeded, Session, Snapshot, ToolSet, TransitionRequest
 from toolfold_adapters.mcp import Limit
 from toolfold_adapters.mcp import server as server_module
 
@@ -37,7 +39,7 @@ class Waiting:
 
         @tools.tool(group="a")
         async def wait(context: Context) -> str:
-            """Wait, and tell which groups are open after that."""
+            """Wait, and return the groups that are open then."""
             return await self._wait(context)
 
         @tools.tool()
@@ -71,7 +73,7 @@ class Waiting:
 @pytest.mark.spec("REG-5", "HOOK-1")
 @pytest.mark.parametrize("hooks", [True, False])
 @pytest.mark.parametrize("disclosed", [False, True])
-async def test_a_group_that_is_removed_is_closed_in_requests_under_way(hooks: bool, disclosed: bool) -> None:
+async def test_a_group_that_is_removed_is_closed_in_requests_in_progress(hooks: bool, disclosed: bool) -> None:
     waiting = Waiting(hooks=hooks)
     options: dict[str, Any] = {"extensions": DECLARED} if disclosed else {}
     async with client_of(build_server(waiting.tools), MODERN, **options) as (client, _):
@@ -85,7 +87,7 @@ async def test_a_group_that_is_removed_is_closed_in_requests_under_way(hooks: bo
 
 
 @pytest.mark.spec("REG-3")
-async def test_groups_that_a_request_under_way_has_both_open_cannot_be_made_to_exclude_one_another() -> None:
+async def test_an_exclusion_of_groups_that_a_request_in_progress_has_both_open_is_refused() -> None:
     waiting = Waiting()
     async with client_of(build_server(waiting.tools), MODERN) as (client, _), waiting.during(client, "open_and_wait"):
         with pytest.raises(ExclusionConflict, match="waiting-request-1"):
@@ -94,7 +96,7 @@ async def test_groups_that_a_request_under_way_has_both_open_cannot_be_made_to_e
 
 
 @pytest.mark.spec("SES-4")
-async def test_requests_under_way_take_up_none_of_the_sessions_that_there_may_be() -> None:
+async def test_requests_in_progress_do_not_count_as_sessions() -> None:
     waiting = Waiting()
     async with client_of(build_server(waiting.tools), MODERN) as (client, _), waiting.during(client, "open_and_wait"):
         assert waiting.tools.sessions == ()
@@ -130,22 +132,22 @@ async def test_an_inherited_group_that_a_handle_closes_is_its_own_when_it_opens_
 
 
 @pytest.mark.spec("DEL-4", "SES-3")
-async def test_a_session_that_others_inherit_from_is_kept_for_as_long_as_one_of_them_is_used() -> None:
+async def test_a_session_that_others_inherit_from_stays_open_while_one_of_them_is_used() -> None:
     tools, journal = inheriting()
     now = [0.0]
-    kept = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
+    stored = tools.pool.part("sessions", Limit(10), 60, lambda: now[0])
     start = Snapshot.of(tools.catalog).after(TransitionRequest(["shared"]))
     async with tools.open_session(active=["shared"]) as owner, tools.request_session(start, None, owner) as heir:
         for key, session in (("owner", owner), ("heir", heir)):
-            await kept.admit(session, key)
+            await stored.admit(session, key)
         await heir.activate("own")
         for _ in range(3):
             now[0] += 40
-            assert kept.find("heir") is heir
-            await kept.end_idle()
+            assert stored.find("heir") is heir
+            await stored.end_idle()
             assert (owner.is_open, heir.is_open) == (True, True)
         now[0] += 61
-        await kept.end_idle()
+        await stored.end_idle()
         assert journal == ["shared on", "own on", "own off", "shared off"]
 
 
@@ -177,7 +179,7 @@ async def test_a_session_that_others_inherit_from_is_neither_idle_nor_ended_to_m
 
 
 @pytest.mark.spec("HOOK-6", "SES-3")
-async def test_a_hook_that_hangs_holds_up_the_end_of_no_other_idle_session() -> None:
+async def test_a_hook_that_hangs_delays_the_end_of_no_other_idle_session() -> None:
     now, journal, leave = [0.0], Journal(), anyio.Event()
     tools = ToolSet("t", idle_timeout=0.04, clock=lambda: now[0])
     tools.register_group("slow", on_deactivate=leave.wait)
@@ -191,7 +193,7 @@ async def test_a_hook_that_hangs_holds_up_the_end_of_no_other_idle_session() -> 
 
 
 @pytest.mark.spec("HOOK-6", "HOOK-9", "SAF-5")
-async def test_a_hook_that_hangs_holds_up_neither_the_end_of_a_server_nor_the_hooks_of_others(
+async def test_a_hook_that_hangs_delays_neither_the_end_of_a_server_nor_other_hooks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(server_module, "ENDING_SECONDS", 0.2)
@@ -212,9 +214,56 @@ async def test_a_hook_that_hangs_holds_up_neither_the_end_of_a_server_nor_the_ho
 def test_sessions_end_at_last_on_trio_too() -> None:
     async def run() -> list[str]:
         tools, journal = inheriting()
-        kept = tools.pool.part("sessions", Limit(10), 60, lambda: 0.0)
-        await kept.get_or_open("key", lambda: tools.open_session(active=["shared"]))
-        await server_module.end_all(kept, 1)
+        stored = tools.pool.part("sessions", Limit(10), 60, lambda: 0.0)
+        await stored.get_or_open("key", lambda: tools.open_session(active=["shared"]))
+        await server_module.end_all(stored, 1)
         return journal
 
     assert anyio.run(run, backend="trio") == ["shared on", "shared off"]
+
+
+@pytest.mark.spec("DEL-3", "DEL-4", "HOOK-1", "VIS-5")
+@pytest.mark.parametrize("tear_down", [Session.close, partial(Session.deactivate, path="shared")])
+async def test_a_handle_is_refused_once_a_group_that_it_inherits_is_torn_down(tear_down: Any) -> None:
+    tools, journal = inheriting()
+    async with endpoint_of(build_server(tools)) as endpoint, endpoint.client(MODERN, "?groups=shared") as client:
+        handle = await opened(client, "own")
+        assert text_of(await through(client, "shared.ask", {}, handle)) == "answer"
+        assert journal == ["shared on", "own on"]
+        owner = next(session for session in tools.sessions if session.active == ("shared",))
+        await tear_down(owner)
+        for name in ("shared.ask", "own.ask"):
+            refused = await through(client, name, {}, handle)
+            assert refused.is_error
+            assert "Activate the groups that you need again" in text_of(refused)
+        with pytest.raises(MCPError, match="Activate the groups"):
+            await listed_under(client, handle)
+        await journal.reaches(4)
+        assert journal == ["shared on", "own on", "shared off", "own off"]
+        again = await opened(client, "own")
+        assert journal[4:] == ["shared on", "own on"]
+        assert text_of(await through(client, "shared.ask", {}, again)) == "answer"
+
+
+@pytest.mark.spec("HOOK-6", "DEL-4")
+async def test_a_hook_that_hangs_delays_only_the_requests_that_select_its_group() -> None:
+    tools, journal = inheriting()
+    arrived, leave = anyio.Event(), anyio.Event()
+
+    async def hang() -> None:
+        arrived.set()
+        await leave.wait()
+
+    tools.register_group("slow", on_activate=hang)
+    async with (
+        endpoint_of(build_server(tools)) as endpoint,
+        endpoint.client(MODERN, "?groups=slow") as slow,
+        endpoint.client(MODERN, "?groups=shared") as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(slow.call_tool, "own.activate", {})
+        with anyio.fail_after(PATIENCE):
+            await arrived.wait()
+            assert text_of(await client.call_tool("shared.ask", {})) == "answer"
+        assert journal == ["shared on"]
+        leave.set()

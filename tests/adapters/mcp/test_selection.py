@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
-import httpx2
 import pytest
 from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.asgi import Endpoint, endpoint_of
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.shop import make_shop
-from tests.adapters.mcp.support import build_server, client_of, modern_body, modern_headers, names_of, over_http
+from tests.adapters.mcp.support import build_server, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received, text_of, through
 from toolfold import ConfigError, ExclusionConflict, Profile, ToolSet
 
@@ -29,12 +29,9 @@ def make_shop_with_profiles() -> ToolSet:
     return tools
 
 
-async def more_at(url: str, era: str, **headers: str) -> list[str]:
-    """Return the tools of groups that a client is listed at `url`."""
-    async with (
-        httpx2.AsyncClient(headers=headers) as http,
-        Client(streamable_http_client(url, http_client=http), mode=era) as client,
-    ):
+async def more_at(endpoint: Endpoint, query: str, era: str, **headers: str) -> list[str]:
+    """Return the tools of groups that a client is listed."""
+    async with Client(endpoint.target(query, **headers), mode=era) as client:
         groups = ("stock.", "cash.", "credit.")
         roles = (".activate", ".deactivate")
         return [name for name in await names_of(client) if name.startswith(groups) and not name.endswith(roles)]
@@ -42,9 +39,9 @@ async def more_at(url: str, era: str, **headers: str) -> list[str]:
 
 @pytest.mark.spec("DEL-7")
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_url_or_a_header_says_which_groups_are_active_and_parents_come_along(era: str) -> None:
-    async with over_http(make_shop_with_profiles()) as url:
-        assert await more_at(url, era) == []
+async def test_the_url_or_a_header_selects_the_active_groups_with_their_parents(era: str) -> None:
+    async with endpoint_of(build_server(make_shop_with_profiles())) as endpoint:
+        assert await more_at(endpoint, "", era) == []
         for query, expected in (
             ("?groups=stock", STOCK),
             ("?groups=cash,stock", ["cash.coins", *STOCK]),
@@ -57,51 +54,46 @@ async def test_the_url_or_a_header_says_which_groups_are_active_and_parents_come
             ("?profile=store&groups=cash", STOCK),
         ):
             for _ in range(2):
-                assert await more_at(f"{url}{query}", era) == expected, query
-        assert await more_at(url, era, **{"toolfold-groups": "cash,stock"}) == ["cash.coins", *STOCK]
-        assert await more_at(url, era, **{"Toolfold-Profile": "till"}) == ["cash.coins"]
-        assert await more_at(f"{url}?groups=stock", era, **{"toolfold-groups": "cash"}) == STOCK
+                assert await more_at(endpoint, query, era) == expected, query
+        assert await more_at(endpoint, "", era, **{"toolfold-groups": "cash,stock"}) == ["cash.coins", *STOCK]
+        assert await more_at(endpoint, "", era, **{"Toolfold-Profile": "till"}) == ["cash.coins"]
+        assert await more_at(endpoint, "?groups=stock", era, **{"toolfold-groups": "cash"}) == STOCK
 
 
 @pytest.mark.spec("DEL-7")
 async def test_of_one_url_all_lists_are_the_same_bytes_and_of_two_urls_none_is_shared() -> None:
-    async with over_http(make_shop()) as url, httpx2.AsyncClient() as one, httpx2.AsyncClient() as other:
+    async with endpoint_of(build_server(make_shop())) as endpoint:
 
-        async def raw(http: httpx2.AsyncClient, query: str) -> bytes:
-            response = await http.post(
-                f"{url}{query}", json=modern_body("tools/list"), headers=modern_headers("tools/list")
-            )
-            return response.content
+        async def raw(query: str) -> bytes:
+            return (await endpoint.post("tools/list", query=query)).content
 
         queries = ("", "?groups=stock", "?groups=cash", "?groups=stock,cash")
-        first = {query: await raw(one, query) for query in queries}
+        first = {query: await raw(query) for query in queries}
         assert len(set(first.values())) == len(queries)
         for query in queries:
-            body = modern_body("tools/call", {"name": "credit.activate", "arguments": {}})
-            await one.post(f"{url}{query}", json=body, headers=modern_headers("tools/call", "credit.activate"))
+            await endpoint.post("tools/call", {"name": "credit.activate", "arguments": {}}, query)
         for query in reversed(queries):
-            assert await raw(other, query) == await raw(one, query) == first[query]
-        assert await raw(one, "?groups=cash,stock") == first["?groups=stock,cash"]
+            assert await raw(query) == first[query]
+        assert await raw("?groups=cash,stock") == first["?groups=stock,cash"]
 
 
 @pytest.mark.spec("DEL-7")
-async def test_what_headers_select_is_not_for_the_caches_of_others() -> None:
-    async with over_http(make_desk()) as url, httpx2.AsyncClient() as http:
+async def test_lists_that_headers_select_are_not_for_shared_caches() -> None:
+    async with endpoint_of(build_server(make_desk())) as endpoint:
         for query, more, scope in (
             ("", {}, "public"),
             ("?groups=mode_a", {}, "public"),
             ("", {"toolfold-groups": "mode_a"}, "private"),
             ("", {"toolfold-profile": "nobody"}, "private"),
         ):
-            headers = {**modern_headers("tools/list"), **more}
-            response = await http.post(f"{url}{query}", json=modern_body("tools/list"), headers=headers)
+            response = await endpoint.post("tools/list", query=query, **more)
             assert response.json()["result"]["cacheScope"] == scope
 
 
 @pytest.mark.spec("CALL-4")
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_is_selected_can_be_called_and_goes_on_from_there(era: str) -> None:
-    async with over_http(make_shop()) as url, client_of(f"{url}?groups=stock,cash", era) as (client, _):
+async def test_selected_groups_can_be_called_and_continued_from(era: str) -> None:
+    async with endpoint_of(build_server(make_shop())) as endpoint, endpoint.client(era, "?groups=stock,cash") as client:
         assert received(await client.call_tool("stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
         assert received(await through(client, "stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
         answer = received(await client.call_tool("credit.activate", {}))
@@ -116,17 +108,20 @@ async def test_what_is_selected_can_be_called_and_goes_on_from_there(era: str) -
 @pytest.mark.spec("REG-3")
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("hooks", [False, True])
-async def test_a_selection_that_cannot_be_is_refused_to_the_caller_by_the_names_of_both(hooks: bool, era: str) -> None:
+async def test_an_impossible_selection_is_refused_with_both_names(hooks: bool, era: str) -> None:
     tools, both = (make_desk(), ("mode_a", "mode_b")) if hooks else (make_shop(), ("cash", "credit"))
-    async with over_http(tools) as url, client_of(f"{url}?groups={','.join(both)}", era) as (client, _):
+    async with (
+        endpoint_of(build_server(tools)) as endpoint,
+        endpoint.client(era, f"?groups={','.join(both)}") as client,
+    ):
         with pytest.raises(MCPError) as listed:
             await client.list_tools()
         assert listed.value.code == -32602
         called = await client.call_tool("ping" if hooks else "hello", {})
         assert called.is_error
-        by_itself = await through(client, "hello")
-        assert by_itself.is_error
-        for text in (listed.value.message, text_of(called), text_of(by_itself)):
+        direct = await through(client, "hello")
+        assert direct.is_error
+        for text in (listed.value.message, text_of(called), text_of(direct)):
             assert "The groups that this request selects can't be active together." in text
             assert all(repr(name) in text for name in both)
         with pytest.raises(MCPError) as asked:
@@ -136,8 +131,8 @@ async def test_a_selection_that_cannot_be_is_refused_to_the_caller_by_the_names_
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_hook_that_fails_for_a_selection_is_told_to_the_caller(era: str) -> None:
-    async with over_http(make_desk()) as url, client_of(f"{url}?groups=vault", era) as (client, _):
+async def test_a_hook_that_fails_for_a_selection_is_reported_to_the_caller(era: str) -> None:
+    async with endpoint_of(build_server(make_desk())) as endpoint, endpoint.client(era, "?groups=vault") as client:
         refused = await client.call_tool("ping", {})
         assert refused.is_error
         assert "'vault'" in text_of(refused)
@@ -145,23 +140,22 @@ async def test_a_hook_that_fails_for_a_selection_is_told_to_the_caller(era: str)
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_names_that_do_not_exist_are_left_out_and_logged(era: str, caplog: pytest.LogCaptureFixture) -> None:
-    async with over_http(make_shop_with_profiles()) as url:
-        assert await more_at(f"{url}?groups=stock,stok,stock.oders,Cash", era) == STOCK
+async def test_unknown_names_are_ignored_and_logged(era: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with endpoint_of(build_server(make_shop_with_profiles())) as endpoint:
+        assert await more_at(endpoint, "?groups=stock,stok,stock.oders,Cash", era) == STOCK
         assert "groups that do not exist: 'stok', 'stock.oders', 'Cash'" in caplog.text
-        assert await more_at(f"{url}?profile=nobody", era) == []
+        assert await more_at(endpoint, "?profile=nobody", era) == []
         assert "the profile 'nobody', which does not exist" in caplog.text
 
 
 @pytest.mark.spec("SAF-3")
-async def test_what_a_request_adds_to_the_log_is_bounded_and_on_lines_of_its_own(
+async def test_log_entries_of_a_request_are_bounded_and_on_separate_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with over_http(make_shop_with_profiles()) as url, httpx2.AsyncClient() as http:
+    async with endpoint_of(build_server(make_shop_with_profiles())) as endpoint:
         groups = ["a\n\x1b[2J", *map(str, range(2000)), "x" * 2000]
         selected = {"groups": ",".join(groups), "profile": "\u2028" + "y" * 2000}
-        body, headers = modern_body("tools/list"), modern_headers("tools/list")
-        await http.post(url, params=selected, json=body, headers=headers)
+        await endpoint.post("tools/list", query=f"?{urlencode(selected)}")
     said = [record.getMessage() for record in caplog.records if record.name.startswith("toolfold")]
     assert len(said) == 2
     assert all(len(message) < 1000 and message.isprintable() for message in said)
@@ -174,13 +168,13 @@ async def test_what_a_request_adds_to_the_log_is_bounded_and_on_lines_of_its_own
 async def test_a_server_that_is_bound_to_a_profile_cannot_be_widened_by_a_request(
     era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with over_http(make_shop_with_profiles(), profile="store") as url:
-        assert await more_at(url, era) == STOCK
+    async with endpoint_of(build_server(make_shop_with_profiles(), profile="store")) as endpoint:
+        assert await more_at(endpoint, "", era) == STOCK
         for query in ("?profile=till", "?groups=cash", "?profile=till&groups=cash,credit"):
-            assert await more_at(f"{url}{query}", era) == STOCK, query
+            assert await more_at(endpoint, query, era) == STOCK, query
         assert "bound to 'store'" in caplog.text
-        wider = f"{url}?profile=till&groups=cash"
-        async with client_of(wider, era) as (client, _):
+        wider = "?profile=till&groups=cash"
+        async with endpoint.client(era, wider) as client:
             for name in ("cash.coins", "cash.activate"):
                 with pytest.raises(MCPError, match=f"Unknown tool: {name}"):
                     await client.call_tool(name, {})
@@ -210,7 +204,7 @@ async def test_a_handle_of_a_wider_server_opens_nothing_on_one_that_is_bound_to_
         ({"profile": Profile(name="own", active=["credit"])}, ["credit.card"]),
     ],
 )
-async def test_whoever_builds_the_server_can_select_too(options: dict[str, Any], expected: list[str], era: str) -> None:
+async def test_the_author_of_the_server_can_select_too(options: dict[str, Any], expected: list[str], era: str) -> None:
     server = build_server(make_shop_with_profiles(), **options)
     async with client_of(server, era) as (client, _):
         shown = [name for name in await names_of(client) if name in {*STOCK, "stock.orders.place"} or "." in name]
@@ -221,7 +215,7 @@ async def test_whoever_builds_the_server_can_select_too(options: dict[str, Any],
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_request_replaces_the_groups_that_the_server_was_built_with(era: str) -> None:
-    async with over_http(make_shop(), active=["stock"]) as url:
-        assert await more_at(url, era) == STOCK
-        assert await more_at(f"{url}?groups=cash", era) == ["cash.coins"]
-        assert await more_at(f"{url}?groups=nowhere", era) == []
+    async with endpoint_of(build_server(make_shop(), active=["stock"])) as endpoint:
+        assert await more_at(endpoint, "", era) == STOCK
+        assert await more_at(endpoint, "?groups=cash", era) == ["cash.coins"]
+        assert await more_at(endpoint, "?groups=nowhere", era) == []

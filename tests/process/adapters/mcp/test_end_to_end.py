@@ -1,4 +1,4 @@
-"""One story, told in every delivery that there is, over every transport and in both eras (SPEC 18)."""
+"""One end-to-end scenario in every delivery, over every transport and in both eras (SPEC 18)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mcp import Client
 from mcp.client import advertise
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.shop import make_shop, shop_over
 from tests.adapters.mcp.support import build_server, names_of, over_http, schemas_in
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, text_of
-from tests.adapters.mcp.test_stored_handles import callers_of
 from toolfold_adapters.mcp import FollowingClient
 from toolfold_adapters.mcp.meta import HANDLE_META
 
@@ -59,7 +59,7 @@ class Direct:
 
 
 class ByHandle(Direct):
-    """A client of the modern era that gives the handle back by itself, and lists under it."""
+    """A client of the modern era that passes its handle on, and lists under it."""
 
     handle: str | None = None
 
@@ -75,7 +75,7 @@ class ByHandle(Direct):
 
 
 class ListsOnce(ByHandle):
-    """A client of either era that lists once and never again, and knows beyond that what the texts of answers tell."""
+    """A client of either era that lists only once; further tools it learns from the texts of answers."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
@@ -125,8 +125,8 @@ class BySelection(Direct):
 
 
 @asynccontextmanager
-async def teller_of(delivery: str, transport: str, era: str) -> AsyncGenerator[Direct]:
-    """Yield a client that tells the story in a delivery."""
+async def client_for(delivery: str, transport: str, era: str) -> AsyncGenerator[Direct]:
+    """Yield a client for a delivery."""
     async with AsyncExitStack() as stack:
         if delivery == "selection":
             yield BySelection(await stack.enter_async_context(over_http(make_shop())), era)
@@ -138,40 +138,40 @@ async def teller_of(delivery: str, transport: str, era: str) -> AsyncGenerator[D
             target = await stack.enter_async_context(shop_over(transport))
         kind = FollowingClient if delivery == "following" else Client
         client = await stack.enter_async_context(kind(target, mode=era))
-        tellers = {"handle": ByHandle, "lists once": ListsOnce}
-        yield tellers.get(delivery, Direct)(client)
+        kinds = {"handle": ByHandle, "lists once": ListsOnce}
+        yield kinds.get(delivery, Direct)(client)
 
 
 @pytest.mark.spec("DEL-1", "DEL-2", "DEL-4", "DEL-6", "DEL-8", "DEL-10", "DEL-11")
 @pytest.mark.parametrize(("delivery", "transport", "era"), DELIVERIES)
 async def test_a_client_lists_is_refused_opens_calls_swaps_and_closes(delivery: str, transport: str, era: str) -> None:
-    async with teller_of(delivery, transport, era) as teller:
-        assert "stock.count" not in await teller.names()
-        refused = await teller.call("stock.count", {"item": "x"})
+    async with client_for(delivery, transport, era) as client:
+        assert "stock.count" not in await client.names()
+        refused = await client.call("stock.count", {"item": "x"})
         assert refused.is_error
         assert text_of(refused) == "Unknown tool: stock.count"
 
-        await teller.open("stock")
-        assert "stock.count" in await teller.names()
-        assert (await teller.call("stock.count", {"item": "x"})).structured_content == {"item": "x", "shelf": 1}
-        assert teller.progress == [(1, 2, "half")]
-        assert "Invalid arguments for stock.count" in text_of(await teller.call("stock.count", {"item": 5}))
-        await teller.open("stock.orders")
-        assert text_of(await teller.call("stock.orders.place", {"items": {"nails": 2}})) == "2"
+        await client.open("stock")
+        assert "stock.count" in await client.names()
+        assert (await client.call("stock.count", {"item": "x"})).structured_content == {"item": "x", "shelf": 1}
+        assert client.progress == [(1, 2, "half")]
+        assert "Invalid arguments for stock.count" in text_of(await client.call("stock.count", {"item": 5}))
+        await client.open("stock.orders")
+        assert text_of(await client.call("stock.orders.place", {"items": {"nails": 2}})) == "2"
 
-        await teller.open("cash")
-        assert text_of(await teller.call("cash.coins")) == "coins"
-        await teller.open("credit")
-        assert text_of(await teller.call("credit.card")) == "card"
-        assert text_of(await teller.call("cash.coins")) == "Unknown tool: cash.coins"
+        await client.open("cash")
+        assert text_of(await client.call("cash.coins")) == "coins"
+        await client.open("credit")
+        assert text_of(await client.call("credit.card")) == "card"
+        assert text_of(await client.call("cash.coins")) == "Unknown tool: cash.coins"
 
-        await teller.close("stock.orders")
-        await teller.close("stock")
+        await client.close("stock.orders")
+        await client.close("stock")
         for name in ("stock.count", "stock.orders.place"):
-            assert text_of(await teller.call(name)) == f"Unknown tool: {name}"
-        assert text_of(await teller.call("credit.card")) == "card"
+            assert text_of(await client.call(name)) == f"Unknown tool: {name}"
+        assert text_of(await client.call("credit.card")) == "card"
         if delivery != "lists once":
-            more = [name for name in await teller.names() if name.startswith(("stock.", "cash.", "credit."))]
+            more = [name for name in await client.names() if name.startswith(("stock.", "cash.", "credit."))]
             assert [name for name in more if not name.endswith("activate")] == ["credit.card"]
 
 
