@@ -70,7 +70,7 @@ async def found(session: Session, query: str, **more: Any) -> list[str]:
     """Return the names of the tools that a search finds."""
     result = await session.call("find_tools", {"query": query, **more})
     assert not result.is_error, result.text
-    tools: list[str] = result.structured["tools"]
+    tools: list[str] = result.structured["found"]
     return tools
 
 
@@ -93,7 +93,8 @@ async def test_a_search_finds_tools_of_open_and_closed_groups_and_says_what_open
             "changed": False,
             "active": ["east"],
             "displaced": [],
-            "tools": ["ship.crew.hire", "east.dock", "ship.steer"],
+            "tools": ["east.dock"],
+            "found": ["ship.crew.hire", "east.dock", "ship.steer"],
         }
         assert session.active == ("east",)
 
@@ -262,7 +263,8 @@ async def test_of_groups_that_exclude_one_another_that_of_the_better_tool_is_ope
         assert session.active == ("west",)
         assert result.text.startswith("Opened: west.\nClosed to make room: east.\n")
         assert result.structured["displaced"] == ["east"]
-        assert result.structured["tools"] == ["west.dock", "east.dock"]
+        assert result.structured["found"] == ["west.dock", "east.dock"]
+        assert result.structured["tools"] == ["west.dock"], "what can be called now"
         assert "In group east, not open" in result.text
 
 
@@ -358,7 +360,7 @@ async def test_a_slow_ranking_holds_up_nobody_and_sees_a_bounded_query() -> None
         assert await anyio.to_thread.run_sync(ranking.wait, 10)
         assert (await session.call("ping", {})).text == "ok"
         go_on.set()
-    assert [one.structured["tools"] for one in results] == [["ping"]]
+    assert [one.structured["found"] for one in results] == [["ping"]]
     assert asked == [1_000]
 
 

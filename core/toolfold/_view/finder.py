@@ -95,7 +95,8 @@ def _answer(context: CallContext, query: str, best: Sequence[Found], view: Reque
         "changed": bool(change),
         "active": list(context.session.snapshot.active),
         "displaced": list(change.deactivated),
-        "tools": [context.to_wire(component.name) for component in tools],
+        "tools": [context.to_wire(one.component.name) for one in best if not one.closed],
+        "found": [context.to_wire(component.name) for component in tools],
     }
     text = _text(query, change, _places(best, view, context.to_wire))
     described = describe([_described(component, context.to_wire) for component in tools], ROOM) if tools else ""

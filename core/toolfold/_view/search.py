@@ -10,9 +10,10 @@ How texts are ranked is up to a `Ranker`. The core has none: a good one needs a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec
@@ -163,7 +164,7 @@ def _openable(catalog: Catalog) -> int:
 
 @frozen(eq=False)
 class Search:
-    """The search of one request: run it anywhere, for it looks at values alone.
+    """The search of one request: run it in any thread, for it looks at values alone.
 
     `found` is what the session may find.
     """
@@ -171,11 +172,6 @@ class Search:
     catalog: Catalog
     ranker: Ranker
     found: tuple[Found, ...]
-    documents: tuple[SearchDocument, ...] = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        documents = tuple(_document(self.catalog, one.component) for one in self.found)
-        object.__setattr__(self, "documents", documents)
 
     def best(self, query: str, limit: int) -> list[Found]:
         """Return the tools that match a query best, the best first."""
@@ -183,21 +179,23 @@ class Search:
             return []
         by_name = {one.component.name: one for one in self.found}
         best: dict[str, Found] = {}
-        for name in self._ranking()(query):
+        for name in self._ranking(query):
             if name in by_name:
                 best.setdefault(name, by_name[name])
             if len(best) == limit:
                 break
         return list(best.values())
 
+    @cached_property
     def _ranking(self) -> Ranking:
-        """Return the index of what may be found, made once for equal documents."""
+        """The index of what may be found, made once for equal documents."""
+        documents = tuple(_document(self.catalog, one.component) for one in self.found)
         rankings: dict[tuple[SearchDocument, ...], Ranking] = self.catalog.memo.setdefault(Search, {})
-        ranking = rankings.get(self.documents)
+        ranking = rankings.get(documents)
         if ranking is None:
             if len(rankings) >= _INDEXES:
                 rankings.clear()
-            ranking = rankings[self.documents] = self.ranker(self.documents)
+            ranking = rankings[documents] = self.ranker(documents)
         return ranking
 
 
