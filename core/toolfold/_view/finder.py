@@ -34,6 +34,8 @@ MAX_QUERY = 1_000
 ROOM = 32_000
 """How many characters of definitions an answer has in process; adapters have budgets of their own (SPEC CTL-4)."""
 
+_OPENED = "Opened: "
+
 _DESCRIPTION = (
     "Find tools by what they do, among all tools, those of groups that are not open included. Returns the best with "
     "their input schemas, and says what opens their groups."
@@ -111,7 +113,7 @@ def _text(query: str, change: Change, places: Sequence[str]) -> Callable[[str], 
     """Return what makes the text of an answer from the description of the tools in it."""
     parts: list[str] = []
     if change.activated:
-        parts.append(f"Opened: {', '.join(change.activated)}.")
+        parts.append(f"{_OPENED}{', '.join(change.activated)}.")
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
 
@@ -121,6 +123,12 @@ def _text(query: str, change: Change, places: Sequence[str]) -> Callable[[str], 
         return "\n".join([*parts, "Found, the best first:", described, *places])
 
     return text
+
+
+def opened_by_search(text: str) -> tuple[str, ...]:
+    """Return the groups that a search opened, by the text of its answer."""
+    first = text.partition("\n")[0]
+    return tuple(first.removeprefix(_OPENED).removesuffix(".").split(", ")) if first.startswith(_OPENED) else ()
 
 
 def _places(best: Sequence[Found], view: RequestView, to_wire: ToWire) -> list[str]:
