@@ -8,20 +8,29 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.core.support import snapshot_of
 from toolfold import (
     ConfigError,
     DuplicateName,
     HookFailed,
     Profile,
+    QuotaExceeded,
     Ranker,
     Ranking,
     SearchDocument,
     Session,
     ToolResult,
     ToolSet,
+    TransitionRequest,
     Visibility,
 )
+from toolfold._names import ancestors
+from toolfold._view.listing import listed
+from toolfold._view.search import findable
+from toolfold.machine import restore
 
 SCHEMA = {
     "type": "object",
@@ -156,6 +165,8 @@ def harbour(*, secret: bool, locked: bool = True) -> ToolSet:
         rule = Visibility.when(lambda view: not locked)
         tools.register("steal", answer, description="steal a boat", visibility=rule)
         tools.register("sink", answer, description="sink a boat", group="pier", hidden=True)
+        tools.register("hide", answer, description="hide a boat", hidden=Visibility.always())
+        tools.register("scrap", answer, description="scrap a boat", group="pier", hidden=Visibility.group("pier"))
         tools.register("sell", answer, description="sell a boat", group="vault")
         tools.register("burn", answer, description="burn a boat", group="gate")
         tools.register("both", answer, description="a boat", visibility=Visibility.group("pier") & rule)
@@ -235,6 +246,59 @@ async def test_without_control_tools_a_search_shows_what_can_be_called_now() -> 
     async with fleet(control="none").open_session(active=["east"]) as session:
         assert await found(session, "vessel", open=True) == ["east.dock"]
         assert session.active == ("east",)
+
+
+GROUPS = ("a", "a.x", "a.x.y", "b", "c")
+leaves = st.sampled_from([Visibility.always(), *map(Visibility.group, GROUPS)])
+rules = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.builds(lambda left, right: left & right, inner, inner),
+        st.builds(lambda left, right: left | right, inner, inner),
+        st.builds(lambda rule: ~rule, inner),
+    ),
+    max_leaves=3,
+)
+
+
+@pytest.mark.spec("FND-1", "VIS-7")
+@given(
+    st.lists(rules, max_size=6),
+    st.lists(st.booleans(), min_size=5, max_size=5),
+    st.lists(st.sampled_from(GROUPS), max_size=4),
+    st.sampled_from([None, 2, 3]),
+)
+def test_what_is_found_can_be_called_after_opening_what_the_search_would_open(
+    drawn: list[Visibility], controls: list[bool], opened: list[str], most: int | None
+) -> None:
+    tools = ToolSet("t", search=by_shared_words, max_active=most, evict="oldest" if most else None)
+    for path, own in zip(GROUPS, controls, strict=True):
+        tools.register_group(path, controls=own)
+        tools.register("plain", answer, group=path)
+    tools.register_exclusion("b", "c")
+    for number, rule in enumerate(drawn):
+        tools.register(f"t{number}", answer, visibility=rule)
+    view = tools.view_of(snapshot_of(tools.catalog, opened))
+    openable = [path for path, own in zip(GROUPS, controls, strict=True) if own or view.is_group_active(path)]
+    found = {one.component.name: one for one in findable(view)}
+    for name, one in found.items():
+        after = view.snapshot
+        if one.closed:
+            assert set(one.closed) <= set(openable) - set(after.active)
+            try:
+                after = after.after(TransitionRequest(one.closed))
+            except QuotaExceeded:
+                after = after.at(restore(tools.catalog.forest, GROUPS_AROUND[one.closed[-1]]).after)
+        listed_then = [component.name for component in listed(view.of(after), "tool")]
+        assert name in listed_then
+    for path in GROUPS:
+        if set(GROUPS_AROUND[path]) <= set(openable):
+            assert f"{path}.plain" in found
+        elif path not in openable:
+            assert f"{path}.plain" not in found
+
+
+GROUPS_AROUND = {path: [*ancestors(path), path] for path in GROUPS}
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------
