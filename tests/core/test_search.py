@@ -286,9 +286,9 @@ def test_what_is_found_can_be_called_after_opening_what_the_search_would_open(
         if one.closed:
             assert set(one.closed) <= set(openable) - set(after.active)
             try:
-                after = after.after(TransitionRequest(one.closed))
-            except QuotaExceeded:
-                after = after.at(restore(tools.catalog.forest, GROUPS_AROUND[one.closed[-1]]).after)
+                after = after.after(TransitionRequest(one.needed))
+            except QuotaExceeded:  # once others are closed
+                after = after.at(restore(tools.catalog.forest, one.needed).after)
         listed_then = [component.name for component in listed(view.of(after), "tool")]
         assert name in listed_then
     for path in GROUPS:
@@ -342,6 +342,16 @@ async def test_a_search_opens_what_the_limit_leaves_room_for_and_refuses_if_that
         assert "Opened: east." in (await session.call("find_tools", {"query": "dock steer", "open": True})).text
         assert session.active == ("east",)
         assert "ship.steer" in await found(session, "steer"), "what a full session can't open yet is found all the same"
+
+
+@pytest.mark.spec("FND-1", "ACT-10")
+async def test_what_a_tool_needs_beside_what_is_opened_stays_open() -> None:
+    tools = fleet(max_active=2, evict="oldest")
+    tools.register("ferry", answer, description="ferry", visibility=Visibility.group("east") & Visibility.group("ship"))
+    async with tools.open_session(active=["ship", "ship.crew"]) as session:
+        assert await found(session, "ferry", open=True, limit=1) == ["ferry"]
+        assert session.active == ("east", "ship")
+        assert (await session.call("ferry", {})).text == "ok"
 
 
 @pytest.mark.spec("FND-1", "HOOK-4")
