@@ -207,7 +207,7 @@ def test_a_budget_of_the_list_is_described_but_not_exported(export: Callable[[So
     tools = ToolSet("weighed", list_budget=ListBudget(100, lambda definition: 10))
     tools.register_group("a")
     assert Statechart.of(tools.catalog).weighs
-    with pytest.raises(ConfigError, match="'weighed' has a budget for its list.* without list_budget"):
+    with pytest.raises(ConfigError, match=r"'weighed' has a budget for its list.* without list_budget"):
         export(tools.catalog)
 
 

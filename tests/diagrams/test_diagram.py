@@ -36,7 +36,7 @@ def test_a_budget_of_the_list_is_written_beside_what_regions_express() -> None:
     tools.register_group("a")
     picture = statechart(tools)
     assert (picture.scxml, picture.xstate) == (None, None)
-    assert "The list may have at most 100 tokens; beyond it the least recently" in (picture.mermaid or "")
+    assert "The list may have at most 100 tokens" in (picture.mermaid or "")
     assert "at most 100 tokens in the list" in structure(tools).dot
 
 
