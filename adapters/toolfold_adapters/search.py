@@ -14,7 +14,7 @@ import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
-from itertools import islice
+from itertools import islice, pairwise
 from math import sqrt
 from operator import mul
 from threading import Lock
@@ -48,9 +48,9 @@ _COMMON = frozenset(_COMMON_TEXT.split())
 """Words that say nothing of what a tool does. Among few tools they can be so rare that they would count."""
 
 _WORD = re.compile(r"[^\W_]+")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\WA-Za-z0-9_]+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""Letters of scripts that put no spaces between words: each is a word of its own."""
+"""Letters of scripts that put no spaces between words, or endings to them: each is a word of its own."""
 
 
 def bm25(documents: Sequence[SearchDocument]) -> Ranking:
@@ -144,12 +144,22 @@ def _indexed(text: str) -> str:
 
 def _words(text: str) -> Iterator[str]:
     """Yield the words of a text: `createIssue` is `create`, `issue` and `createissue`."""
-    for whole in _WORD.findall(unicodedata.normalize("NFKC", text)):
-        parts = _PART.findall(_UNSPACED.sub(r"\g<0> ", whole))
+    for whole in _WORD.findall(_UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFKC", text))):
+        parts = _PART.findall(whole) if whole.isascii() else list(_split(whole))
         for part in parts:
-            yield from _UNSPACED.sub(r" \g<0> ", part.casefold()).split()
-        if len(parts) > 1 and not _UNSPACED.search(whole):
+            yield part.casefold()
+        if len(parts) > 1:
             yield whole.casefold()
+
+
+def _split(word: str) -> Iterator[str]:
+    """Yield the parts of a word of any script, split before a capital after a small letter, and around digits."""
+    start = 0
+    for place, (left, right) in enumerate(pairwise(word), 1):
+        if (left.islower() and right.isupper()) or left.isdigit() != right.isdigit():
+            yield word[start:place]
+            start = place
+    yield word[start:]
 
 
 def _prose(document: SearchDocument) -> str:

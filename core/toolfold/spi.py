@@ -17,7 +17,7 @@ from ._toolset.prompts import openers
 from ._usercode import is_failure
 from ._view.control import ERROR_META, may_change, refused, request_of
 from ._view.describe import Described, describe, line_of, names_alone
-from ._view.finder import FINDER
+from ._view.finder import FINDER, opened_by_search
 from ._view.listing import group_infos, listed, page_of, selectable_groups
 from ._view.results import internal_error, misfit
 from ._view.visibility import RequestView, available, is_hidden
@@ -71,6 +71,7 @@ __all__ = [
     "names_alone",
     "never_listed",
     "observers",
+    "opened_by_search",
     "openers",
     "page_of",
     "plain_json",

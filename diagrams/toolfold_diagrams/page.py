@@ -65,6 +65,7 @@ def page_data(snapshot: Snapshot, name: str) -> dict[str, Any]:
         "table": _table(),
         "marks": {state.value: look.mark for state, look in LOOKS.items()},
         "limit": catalog.max_active,
+        "room": None if (most := catalog.forest.max_weight) is None else most - catalog.forest.base_weight,
         "evicts": catalog.evict_oldest,
         "refusals": _refusals(catalog),
         "groups": [_group(catalog, number) for number in range(len(catalog.groups))],
@@ -97,6 +98,7 @@ def _refusals(catalog: Catalog) -> dict[str, str]:
     return {
         "ParentInactive": str(ParentInactive("{group}", "{parent}")),
         "QuotaExceeded": str(QuotaExceeded("active groups", catalog.max_active or 0, remedy)),
+        "ListTooLong": str(QuotaExceeded("tokens in the list", catalog.forest.max_weight or 0, remedy)),
     }
 
 
@@ -106,6 +108,7 @@ def _group(catalog: Catalog, number: int) -> dict[str, Any]:
         "path": group.path,
         "title": group.title,
         "description": group.description,
+        "weight": catalog.forest.weights[number],
         "ancestors": bits(catalog.forest.ancestors[number]),
         "descendants": bits(catalog.forest.descendants[number]),
         "partners": bits(catalog.forest.partners[number]),

@@ -52,7 +52,7 @@ def statechart(source: Source, *, limit: int = LIMIT) -> Diagram:
     chart = Statechart.of(catalog)
     view = _View(snapshot, chart)
     mermaid_text = drawable(_mermaid(view), sum(len(region.transitions) for region in chart.walk()))
-    exports = {name: export(chart) for name, export in EXPORTS.items()} if chart.limit is None else {}
+    exports = {name: export(chart) for name, export in EXPORTS.items()} if chart.is_exportable else {}
     return Diagram(f"{catalog.name}: statechart", _dot(view), mermaid_text, **exports)
 
 

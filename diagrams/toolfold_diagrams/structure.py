@@ -117,7 +117,13 @@ class _Facts:
                 yield f"{component.name} opens groups"
         if self.catalog.max_active is not None:
             most = f"at most {plural(self.catalog.max_active, 'active group')}"
-            yield f"{most}; the oldest give way" if self.catalog.evict_oldest else most
+            yield f"{most}; {self._giving_way()}" if self.catalog.evict_oldest else most
+        if self.catalog.list_budget is not None:
+            most = f"at most {plural(self.catalog.list_budget.tokens, 'token')} in the list"
+            yield f"{most}; {self._giving_way()}" if self.catalog.evict_oldest else most
+
+    def _giving_way(self) -> str:
+        return f"the {'least recently used' if self.catalog.evict_by_use else 'oldest'} give way"
 
     def legend(self) -> Iterator[str]:
         """Yield the meanings of the marks that are in the picture."""

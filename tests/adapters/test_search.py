@@ -25,6 +25,7 @@ DOCUMENTS = [
     SearchDocument("git.HTTPClone", description="Copy a repository", groups="git\nVersion control"),
     SearchDocument("mail.send", title="Send e-mail", description="Sends messages to recipients"),
     SearchDocument("übersetzen", description="Übersetzt Text ins Englische"),
+    SearchDocument("créerÉtiquette", description="Fabriquer"),
     SearchDocument("search_web", description="在网络上搜索新闻"),
 ]
 
@@ -46,6 +47,8 @@ def names(query: str) -> list[str]:
         ("encoding", "files.readFile"),
         ("version", "git.HTTPClone"),
         ("UBERSETZEN", "übersetzen"),
+        ("étiquette", "créerÉtiquette"),
+        ("creer", "créerÉtiquette"),
         ("新闻", "search_web"),
     ],
 )
@@ -69,6 +72,7 @@ def test_common_words_count_only_where_there_are_no_others() -> None:
 
 def test_tools_without_any_of_the_words_are_no_match() -> None:
     assert names("quantum") == []
+    assert names("er") == [], "words are not split at letters with accents"
     assert bm25([])("anything") == []
 
 

@@ -8,20 +8,29 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.core.support import snapshot_of
 from toolfold import (
     ConfigError,
     DuplicateName,
     HookFailed,
     Profile,
+    QuotaExceeded,
     Ranker,
     Ranking,
     SearchDocument,
     Session,
     ToolResult,
     ToolSet,
+    TransitionRequest,
     Visibility,
 )
+from toolfold._names import ancestors
+from toolfold._view.listing import listed
+from toolfold._view.search import findable
+from toolfold.machine import restore
 
 SCHEMA = {
     "type": "object",
@@ -70,7 +79,7 @@ async def found(session: Session, query: str, **more: Any) -> list[str]:
     """Return the names of the tools that a search finds."""
     result = await session.call("find_tools", {"query": query, **more})
     assert not result.is_error, result.text
-    tools: list[str] = result.structured["tools"]
+    tools: list[str] = result.structured["found"]
     return tools
 
 
@@ -93,7 +102,8 @@ async def test_a_search_finds_tools_of_open_and_closed_groups_and_says_what_open
             "changed": False,
             "active": ["east"],
             "displaced": [],
-            "tools": ["ship.crew.hire", "east.dock", "ship.steer"],
+            "tools": ["east.dock"],
+            "found": ["ship.crew.hire", "east.dock", "ship.steer"],
         }
         assert session.active == ("east",)
 
@@ -155,6 +165,8 @@ def harbour(*, secret: bool, locked: bool = True) -> ToolSet:
         rule = Visibility.when(lambda view: not locked)
         tools.register("steal", answer, description="steal a boat", visibility=rule)
         tools.register("sink", answer, description="sink a boat", group="pier", hidden=True)
+        tools.register("hide", answer, description="hide a boat", hidden=Visibility.always())
+        tools.register("scrap", answer, description="scrap a boat", group="pier", hidden=Visibility.group("pier"))
         tools.register("sell", answer, description="sell a boat", group="vault")
         tools.register("burn", answer, description="burn a boat", group="gate")
         tools.register("both", answer, description="a boat", visibility=Visibility.group("pier") & rule)
@@ -236,6 +248,59 @@ async def test_without_control_tools_a_search_shows_what_can_be_called_now() -> 
         assert session.active == ("east",)
 
 
+GROUPS = ("a", "a.x", "a.x.y", "b", "c")
+leaves = st.sampled_from([Visibility.always(), *map(Visibility.group, GROUPS)])
+rules = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.builds(lambda left, right: left & right, inner, inner),
+        st.builds(lambda left, right: left | right, inner, inner),
+        st.builds(lambda rule: ~rule, inner),
+    ),
+    max_leaves=3,
+)
+
+
+@pytest.mark.spec("FND-1", "VIS-7")
+@given(
+    st.lists(rules, max_size=6),
+    st.lists(st.booleans(), min_size=5, max_size=5),
+    st.lists(st.sampled_from(GROUPS), max_size=4),
+    st.sampled_from([None, 2, 3]),
+)
+def test_what_is_found_can_be_called_after_opening_what_the_search_would_open(
+    drawn: list[Visibility], controls: list[bool], opened: list[str], most: int | None
+) -> None:
+    tools = ToolSet("t", search=by_shared_words, max_active=most, evict="oldest" if most else None)
+    for path, own in zip(GROUPS, controls, strict=True):
+        tools.register_group(path, controls=own)
+        tools.register("plain", answer, group=path)
+    tools.register_exclusion("b", "c")
+    for number, rule in enumerate(drawn):
+        tools.register(f"t{number}", answer, visibility=rule)
+    view = tools.view_of(snapshot_of(tools.catalog, opened))
+    openable = [path for path, own in zip(GROUPS, controls, strict=True) if own or view.is_group_active(path)]
+    found = {one.component.name: one for one in findable(view)}
+    for name, one in found.items():
+        after = view.snapshot
+        if one.closed:
+            assert set(one.closed) <= set(openable) - set(after.active)
+            try:
+                after = after.after(TransitionRequest(one.needed))
+            except QuotaExceeded:  # once others are closed
+                after = after.at(restore(tools.catalog.forest, one.needed).after)
+        listed_then = [component.name for component in listed(view.of(after), "tool")]
+        assert name in listed_then
+    for path in GROUPS:
+        if set(GROUPS_AROUND[path]) <= set(openable):
+            assert f"{path}.plain" in found
+        elif path not in openable:
+            assert f"{path}.plain" not in found
+
+
+GROUPS_AROUND = {path: [*ancestors(path), path] for path in GROUPS}
+
+
 # -- opening ----------------------------------------------------------------------------------------------------------
 
 
@@ -262,7 +327,8 @@ async def test_of_groups_that_exclude_one_another_that_of_the_better_tool_is_ope
         assert session.active == ("west",)
         assert result.text.startswith("Opened: west.\nClosed to make room: east.\n")
         assert result.structured["displaced"] == ["east"]
-        assert result.structured["tools"] == ["west.dock", "east.dock"]
+        assert result.structured["found"] == ["west.dock", "east.dock"]
+        assert result.structured["tools"] == ["west.dock"], "what can be called now"
         assert "In group east, not open" in result.text
 
 
@@ -276,6 +342,16 @@ async def test_a_search_opens_what_the_limit_leaves_room_for_and_refuses_if_that
         assert "Opened: east." in (await session.call("find_tools", {"query": "dock steer", "open": True})).text
         assert list(session.active) == ["east"]
         assert "ship.steer" in await found(session, "steer"), "what a full session can't open yet is found all the same"
+
+
+@pytest.mark.spec("FND-1", "ACT-10")
+async def test_what_a_tool_needs_beside_what_is_opened_stays_open() -> None:
+    tools = fleet(max_active=2, evict="oldest")
+    tools.register("ferry", answer, description="ferry", visibility=Visibility.group("east") & Visibility.group("ship"))
+    async with tools.open_session(active=["ship", "ship.crew"]) as session:
+        assert await found(session, "ferry", open=True, limit=1) == ["ferry"]
+        assert session.active == ("east", "ship")
+        assert (await session.call("ferry", {})).text == "ok"
 
 
 @pytest.mark.spec("FND-1", "HOOK-4")
@@ -358,7 +434,7 @@ async def test_a_slow_ranking_holds_up_nobody_and_sees_a_bounded_query() -> None
         assert await anyio.to_thread.run_sync(ranking.wait, 10)
         assert (await session.call("ping", {})).text == "ok"
         go_on.set()
-    assert [one.structured["tools"] for one in results] == [["ping"]]
+    assert [one.structured["found"] for one in results] == [["ping"]]
     assert asked == [1_000]
 
 

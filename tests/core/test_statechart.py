@@ -33,7 +33,7 @@ from tests.core.charts import (
     tour,
     wander,
 )
-from toolfold import Catalog, ConfigError, ToolSet
+from toolfold import Catalog, ConfigError, ListBudget, ToolSet
 from toolfold._names import ancestors
 from toolfold.machine import TABLE, Effect, RegionEvent, RegionState
 from toolfold.machine.statechart import INITIAL, STATES, Statechart, event_name, to_scxml, to_transitions, to_xstate
@@ -193,6 +193,16 @@ def test_a_limit_on_active_groups_is_described_but_not_exported(export: Callable
         export(limited(1))
     assert Statechart.of(limited(2)).limit is None
     assert export(limited(2))
+
+
+@pytest.mark.spec("FND-3", "DIA-1")
+@pytest.mark.parametrize("export", [to_transitions, to_scxml, to_xstate])
+def test_a_budget_of_the_list_is_described_but_not_exported(export: Callable[[Source], object]) -> None:
+    tools = ToolSet("weighed", list_budget=ListBudget(100, lambda definition: 10))
+    tools.register_group("a")
+    assert Statechart.of(tools.catalog).weighs
+    with pytest.raises(ConfigError, match=r"'weighed' has a budget for its list.* without list_budget"):
+        export(tools.catalog)
 
 
 # Names and bytes

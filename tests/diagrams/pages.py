@@ -8,8 +8,9 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from toolfold import Snapshot, ToolfoldError, ToolSet, TransitionRequest, Visibility
+from toolfold import ListBudget, Snapshot, ToolfoldError, ToolSet, TransitionRequest, Visibility
 from toolfold._view.control import ControlName
+from toolfold_adapters.tokens import approximate_tokens
 
 HOSTILE = (
     '</script><script>alert("script")</script>',
@@ -59,6 +60,7 @@ def scattered(seed: int, size: int = 12) -> ToolSet:
         control_visibility=random.choice(("always", "relevant")),
         max_active=(None, 5, 5)[seed % 3],
         evict=(None, None, "oldest")[seed % 3],
+        list_budget=ListBudget(1_000, approximate_tokens) if seed in (5, 7, 8) else None,
     )
     paths: list[str] = []
     for number in range(size):

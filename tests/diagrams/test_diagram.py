@@ -11,7 +11,7 @@ import pytest
 
 from tests.diagrams.support import forest
 from tests.diagrams.traces import switching
-from toolfold import ConfigError, MissingExtra, RegionState
+from toolfold import ConfigError, ListBudget, MissingExtra, RegionState, ToolSet
 from toolfold_diagrams import (
     Diagram,
     palette,
@@ -25,6 +25,19 @@ from toolfold_diagrams import (
 from toolfold_diagrams.statechart_view import HERE
 
 TINY = Diagram("tiny", 'digraph { a [label="A"] }\n', "flowchart TD\n  a\n")
+
+
+# Limits
+
+
+@pytest.mark.spec("DIA-1", "FND-3")
+def test_a_budget_of_the_list_is_written_beside_what_regions_express() -> None:
+    tools = ToolSet("weighed", evict="idlest", list_budget=ListBudget(100, lambda definition: 10))
+    tools.register_group("a")
+    picture = statechart(tools)
+    assert (picture.scxml, picture.xstate) == (None, None)
+    assert "The list may have at most 100 tokens" in (picture.mermaid or "")
+    assert "at most 100 tokens in the list" in structure(tools).dot
 
 
 # Files

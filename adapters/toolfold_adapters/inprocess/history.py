@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from attrs import define
 
-from toolfold import Catalog, Snapshot, ToolfoldError
-from toolfold.spi import RequestView
+from toolfold import Catalog, Snapshot, ToolfoldError, TransitionRequest
+from toolfold.spi import RequestView, opened_by_search
 
 from .arguments import read_arguments
 from .failures import has_failed
@@ -46,7 +46,7 @@ class Replay:
         calls = [Call(self._tool_name(one, catalog), read_arguments(one.arguments)) for one in past]
         for batch in batches(calls, lambda: self.view_of(self.snapshot)):
             for number in chain.from_iterable(batch):
-                requests = calls[number].requests(catalog)
+                requests = calls[number].requests(catalog) or _of_search(calls[number], past[number], catalog)
                 for request in () if not requests or self._failed(past[number], calls[number], catalog) else requests:
                     try:
                         self.snapshot = self.snapshot.after(request)
@@ -65,3 +65,12 @@ class Replay:
     def _failed(self, past: PastCall, call: Call, catalog: Catalog) -> bool:
         failed = None if self.check is None else self.check(past)
         return has_failed(past, call, self.names.to_wire(call.name), catalog) if failed is None else failed
+
+
+def _of_search(call: Call, past: PastCall, catalog: Catalog) -> Sequence[TransitionRequest]:
+    """Return what a search requested, by its answer: what it opened depended on what it found (SPEC FND-1)."""
+    component = catalog.tools.get(call.name)
+    if component is None or component.control is None or component.control[0] != "find":
+        return ()
+    opened = tuple(path for path in opened_by_search(past.text) if path in catalog.index)
+    return (TransitionRequest(activate=opened),) if opened else ()

@@ -124,7 +124,9 @@ class Answers:
         tools = self._described(result.about.tools, ranked=ranked)
         short = self._form == "names" or (relists and self._form == "auto")
         text = self._text(result.about.text, tools, guide, short=short and not ranked)
-        change = {**result.structured, "tools": [tool.name for tool in tools]}
+        shown = [tool.name for tool in tools]
+        callable_now = [name for name in result.structured["tools"] if name in shown] if ranked else shown
+        change = {**result.structured, "tools": callable_now, **({"found": shown} if ranked else {})}
         if handle is None:
             return _of_text(result, text, {CHANGE_META: change})
         return _of_text(result, text, {CHANGE_META: {**change, HANDLE: handle}, HANDLE_META: handle})

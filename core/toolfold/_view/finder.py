@@ -34,6 +34,8 @@ MAX_QUERY = 1_000
 ROOM = 32_000
 """How many characters of definitions an answer has in process; adapters have budgets of their own (SPEC CTL-4)."""
 
+_OPENED = "Opened: "
+
 _DESCRIPTION = (
     "Find tools by what they do, among all tools, those of groups that are not open included. Returns the best with "
     "their input schemas, and says what opens their groups."
@@ -95,7 +97,8 @@ def _answer(context: CallContext, query: str, best: Sequence[Found], view: Reque
         "changed": bool(change),
         "active": list(context.session.snapshot.active),
         "displaced": list(change.deactivated),
-        "tools": [context.to_wire(component.name) for component in tools],
+        "tools": [context.to_wire(one.component.name) for one in best if not one.closed],
+        "found": [context.to_wire(component.name) for component in tools],
     }
     text = _text(query, change, _places(best, view, context.to_wire))
     described = describe([_described(component, context.to_wire) for component in tools], ROOM) if tools else ""
@@ -110,7 +113,7 @@ def _text(query: str, change: Change, places: Sequence[str]) -> Callable[[str], 
     """Return what makes the text of an answer from the description of the tools in it."""
     parts: list[str] = []
     if change.activated:
-        parts.append(f"Opened: {', '.join(change.activated)}.")
+        parts.append(f"{_OPENED}{', '.join(change.activated)}.")
     if change.deactivated:
         parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
 
@@ -120,6 +123,12 @@ def _text(query: str, change: Change, places: Sequence[str]) -> Callable[[str], 
         return "\n".join([*parts, "Found, the best first:", described, *places])
 
     return text
+
+
+def opened_by_search(text: str) -> tuple[str, ...]:
+    """Return the groups that a search opened, by the text of its answer."""
+    first = text.partition("\n")[0]
+    return tuple(first.removeprefix(_OPENED).removesuffix(".").split(", ")) if first.startswith(_OPENED) else ()
 
 
 def _places(best: Sequence[Found], view: RequestView, to_wire: ToWire) -> list[str]:

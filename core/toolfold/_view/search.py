@@ -10,9 +10,10 @@ How texts are ranked is up to a `Ranker`. The core has none: a good one needs a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, GroupSpec
@@ -64,10 +65,12 @@ class Found:
 
     Attributes:
         component: The tool as the session is listed it, or would be listed it.
-        closed: The groups to open for it to be available, ancestors first; none if it is available now.
+        needed: The groups to be active for it to be available, ancestors first.
+        closed: Those of them that are not active; none if it is available now.
     """
 
     component: Component
+    needed: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
 
 
@@ -91,7 +94,7 @@ def _findable(by_name: Mapping[str, Component], view: RequestView) -> Iterator[F
             continue
         if available(component, view):
             if is_listed(component, view):
-                yield Found(render(component, view))
+                yield Found(render(component, view), reach.named(required_groups(component.rule)))
         elif (found := reach.find(component)) is not None:
             yield found
 
@@ -110,15 +113,24 @@ class _Reach:
         forest, active = snapshot.catalog.forest, snapshot.configuration.active
         required = required_groups(component.rule)
         for paths in [required] if required else [[path] for path in sorted(groups_of(component.rule))]:
-            if not all(path in forest.index for path in paths):
-                continue
-            needed = 0
-            for path in paths:
-                needed |= forest.ancestors[forest.index[path]] | 1 << forest.index[path]
+            needed = self._with_ancestors(paths)
             view = self._after_opening(needed) if needed & ~active else None
             if view is not None and is_listed(component, view):
-                return Found(render(component, view), forest.named(needed & ~active))
+                return Found(render(component, view), forest.named(needed), forest.named(needed & ~active))
         return None
+
+    def named(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return groups and those that they are in, in canonical order."""
+        return self._view.snapshot.catalog.forest.named(self._with_ancestors(paths))
+
+    def _with_ancestors(self, paths: Iterable[str]) -> int:
+        """Return groups and those that they are in as a bit set; nothing if one of them does not exist."""
+        forest, mask = self._view.snapshot.catalog.forest, 0
+        for path in paths:
+            if path not in forest.index:
+                return 0
+            mask |= forest.ancestors[forest.index[path]] | 1 << forest.index[path]
+        return mask
 
     def _after_opening(self, needed: int) -> RequestView | None:
         """Return the view after opening some groups, a bit set, or `None` if the session can't."""
@@ -163,7 +175,7 @@ def _openable(catalog: Catalog) -> int:
 
 @frozen(eq=False)
 class Search:
-    """The search of one request: run it anywhere, for it looks at values alone.
+    """The search of one request: run it in any thread, for it looks at values alone.
 
     `found` is what the session may find.
     """
@@ -171,11 +183,6 @@ class Search:
     catalog: Catalog
     ranker: Ranker
     found: tuple[Found, ...]
-    documents: tuple[SearchDocument, ...] = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        documents = tuple(_document(self.catalog, one.component) for one in self.found)
-        object.__setattr__(self, "documents", documents)
 
     def best(self, query: str, limit: int) -> list[Found]:
         """Return the tools that match a query best, the best first."""
@@ -183,21 +190,23 @@ class Search:
             return []
         by_name = {one.component.name: one for one in self.found}
         best: dict[str, Found] = {}
-        for name in self._ranking()(query):
+        for name in self._ranking(query):
             if name in by_name:
                 best.setdefault(name, by_name[name])
             if len(best) == limit:
                 break
         return list(best.values())
 
+    @cached_property
     def _ranking(self) -> Ranking:
-        """Return the index of what may be found, made once for equal documents."""
+        """The index of what may be found, made once for equal documents."""
+        documents = tuple(_document(self.catalog, one.component) for one in self.found)
         rankings: dict[tuple[SearchDocument, ...], Ranking] = self.catalog.memo.setdefault(Search, {})
-        ranking = rankings.get(self.documents)
+        ranking = rankings.get(documents)
         if ranking is None:
             if len(rankings) >= _INDEXES:
                 rankings.clear()
-            ranking = rankings[self.documents] = self.ranker(self.documents)
+            ranking = rankings[documents] = self.ranker(documents)
         return ranking
 
 
@@ -258,20 +267,18 @@ def to_state(found: Iterable[Found], view: RequestView) -> list[Found]:
 
 
 def at_once(found: Sequence[Found], snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the closed groups of tools that one transition can open, those of the best tools first.
+    """Return the groups that tools need and that can be active together, those of the best tools first.
 
     Those of the best tool are among them whether they can be opened or not: a refusal says why. Another tool is passed
-    over if its groups can't be open beside those of better tools.
+    over if its groups can't be active beside those of better tools. Groups that are active already are named, too, so
+    that a limit or an exclusion does not take them away.
     """
-    wanted = dict.fromkeys(found[0].closed) if found else {}
-    needed = required_groups(found[0].component.rule) if found else frozenset[str]()
+    wanted = dict.fromkeys(found[0].needed) if found else {}
     for one in found[1:]:
-        more = wanted | dict.fromkeys(one.closed)
+        more = wanted | dict.fromkeys(one.needed)
         try:
-            after = snapshot.after(TransitionRequest(activate=tuple(more)))
+            snapshot.after(TransitionRequest(activate=tuple(more)))
         except ToolfoldError:
             continue
-        groups = needed | required_groups(one.component.rule)
-        if all(map(after.is_active, groups)):
-            wanted, needed = more, groups
+        wanted = more
     return tuple(wanted)

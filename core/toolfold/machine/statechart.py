@@ -142,6 +142,11 @@ class Statechart:
         weighs = forest.max_weight is not None
         return cls(source.name, below(None), forest.max_active if bites else None, weighs)
 
+    @property
+    def is_exportable(self) -> bool:
+        """Whether its regions express all that holds: there are no limits."""
+        return self.limit is None and not self.weighs
+
     def walk(self) -> Iterator[Region]:
         """Yield all regions in canonical order."""
         for region in self.regions:

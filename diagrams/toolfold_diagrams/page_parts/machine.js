@@ -37,9 +37,9 @@ function deliver(data, states, group, event) {
   return effects[0];
 }
 
-const refused = (data, error, names) => ({
+const refused = (data, error, names, text = error) => ({
   error,
-  text: data.refusals[error].replace(/\{(\w+)\}/g, (_, key) => names[key]),
+  text: data.refusals[text].replace(/\{(\w+)\}/g, (_, key) => names[key]),
 });
 
 // What a request comes to: the states and the order of activation after it, or why it is refused.
@@ -50,23 +50,30 @@ function request(data, before, event, group) {
     const missing = ancestors.find((above) => states[above] !== ACTIVE);
     return refused(data, "ParentInactive", { group: path, parent: data.groups[missing].path });
   }
-  if (event === "activate" && !makeRoom(data, before.order, states, group))
-    return refused(data, "QuotaExceeded", { group: path });
+  const quota = event === "activate" ? makeRoom(data, before.order, states, group) : null;
+  if (quota) return refused(data, "QuotaExceeded", { group: path }, quota);
   return { states, order: orderAfter(data, before, states) };
 }
 
 const activeIn = (states) => [...states.keys()].filter((group) => states[group] === ACTIVE);
 
-// Changes `states` until no more groups are active than the quota allows; false if that can't be.
+// Changes `states` until the quotas hold; the refusal of the one that can't, or null.
 function makeRoom(data, order, states, wanted) {
-  const fits = () => data.limit === null || activeIn(states).length <= data.limit;
+  const weight = (numbers) => numbers.reduce((total, group) => total + data.groups[group].weight, 0);
+  const exceeded = () => {
+    const active = activeIn(states);
+    if (data.limit !== null && active.length > data.limit) return "QuotaExceeded";
+    return data.room !== null && weight(active) > data.room ? "ListTooLong" : null;
+  };
   const spared = (group) => states[group] === ACTIVE && (group === wanted || data.groups[group].pinned);
   for (const oldest of data.evicts ? order : []) {
-    if (fits()) break;
-    if (states[oldest] !== ACTIVE || [oldest, ...data.groups[oldest].descendants].some(spared)) continue;
+    const quota = exceeded();
+    if (!quota) break;
+    const gone = [oldest, ...data.groups[oldest].descendants].filter((group) => states[group] === ACTIVE);
+    if (states[oldest] !== ACTIVE || gone.some(spared) || (quota === "ListTooLong" && !weight(gone))) continue;
     deliver(data, states, oldest, "deactivate");
   }
-  return fits();
+  return exceeded();
 }
 
 function orderAfter(data, before, states) {

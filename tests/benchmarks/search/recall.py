@@ -56,16 +56,12 @@ async def _never(arguments: dict[str, Any]) -> None:
 
 
 async def _ask(tools: ToolSet, queries: Sequence[str]) -> Rankings:
+    rankings: list[list[str]] = []
     async with tools.open_session() as session:
-        return [
-            [
-                name.replace(".", "__")
-                for name in (await session.call("find_tools", {"query": query, "limit": max(SHOWN)})).structured[
-                    "tools"
-                ]
-            ]
-            for query in queries
-        ]
+        for query in queries:
+            result = await session.call("find_tools", {"query": query, "limit": max(SHOWN)})
+            rankings.append([name.replace(".", "__") for name in result.structured["found"]])
+    return rankings
 
 
 def foreign_searcher(python: str, script: str) -> Searcher:
