@@ -9,10 +9,11 @@ grouping.py  groups from names, or by patterns              naming.py    names t
 from toolfold.spi import extras_named
 
 with extras_named():
-    from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig, load_config
+    from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig
+    from .definitions import Definitions
+    from .files import load_config
     from .gateway import Gateway, open_gateway
-    from .grouping import by_pattern, by_prefix
-    from .layout import Definitions
+    from .grouping import by_pattern
     from .naming import allowed_names
     from .registration import Registration, Report
     from .upstream import Upstream, UpstreamError
@@ -31,7 +32,6 @@ __all__ = [
     "UpstreamError",
     "allowed_names",
     "by_pattern",
-    "by_prefix",
     "load_config",
     "open_gateway",
 ]

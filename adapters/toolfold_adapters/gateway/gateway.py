@@ -14,8 +14,8 @@ from toolfold import ToolSet
 from toolfold.spi import Kind
 
 from .config import GatewayConfig
+from .definitions import Definitions
 from .forward import forwarder
-from .layout import Definitions
 from .registration import Registration, Report
 from .upstream import Upstream, UpstreamError, check_upstreams
 

@@ -30,7 +30,7 @@ from toolfold.spi import table
 from toolfold_adapters.sdk import connection_lost, is_closed, learn_headers, raw_request
 
 from .config import GatewayConfig, UpstreamConfig
-from .layout import Definitions
+from .definitions import Definitions
 
 log = logging.getLogger("toolfold.gateway")
 
