@@ -69,6 +69,6 @@ def program() -> None:
     """Tools in groups that open and close, for MCP servers and agents.
 
     A TARGET is module:attribute or path/to/file.py:attribute (a ToolSet, or a function that makes one; modules in the
-    current folder are found), a .toml file, the URL of an MCP server, or, after --, the command that starts one.
+    current folder are found), a .toml or .json file, the URL of an MCP server, or, after --, the command that starts one.
     """
     configure_logging()

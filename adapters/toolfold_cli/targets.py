@@ -1,7 +1,7 @@
 """What a TARGET stands for: the one place where the commands find out.
 
-A TARGET is `module:attribute` or `path/to/file.py:attribute` (a `ToolSet`, or a function that makes one), a `.toml`
-file (the configuration of a gateway), a URL (an MCP server), or, after `--`, a command that starts one. `parse_target`
+A TARGET is `module:attribute` or `path/to/file.py:attribute` (a `ToolSet`, or a function that makes one), a `.toml` or
+`.json` file (the configuration of a gateway, or of an MCP client), a URL (an MCP server), or, after `--`, a command that starts one. `parse_target`
 tells which; `open_target` opens it as a `ToolSet`, a server behind a gateway.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
 
 FORMS = (
-    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml file, the URL of an MCP server, "
-    "or, after --, the command that starts one"
+    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, the URL of an MCP "
+    "server, or, after --, the command that starts one"
 )
 
 TOOL_SET_OPTIONS = ("control", "control_visibility", "max_active")
@@ -122,7 +122,7 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
         if scheme.lower() not in ("http", "https"):
             raise ConfigError(f"{text} has the scheme {scheme!r}; the URL of an MCP server has http or https.")
         return Target(kind="url", text=scheme.lower() + text[len(scheme) :])
-    if text.lower().endswith(".toml"):
+    if text.lower().endswith((".toml", ".json")):
         return Target(kind="file", text=text)
     if reference := parse_reference(text, app_dir):
         return Target(kind="reference", text=text, reference=reference)

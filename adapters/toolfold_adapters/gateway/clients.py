@@ -93,9 +93,9 @@ def settings_of(entry: Any) -> dict[str, Any]:
         if key not in _KNOWN and not key.startswith(("_", "//", "x-")):
             near = get_close_matches(key, _KNOWN - _OF_THE_CLIENT, 1)
             raise ConfigError(f"{key}: is not known here; remove it{f', or write {near[0]}' if near else ''}")
+    if table(given.get("tools")) is not None:
+        del given["tools"]  # Codex has there what its user allows of each tool
     settings = {_SETTINGS[key]: value for key, value in given.items() if key in _SETTINGS}
-    if table(settings.get("include_tools")) is not None:  # Codex keeps what it does with each tool under `tools`
-        del settings["include_tools"]
     return {**settings, **_transport(given), **_command(given), **_environment(given), **_headers(given)}
 
 

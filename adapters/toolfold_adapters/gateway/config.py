@@ -92,7 +92,7 @@ class UpstreamConfig(_Table):
         if (self.command is None) == (self.url is None):
             raise ValueError('give either a command, such as ["npx", "some-server"], or a url')
         if self.url is not None and not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"the url {self.url!r} must start with http:// or https://")
+            raise ValueError("the url must start with http:// or https://")
         if self.url is not None and (self.env or self.cwd):
             raise ValueError("env and cwd are for a command; a server at a url has its own")
         if self.url is None and (self.headers or self.transport != "http"):

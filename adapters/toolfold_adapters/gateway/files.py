@@ -91,6 +91,8 @@ def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> G
     variables = Variables(
         os.environ if environ is None else environ, _workspace(file), servers.inputs if servers else {}
     )
+    if servers is None and file.suffix.lower() != ".toml":
+        raise ConfigError(f"{file} names no servers: it has none of {', '.join(SECTIONS)}.")
     if servers is None:
         config = _own(file, data, variables)
         check_config(config)
@@ -124,8 +126,6 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file} is not valid JSON: {error}. Correct it there.") from error
     if not isinstance(data, _Object):
         raise ConfigError(f"{file} must be a JSON object.")
-    if servers_in(data) is None:
-        raise ConfigError(f"{file} names no servers: it has none of {', '.join(SECTIONS)}.")
     return data
 
 
@@ -213,11 +213,14 @@ class _Entries:
             raise ConfigError("\n".join(_message(str(self._file), problem) for problem in error.errors())) from error
 
     def _upstream(self, given: str, name: str, entry: Any) -> UpstreamConfig:
-        settings = self._variables.expand(self._settings(entry))
+        written = self._settings(entry)
+        settings = self._variables.expand(written)
         if name != given:
             settings.setdefault("title", given)
         config = UpstreamConfig.model_validate(settings)
-        _check_program(config, self._variables.environ)
+        if config.command and not _is_program(config, self._variables.environ):
+            program = written["command"][0]  # as it is written: a variable may stand for a secret
+            raise ConfigError(f"command: there is no program {program!r}; install it, or give its full path")
         if config.command and _serves(config.command, self._file):
             raise ConfigError("it starts Toolfold with this very file; remove it")
         return config
@@ -227,14 +230,12 @@ class _Entries:
         self.problems += [f"{self._file}, {self._place(name)}{problem}" for problem in problems]
 
 
-def _check_program(config: UpstreamConfig, environ: Mapping[str, str]) -> None:
-    if config.command is None:
-        return
-    program = config.command[0]
-    search = config.env.get("PATH") or environ.get("PATH") or os.defpath
-    place = Path(config.cwd or ".") / program if os.path.dirname(program) else program  # noqa: PTH120
-    if shutil.which(place, path=search) is None and not Path(place).is_file():
-        raise ConfigError(f"command: there is no program {program!r}; install it, or give its full path")
+def _is_program(config: UpstreamConfig, environ: Mapping[str, str]) -> bool:
+    """Return whether there is the program that a command starts with."""
+    program = (config.command or ("",))[0]
+    if os.path.dirname(program):  # noqa: PTH120 (a Path would drop the "./" that counts)
+        return (Path(config.cwd or ".") / program).is_file() or shutil.which(program) is not None
+    return shutil.which(program, path=config.env.get("PATH") or environ.get("PATH") or os.defpath) is not None
 
 
 def _serves(command: Iterable[str], file: Path) -> bool:

@@ -149,7 +149,7 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
             '[upstream], command: must be a list, such as ["…", "…"].',
         ),
         ("[upstream]\n", '[upstream]: give either a command, such as ["npx", "some-server"], or a url.'),
-        ("[upstream]\nurl = 'ftp://x'", "[upstream]: the url 'ftp://x' must start with http:// or https://."),
+        ("[upstream]\nurl = 'ftp://x'", "[upstream]: the url must start with http:// or https://."),
         (
             "[upstream]\nurl = 'http://x'\ncwd = '/'",
             "[upstream]: env and cwd are for a command; a server at a url has its own.",
