@@ -70,6 +70,8 @@ class UpstreamConfig(_Table):
         include_tools: Patterns of the tools to serve, by the server's own names.
         exclude_tools: Patterns of tools to leave out.
         start_timeout: Seconds that it may take to start and to list its tools.
+        idle_timeout: Seconds after which a connection ends that nobody uses; it starts again on use (SPEC GWY-4).
+        shared: Whether all clients share one connection; by default where the server's era has no sessions.
         mode: `"legacy"` to begin with `initialize`, the default for a command, which every server knows; `"auto"` to
             ask for the newest revision first, the default for a URL.
     """
@@ -85,6 +87,8 @@ class UpstreamConfig(_Table):
     include_tools: Texts = ("*",)
     exclude_tools: Texts = ()
     start_timeout: Annotated[float, Field(gt=0)] = 30
+    idle_timeout: Annotated[float, Field(gt=0)] = 600
+    shared: bool | None = None
     mode: Literal["legacy", "auto"] | None = None
 
     @model_validator(mode="after")

@@ -107,6 +107,15 @@ class Registration:
             self._changed.pop(server, None)
         return await self._apply(wanted)
 
+    def find(self, kind: Kind, name: str) -> Placed | None:
+        """Return what is offered by that name, or at that URI, or `None`."""
+        return self._layout.components.get((kind, name))
+
+    def servers_of(self, groups: Iterable[str]) -> tuple[str, ...]:
+        """Return the upstreams that have something in one of the groups."""
+        paths = set(groups)
+        return tuple(dict.fromkeys(one.server for one in self._layout.components.values() if one.group in paths))
+
     def _learn(self, server: str, definitions: Definitions) -> None:
         self._servers[server] = usable(definitions)
         if self._approvals is not None and server in self._config.upstreams:
