@@ -16,9 +16,11 @@ from .options import examples
 
 COMMANDS = MappingProxyType(
     {
+        "approve": "Approve the definitions of servers as they are now.",
         "conform": "Check an implementation against the specification.",
         "demo": "See what it does, on an example.",
         "diagram": "Draw groups, states and traces.",
+        "init": "Have MCP clients start Toolfold instead of their servers.",
         "inspect": "Show groups, their tools, and what they cost.",
         "profiles": "Show the profiles that a target can be served with.",
         "serve": "Serve tools in groups, over stdio or HTTP.",
@@ -60,6 +62,7 @@ class Program(click.Group):
     epilog=examples(
         "toolfold demo                               see what it does",
         "toolfold inspect shop:tools                 groups, and what their tools cost",
+        "toolfold init                               serve the servers of your MCP clients",
         "toolfold serve shop:tools                   over stdio",
         "toolfold serve -- npx -y some-mcp-server    put groups in front of another server",
     ),
@@ -69,6 +72,7 @@ def program() -> None:
     """Tools in groups that open and close, for MCP servers and agents.
 
     A TARGET is module:attribute or path/to/file.py:attribute (a ToolSet, or a function that makes one; modules in the
-    current folder are found), a .toml or .json file, the URL of an MCP server, or, after --, the command that starts one.
+    current folder are found), a .toml or .json file, the URL of an MCP server, or, after --, the command that starts
+    one.
     """
     configure_logging()

@@ -1,18 +1,18 @@
 """What a TARGET stands for: the one place where the commands find out.
 
 A TARGET is `module:attribute` or `path/to/file.py:attribute` (a `ToolSet`, or a function that makes one), a `.toml` or
-`.json` file (the configuration of a gateway, or of an MCP client), a URL (an MCP server), or, after `--`, a command that starts one. `parse_target`
-tells which; `open_target` opens it as a `ToolSet`, a server behind a gateway.
+`.json` file (the configuration of a gateway, or of an MCP client), a URL (an MCP server), or, after `--`, a command that
+starts one. `parse_target` tells which; `open_target` opens it as a `ToolSet`, a server behind a gateway.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
 from toolfold import ConfigError, ToolSet
 
@@ -133,13 +133,15 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
 class OpenTarget:
     """An open target: its tools, and for a gateway the instructions and the version of the server behind it.
 
-    `handles` is for `build_server`: a gateway has short ones (SPEC DEL-3).
+    `handles` is for `build_server`: a gateway has short ones (SPEC DEL-3). `servers` maps the name of each of its tools
+    to the server that has it.
     """
 
     tools: ToolSet
     instructions: str | None = None
     version: str = ""
     handles: Literal["auto", "stored"] = "auto"
+    servers: Mapping[str, str] = field(factory=dict[str, str])
 
 
 @asynccontextmanager
@@ -161,14 +163,20 @@ async def open_target(target: Target, options: GatewayOptions | None = None) -> 
         return
     from toolfold_adapters.gateway import open_gateway
 
-    gateway = open_gateway(_configuration(target, options or GatewayOptions()))
+    gateway = open_gateway(configuration(target, options or GatewayOptions()))
     async with gateway as tools:
         report = gateway.report
-        yield OpenTarget(tools=tools, instructions=report.instructions, version=report.version, handles="stored")
+        yield OpenTarget(
+            tools=tools,
+            instructions=report.instructions,
+            version=report.version,
+            handles="stored",
+            servers=report.servers,
+        )
 
 
-def _configuration(target: Target, options: GatewayOptions) -> GatewayConfig:
-    """Return the configuration of a gateway: that of its file, overridden by the command line."""
+def configuration(target: Target, options: GatewayOptions) -> GatewayConfig:
+    """Return the configuration of a gateway: that of its file, overridden by the command line; raises `ConfigError`."""
     from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config
 
     file = target.text if target.kind == "file" else options.groups

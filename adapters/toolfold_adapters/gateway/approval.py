@@ -64,7 +64,7 @@ class Approvals:
         path = self._path(upstream)
         try:
             return table(json.loads(path.read_text(encoding="utf-8"))) or {}
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
             log.warning("the approved definitions in %s can't be read: %s", path, type(error).__name__)

@@ -83,7 +83,11 @@ def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> G
             and says what to do.
     """
     file = Path(path)
-    data = _read(file)
+    return parse_config(file, read_file(file), environ)
+
+
+def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> GatewayConfig:
+    """Return the configuration in the data of a file; see `load_config`."""
     try:
         servers = servers_in(data)
     except ConfigError as error:
@@ -94,7 +98,7 @@ def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> G
     if servers is None and file.suffix.lower() != ".toml":
         raise ConfigError(f"{file} names no servers: it has none of {', '.join(SECTIONS)}.")
     if servers is None:
-        config = _own(file, data, variables)
+        config = _own(file, {**data}, variables)
         check_config(config)
         return config
     repeated = getattr(servers.entries, "repeated", {})
@@ -107,8 +111,8 @@ def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> G
     return reader.config({})
 
 
-def _read(file: Path) -> dict[str, Any]:
-    """Return the data in a file."""
+def read_file(file: Path) -> dict[str, Any]:
+    """Return the data in a file of TOML, or of JSON with comments; raises `ConfigError`."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

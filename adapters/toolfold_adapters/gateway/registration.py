@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from toolfold import ToolfoldError, ToolSet
 from toolfold.spi import Kind
@@ -25,6 +25,7 @@ class Report:
 
     `server` is the name and version of the only upstream, and `version` the latter alone; `instructions` is what
     clients are sent, `tools` maps a name here to the upstream's own, and `warnings` are sentences for the operator.
+    `servers` maps a name here to the upstream, by its name in the configuration.
     """
 
     server: str
@@ -32,6 +33,7 @@ class Report:
     tools: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     version: str = ""
+    servers: Mapping[str, str] = field(factory=dict[str, str])
 
 
 class Registration:
@@ -107,6 +109,11 @@ class Registration:
             self._changed.pop(server, None)
         return await self._apply(wanted)
 
+    @property
+    def definitions(self) -> Mapping[str, Definitions]:
+        """What each upstream offers that is known, by its name in the configuration."""
+        return {server: usable.said for server, usable in self._servers.items()}
+
     def find(self, kind: Kind, name: str) -> Placed | None:
         """Return what is offered by that name, or at that URI, or `None`."""
         return self._layout.components.get((kind, name))
@@ -177,17 +184,16 @@ class Registration:
     def _report(self, warnings: tuple[str, ...]) -> Report:
         only = None if self._config.prefixed else next(iter(self._servers.values()), None)
         said = Definitions() if only is None else only.said
-        tools = self._tools.catalog.tools
+        registered = self._tools.catalog.tools
+        components = self._layout.components.items()
+        tools = {name: one for (kind, name), one in components if kind == "tool" and name in registered}
         return Report(
             server=f"{said.name} {said.version}".strip(),
             instructions=said.instructions,
-            tools={
-                name: one.original
-                for (kind, name), one in self._layout.components.items()
-                if kind == "tool" and name in tools
-            },
+            tools={name: one.original for name, one in tools.items()},
             warnings=warnings,
             version=said.version,
+            servers={name: one.server for name, one in tools.items()},
         )
 
 
