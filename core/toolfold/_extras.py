@@ -21,6 +21,7 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "itsdangerous": "mcp",
         "mcp": "mcp",
         "mcp_types": "mcp",
+        "platformdirs": "mcp",
         "rich": "cli",
         "sentence_transformers": "embeddings",
         "starlette": "mcp",

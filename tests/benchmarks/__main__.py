@@ -25,6 +25,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "wire": ("wire", "measure"),
     "serving": ("serving", "measure"),
     "imports": ("imports", "measure"),
+    "gateway": ("gateway", "measure"),
 }
 """The sections: a module, imported only in the process of its section, and its function."""
 

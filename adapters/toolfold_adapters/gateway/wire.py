@@ -285,13 +285,15 @@ class _NotingReader:
 
     async def __anext__(self) -> SessionMessage | Exception:
         try:
-            return await self._stream.__anext__()
+            item: SessionMessage | Exception = await self._stream.__anext__()
         except BaseException:
             self._ended.set()
             raise
+        return item
 
     async def receive(self) -> SessionMessage | Exception:
-        return await self._stream.receive()
+        item: SessionMessage | Exception = await self._stream.receive()
+        return item
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import mcp_types as t
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 
 from tests.adapters.gateway.inprocess import House, config_of, opened, served
 
@@ -218,3 +218,70 @@ async def test_a_modern_call_whose_client_never_answers_is_given_up_when_the_gat
         forged = await client.session.call_tool("elicit", {}, request_state="made up", allow_input_required=True)
         assert isinstance(forged, t.CallToolResult)
         assert "no longer waiting" in text_of(forged)
+
+
+@ERAS
+@UPSTREAM_ERAS
+async def test_prompts_resources_and_templates_pass_with_all_that_is_in_them(
+    client_era: str, upstream_era: str
+) -> None:
+    async with (
+        served(House(), config_of("shop", mode=upstream_era)) as (_, server),
+        Client(server, mode=client_era) as client,
+    ):
+        (prompt,) = (await client.list_prompts()).prompts
+        said = await client.get_prompt(prompt.name, {"who": "you"})
+        (resource,) = (await client.list_resources()).resources
+        (template,) = (await client.list_resource_templates()).resource_templates
+        read = await client.read_resource(str(resource.uri))
+        item = await client.read_resource("shop://items/a%20b")
+    assert (said.description, (said.meta or {})["p"]) == ("d", 1)
+    assert said.messages[0].content.text == "Hello you"  # type: ignore[union-attr]
+    assert (resource.mime_type, template.uri_template) == ("text/plain", "shop://items/{name}")
+    assert read.contents[0].meta == {"r": 1}
+    assert item.contents[0].text == "at shop://items/a%20b"  # type: ignore[union-attr]
+
+
+@pytest.mark.spec("GWY-7")
+@ERAS
+async def test_arguments_of_a_prompt_are_the_upstreams_to_judge(client_era: str) -> None:
+    async with served(House(), config_of("shop")) as (_, server), Client(server, mode=client_era) as client:
+        assert (await client.get_prompt("greet")).messages[0].content.text == "Hello None"  # type: ignore[union-attr]
+
+
+@ERAS
+@UPSTREAM_ERAS
+@pytest.mark.parametrize("servers", [("shop",), ("shop", "other")])
+async def test_completions_come_from_the_upstream_that_has_the_prompt_or_template(
+    client_era: str, upstream_era: str, servers: tuple[str, ...]
+) -> None:
+    async with (
+        served(House(), config_of(*servers, mode=upstream_era)) as (_, server),
+        Client(server, mode=client_era) as client,
+    ):
+        prompt = (await client.list_prompts()).prompts[0]
+        ref = t.PromptReference(name=prompt.name)
+        assert (await client.complete(ref, {"name": "who", "value": "y"})).completion.values == ["ref/prompt y"]
+        template = t.ResourceTemplateReference(uri="shop://items/{name}")
+        found = await client.complete(template, {"name": "name", "value": "x"})
+        assert found.completion.values == ["ref/resource x"]
+        with pytest.raises(MCPError, match="Unknown prompt: nothing"):
+            await client.complete(t.PromptReference(name="nothing"), {"name": "who", "value": ""})
+
+
+async def test_a_subscription_to_a_resource_reaches_the_upstream_and_its_updates_the_client() -> None:
+    house = House()
+    updated = anyio.Event()
+
+    async def note(message: object) -> None:
+        if isinstance(message, t.ResourceUpdatedNotification):
+            updated.set()
+
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (_, server),
+        Client(server, mode="legacy", message_handler=note) as client,
+    ):
+        wanted = t.SubscribeRequest(params=t.SubscribeRequestParams(uri="shop://list"))
+        await client.session.send_request(wanted, t.EmptyResult)
+        assert house.of("shop")[-1].subscribed == ["shop://list"]
+        await updated.wait()
