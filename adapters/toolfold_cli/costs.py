@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from attrs import frozen
 
 from toolfold import Snapshot, ToolSet, TransitionRequest, WireNames
-from toolfold.spi import RequestView, listed
+from toolfold.spi import Kind, RequestView, listed, never_listed
 from toolfold_adapters.names import WIRE_SEPARATOR
-from toolfold_adapters.tokens import Costs, approximate_tokens, measure
+from toolfold_adapters.tokens import Costs, approximate_tokens, cost, measure
 
 from .signals import stdout_reserved
 from .targets import GatewayOptions, Target, open_target
+
+if TYPE_CHECKING:
+    from toolfold_adapters.gateway import Definitions, GatewayConfig
 
 CALL_TOOL = "call_tool"
 
@@ -61,3 +67,66 @@ def wire_costs(view: RequestView) -> tuple[Costs, int | None]:
     ]
     definitions.append(dict(CallToolProxy(CALL_TOOL, with_handle=True).component.definition))
     return costs, sum(map(approximate_tokens, definitions))
+
+
+# -- servers behind a gateway -----------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class ServerCost:
+    """What one server puts into the list of tools; see `toolfold_adapters.tokens.GroupCost`."""
+
+    server: str
+    tools: int
+    listed: int
+    before: int
+    after: int
+
+
+def costs_by_server(view: RequestView, servers: Mapping[str, str]) -> tuple[ServerCost, ...]:
+    """Return what each server costs; `servers` maps the name of a tool to its server. Control tools are of none."""
+    shown = {component.name for component in listed(view, "tool")}
+    tools = view.snapshot.catalog.tools
+    costs: list[ServerCost] = []
+    for server in dict.fromkeys(servers.values()):
+        own = [tools[name] for name, of in servers.items() if of == server and name in tools]
+        own = [component for component in own if not never_listed(component)]
+        now = [component for component in own if component.name in shown]
+        costs.append(
+            ServerCost(server=server, tools=len(own), listed=len(now), before=cost(own), after=cost(now)),
+        )
+    return tuple(costs)
+
+
+async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[str, Definitions]:
+    """Return what the servers of a gateway offer that can be known.
+
+    Args:
+        config: The configuration.
+        start: Whether to start the servers for that; those that can't be started are logged and left out.
+    """
+    from toolfold_adapters.gateway import open_gateway
+
+    if not start:
+        return {}
+    with stdout_reserved():
+        gateway = open_gateway(config)
+        async with gateway:
+            return gateway.registration.definitions
+
+
+def costs_of_servers(
+    config: GatewayConfig, definitions: Mapping[str, Definitions]
+) -> tuple[tuple[ServerCost, ...], int]:
+    """Return what each server would cost without Toolfold, and about how many tokens its list has at first with it."""
+    from toolfold_adapters.gateway import Registration
+
+    tools = config.new_tool_set("gateway")
+    registration = Registration(tools, config, _never_called, [CALL_TOOL])
+    report = registration.register_tools(definitions)
+    view = initial_view(tools)
+    return costs_by_server(view, report.servers), wire_costs(view)[0].after
+
+
+def _never_called(server: str, kind: Kind, original: str) -> Callable[..., None]:
+    return lambda: None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,11 +13,12 @@ from toolfold import Component, GroupInfo
 from toolfold.spi import Always, RequestView, group_infos, listed, never_listed
 from toolfold_adapters.tokens import Costs, GroupCost, approximate_tokens
 
-from .costs import initial_view_of, wire_costs
+from .costs import costs_by_server, initial_view, wire_costs
 from .failures import run
 from .options import TargetCommand, chosen_target, examples, gateway_options, parse_groups, target_options
 from .printing import approximate, show, show_json, table
-from .targets import Target
+from .signals import stdout_reserved
+from .targets import GatewayOptions, Target, open_target
 
 ROOT = "(in no group)"
 
@@ -60,11 +62,36 @@ def inspect_command(
     call_tool and the tools that open groups. Tokens are a quarter of the characters of the definitions.
     """
     target, options = chosen_target(ctx, targets, **given)
-    view: RequestView = run(partial(initial_view_of, target, options, profile, active))
+    view, servers = run(partial(_inspected, target, options, profile, active))
     if as_json:
-        show_json(_report(view))
+        show_json(_report(view, servers))
     else:
         _show_table(view, with_tools, target)
+        _show_servers(view, servers)
+
+
+async def _inspected(
+    target: Target, options: GatewayOptions, profile: str | None, active: Iterable[str]
+) -> tuple[RequestView, Mapping[str, str]]:
+    """Return a view of the initial state of a target, and the server of each tool that is another server's."""
+    with stdout_reserved():
+        async with open_target(target, options) as opened:
+            return initial_view(opened.tools, profile, active), opened.servers
+
+
+def _show_servers(view: RequestView, servers: Mapping[str, str]) -> None:
+    """Print what each server costs, where there are several (SPEC GWY-5)."""
+    costs = costs_by_server(view, servers)
+    if len(costs) < 2:
+        return
+    numbers = ("TOOLS", "LISTED", "BEFORE", "AFTER")
+    rows = table("SERVER", *numbers, numbers=numbers)
+    for cost in costs:
+        rows.add_row(
+            cost.server, f"{cost.tools:,}", f"{cost.listed:,}", approximate(cost.before), approximate(cost.after)
+        )
+    show("")
+    show(rows)
 
 
 def _show_table(view: RequestView, with_tools: bool, target: Target) -> None:
@@ -118,7 +145,7 @@ def _advice(view: RequestView, target: Target) -> list[str]:
         if component.control and component.group is not None
     ]
     if control_tools:
-        advice.append("--control load_tool_group" if target.is_gateway else 'ToolSet(..., control="load_tool_group")')
+        advice.append("--control open_group" if target.is_gateway else 'ToolSet(..., control="load_tool_group")')
     if any(component.rule == Always() for component in control_tools):
         advice.append(
             "--control-visibility relevant" if target.is_gateway else 'ToolSet(..., control_visibility="relevant")'
@@ -145,7 +172,7 @@ def _tools_of(view: RequestView, path: str | None) -> list[Component]:
     return sorted(own, key=lambda component: component.name)
 
 
-def _report(view: RequestView) -> dict[str, Any]:
+def _report(view: RequestView, servers: Mapping[str, str]) -> dict[str, Any]:
     """Return the output of `inspect --json`; keys may be added to it, and none removed."""
     costs, without_session = wire_costs(view)
     infos = {info.name: info for info in group_infos(view.snapshot)}
@@ -162,6 +189,15 @@ def _report(view: RequestView) -> dict[str, Any]:
             "saved_percent": costs.saved,
         },
         "groups": [_group_report(view, cost, infos.get(cost.path or ""), listed_names) for cost in costs.groups],
+        "servers": [
+            {
+                "name": cost.server,
+                "tools": cost.tools,
+                "listed": cost.listed,
+                "tokens": {"before": cost.before, "after": cost.after},
+            }
+            for cost in costs_by_server(view, servers)
+        ],
         "exclusions": [sorted(members) for members in view.snapshot.catalog.exclusions],
     }
 

@@ -16,10 +16,12 @@ from .options import examples
 
 COMMANDS = MappingProxyType(
     {
+        "approve": "Approve the definitions of servers as they are now.",
         "connect": "Connect a client that starts commands to a server at a URL.",
         "conform": "Check an implementation against the specification.",
         "demo": "Watch an example.",
         "diagram": "Draw groups, states and traces.",
+        "init": "Have MCP clients start Toolfold instead of their servers.",
         "inspect": "Show groups, their tools and their token counts.",
         "profiles": "Show the profiles that a target can be served with.",
         "serve": "Serve tools in groups, over stdio or HTTP.",
@@ -61,6 +63,7 @@ class Program(click.Group):
     epilog=examples(
         "toolfold demo                               watch an example",
         "toolfold inspect shop:tools                 groups, tools and token counts",
+        "toolfold init                               serve the servers of your MCP clients",
         "toolfold serve shop:tools                   over stdio",
         "toolfold serve -- npx -y some-mcp-server    put groups in front of another server",
     ),
@@ -70,6 +73,7 @@ def program() -> None:
     """Tools in groups that open and close, for MCP servers and agents.
 
     A TARGET is module:attribute or path/to/file.py:attribute (a ToolSet, or a function that makes one; modules in the
-    current folder can be imported), a .toml file, the URL of an MCP server, or, after --, the command that starts one.
+    current folder can be imported), a .toml or .json file, the URL of an MCP server, or, after --, the command that
+    starts one.
     """
     configure_logging()

@@ -66,6 +66,7 @@ class ServerOptions:
         "toolfold serve shop:tools",
         "toolfold serve shop:make_tools --http --port 8000",
         "toolfold serve gateway.toml --profile readonly",
+        "toolfold serve claude_desktop_config.json",
         "toolfold serve https://example.org/mcp --control load_tool_group",
         "toolfold serve --groups groups.toml -- npx -y some-mcp-server",
     ),
@@ -128,8 +129,8 @@ def serve_command(
 ) -> None:
     """Serve a TARGET's tools to MCP clients, in groups that open and close.
 
-    TARGET is module:attribute, path/to/file.py:attribute, a .toml file, or the URL of an MCP server; after -- comes the
-    command that starts one.
+    TARGET is module:attribute, path/to/file.py:attribute, a file that configures a gateway or an MCP client (.toml,
+    .json), or the URL of an MCP server; after -- comes the command that starts one.
     Over stdio, standard output carries the protocol alone; a summary and warnings go to standard error.
     """
     http = HttpOptions(**{name: given.pop(name) for name in HttpOptions.__annotations__})

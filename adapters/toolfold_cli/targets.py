@@ -1,19 +1,19 @@
 """What a TARGET stands for: the one place where the commands find out.
 
-A TARGET is `module:attribute` or `path/to/file.py:attribute` (a `ToolSet`, or a function that makes one), a `.toml`
-file (the configuration of a gateway), a URL (an MCP server), or, after `--`, a command that starts one. `parse_target`
-tells which; `open_target` opens it as a `ToolSet`, a server behind a gateway.
+A TARGET is `module:attribute` or `path/to/file.py:attribute` (a `ToolSet`, or a function that makes one), a `.toml` or
+`.json` file (the configuration of a gateway, or of an MCP client), a URL (an MCP server), or, after `--`, a command
+that starts one. `parse_target` tells which; `open_target` opens it as a `ToolSet`, a server behind a gateway.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
 from toolfold import ConfigError, ToolSet
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from toolfold_adapters.mcp import Extend
 
 FORMS = (
-    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml file, the URL of an MCP server, "
-    "or, after --, the command that starts one"
+    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, the URL of an MCP "
+    "server, or, after --, the command that starts one"
 )
 
 TOOL_SET_OPTIONS = ("control", "control_visibility", "max_active")
@@ -124,7 +124,7 @@ def _parsed(text: str | None, command: tuple[str, ...], app_dir: Path | None) ->
         if scheme.lower() not in ("http", "https"):
             raise ConfigError(f"{text} has the scheme {scheme!r}; the URL of an MCP server has http or https.")
         return Target(kind="url", text=scheme.lower() + text[len(scheme) :])
-    if text.lower().endswith(".toml"):
+    if text.lower().endswith((".toml", ".json")):
         return Target(kind="file", text=text)
     if reference := parse_reference(text, app_dir):
         return Target(kind="reference", text=text, reference=reference)
@@ -136,6 +136,7 @@ class OpenTarget:
     """An open target: its tools, and for a gateway the instructions and the version of the server behind it.
 
     `handles` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), and more to answer (GWY-1).
+    `servers` maps the name of each of its tools to the server that has it.
     """
 
     tools: ToolSet
@@ -143,6 +144,7 @@ class OpenTarget:
     version: str = ""
     handles: Literal["auto", "stored"] = "auto"
     extend: Extend | None = None
+    servers: Mapping[str, str] = field(factory=dict[str, str])
 
 
 @asynccontextmanager
@@ -168,7 +170,7 @@ async def open_target(
     from toolfold_adapters.gateway import DefinitionCache, Runtime, default_folder, open_gateway
 
     runtime = Runtime(clock=time.monotonic, cache=DefinitionCache(default_folder() if cached else None))
-    gateway = open_gateway(_configuration(target, options or GatewayOptions()), runtime=runtime)
+    gateway = open_gateway(configuration(target, options or GatewayOptions()), runtime=runtime)
     async with gateway as tools:
         report = gateway.report
         yield OpenTarget(
@@ -177,11 +179,12 @@ async def open_target(
             version=report.version,
             handles="stored",
             extend=gateway.extend,
+            servers=report.servers,
         )
 
 
-def _configuration(target: Target, options: GatewayOptions) -> GatewayConfig:
-    """Return the configuration of a gateway: that of its file, overridden by the command line."""
+def configuration(target: Target, options: GatewayOptions) -> GatewayConfig:
+    """Return the configuration of a gateway: that of its file, overridden by the command line; raises `ConfigError`."""
     from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config
 
     file = target.text if target.kind == "file" else options.groups

@@ -154,9 +154,9 @@ def server(*arguments: str, cwd: Path) -> StdioServerParameters:
     return StdioServerParameters(command=command, args=[*rest, *arguments], cwd=cwd, env=environment())
 
 
-def invoke(*arguments: str) -> Result:
+def invoke(*arguments: str, stdin: str | None = None) -> Result:
     """Run the program in this process."""
-    return CliRunner().invoke(program, arguments, prog_name="toolfold")
+    return CliRunner().invoke(program, arguments, input=stdin, prog_name="toolfold")
 
 
 async def name_of(text: str | None, *command: str, **options: Any) -> str:

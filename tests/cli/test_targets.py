@@ -10,8 +10,8 @@ from tests.cli.support import refusal_of
 from toolfold_cli.targets import parse_target
 
 FORMS = (
-    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml file, the URL of an MCP server, "
-    "or, after --, the command that starts one."
+    "module:attribute (such as shop:tools), path/to/file.py:attribute, a .toml or .json file, the URL of an MCP "
+    "server, or, after --, the command that starts one."
 )
 
 
@@ -72,5 +72,5 @@ async def test_a_text_that_is_no_target_is_refused_with_the_forms_of_one(text: s
 async def test_a_target_or_an_option_that_does_not_apply_to_it_is_refused(
     shop: Path, text: str | None, command: tuple[str, ...], options: dict[str, object], message: str
 ) -> None:
-    (shop / "groups.toml").write_text('[upstream]\ncommand = ["other"]\n')
+    (shop / "groups.toml").write_text('[upstream]\nurl = "https://example.org"\n')
     assert await refusal_of(text, *command, **options) == message

@@ -10,10 +10,11 @@ from toolfold.spi import extras_named
 
 with extras_named():
     from .cache import DefinitionCache, default_folder
-    from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig, load_config
+    from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig
+    from .definitions import Definitions
+    from .files import load_config
     from .gateway import Gateway, open_gateway
-    from .grouping import by_pattern, by_prefix
-    from .layout import Definitions
+    from .grouping import by_pattern
     from .lifecycle import Backoff
     from .naming import allowed_names
     from .registration import Registration, Report
@@ -37,7 +38,6 @@ __all__ = [
     "UpstreamStatus",
     "allowed_names",
     "by_pattern",
-    "by_prefix",
     "default_folder",
     "load_config",
     "open_gateway",

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from .config import UpstreamConfig
-from .layout import Definitions
+from .definitions import Definitions
 
 log = logging.getLogger("toolfold.gateway")
 

@@ -1,41 +1,207 @@
-"""Groups from the names of tools, or by the patterns of a configuration file (SPEC GWY-2).
+"""Groups of tools: by the patterns of a configuration, or by the nouns of names and descriptions (SPEC GWY-2).
 
-Without a file, tools whose names begin with the same word are a group: `issue_create`, `issue-list`, `issue.close` and
-`issueLock` belong to `issue`. A word ends at `_`, `-`, `.`, another sign, or a camel-case hump. A group needs three
-tools; the others stay at root. Where all names of a server begin with the same words (`browser_click`,
-`browser_tab_list`), these say nothing, and the next word counts. Servers that put the verb first (`create_issue`) get
-groups of verbs: a file serves them better.
+Nouns say where a tool belongs, verbs do not: `create_issue`, `issueList` and `issues-close` are of `issue`. A tool goes
+to the noun that most tools of the server share with it. A group that is over the budget is divided again by the nouns
+that are left; one that is too small joins another. All of it is a function of names, descriptions and sizes.
 """
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-MIN_SIZE = 3
-NAMES_SHOWN = 5
-_BREAK = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+from attrs import evolve, field, frozen
+
+from .words import nouns_of, words_of
+
+MIN_TOOLS = 3
+SMALL = 8
+"""A group of less than this part of the budget joins another: each costs a line in the list of groups."""
+OTHER = "other"
+MAX_NAME = 28
+DESCRIPTION_LENGTH = 110
 
 
-def by_prefix(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the groups that follow from the first words of `names`: a segment to the names in it."""
-    words = {name: _words(name) for name in names}
-    depth = _shared(list(words.values()))
-    groups: dict[str, list[str]] = {}
-    for name, own in words.items():
-        if len(own) > depth:
-            groups.setdefault(own[depth][:64], []).append(name)
-    return {group: tuple(members) for group, members in groups.items() if len(members) >= MIN_SIZE}
+@frozen(kw_only=True)
+class Sized:
+    """A tool as far as grouping goes: its name, its description, and the approximate tokens of its definition."""
+
+    name: str
+    description: str = ""
+    tokens: int = 0
+
+
+@frozen(kw_only=True)
+class _Class:
+    """Tools that go together, and the nouns that they are named by, the most important first; the rest has none."""
+
+    nouns: tuple[str, ...] = ()
+    tools: tuple[Sized, ...]
+    tokens: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "tokens", sum(tool.tokens for tool in self.tools))
+
+    @property
+    def is_small(self) -> bool:
+        return len(self.tools) < MIN_TOOLS
+
+
+def divide(tools: Sequence[Sized], budget: int) -> dict[str, tuple[str, ...]]:
+    """Return groups that have every tool once: a segment to names of tools, both in a settled order.
+
+    No group has more tokens than the budget unless it is a single tool, and none has fewer than three tools unless no
+    other one has room for them.
+
+    Args:
+        tools: Tools with different names.
+        budget: The most tokens of a group.
+    """
+    nouns = _telling(tools)
+    classes = _settled(_divided((), tuple(tools), nouns, budget), budget)
+    order = {tool.name: position for position, tool in enumerate(tools)}
+    groups: dict[str, tuple[str, ...]] = {}
+    for one in sorted(classes, key=lambda one: (not one.nouns, one.nouns)):
+        members = sorted((tool.name for tool in one.tools), key=order.__getitem__)
+        groups[_free(_segment(one.nouns), groups)] = tuple(members)
+    return groups
+
+
+def _telling(tools: Sequence[Sized]) -> dict[str, tuple[str, ...]]:
+    """Return the nouns of each tool's name without those that all have, which tell nothing."""
+    nouns = {tool.name: nouns_of(tool.name) for tool in tools}
+    counts = Counter(noun for own in nouns.values() for noun in set(own))
+    return {name: tuple(noun for noun in own if counts[noun] < len(tools)) for name, own in nouns.items()}
+
+
+def _divided(
+    path: tuple[str, ...], tools: tuple[Sized, ...], nouns: Mapping[str, Sequence[str]], budget: int
+) -> list[_Class]:
+    """Return classes of tools, all of which have the nouns `path`, that are within the budget where nouns suffice."""
+    members, rest = _by_noun(tools, {name: [noun for noun in own if noun not in path] for name, own in nouns.items()})
+    if not members:
+        return _chunks(path, tools, budget)
+    classes: list[_Class] = []
+    for noun, own in members.items():
+        inner = _Class(nouns=(*path, *_common(noun, own, nouns, path)), tools=own)
+        classes += [inner] if inner.tokens <= budget else _divided(inner.nouns, own, nouns, budget)
+    return [*classes, *_chunks(path, rest, budget)]
+
+
+def _common(
+    noun: str, tools: Sequence[Sized], nouns: Mapping[str, Sequence[str]], path: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the nouns that all these tools have, `noun` among them, as they stand in a name: `pull` and `request`."""
+    named = [nouns[tool.name] for tool in tools if noun in nouns[tool.name]] or [(noun,)]
+    return tuple(word for word in named[0] if word not in path and all(word in own for own in named))
+
+
+def _by_noun(
+    tools: Sequence[Sized], nouns: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, tuple[Sized, ...]], tuple[Sized, ...]]:
+    """Return the tools of each noun that at least three tools go to, and those that go to none."""
+    counts = Counter(noun for tool in tools for noun in set(nouns[tool.name]))
+    kept = {noun for noun, count in counts.items() if count >= MIN_TOOLS}
+    while True:
+        homes = {tool.name: _home(tool, nouns[tool.name], kept, counts) for tool in tools}
+        sizes = Counter(home for home in homes.values() if home is not None)
+        small = {noun for noun in kept if sizes[noun] < MIN_TOOLS}
+        if not small:
+            break
+        kept -= {min(small, key=lambda noun: (sizes[noun], counts[noun], noun))}
+    members = {noun: tuple(tool for tool in tools if homes[tool.name] == noun) for noun in sorted(kept)}
+    return members, tuple(tool for tool in tools if homes[tool.name] is None)
+
+
+def _home(tool: Sized, own: Sequence[str], kept: set[str], counts: Mapping[str, int]) -> str | None:
+    """Return the noun that a tool goes to: of its name's the one that most share, else the first of its description."""
+    candidates = [noun for noun in own if noun in kept]
+    if candidates:
+        return max(candidates, key=lambda noun: (counts[noun], -own.index(noun)))
+    if own:
+        return None
+    return next((noun for noun in words_of(tool.description) if noun in kept), None)
+
+
+def _chunks(path: tuple[str, ...], tools: Sequence[Sized], budget: int) -> list[_Class]:
+    """Return classes of tools that nouns don't divide, in their order, each within the budget."""
+    chunks: list[list[Sized]] = []
+    size = 0
+    for tool in tools:
+        if not chunks or size + tool.tokens > budget:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(tool)
+        size += tool.tokens
+    return [_Class(nouns=path, tools=tuple(chunk)) for chunk in chunks]
+
+
+def _settled(classes: Sequence[_Class], budget: int) -> list[_Class]:
+    """Return the classes after those that are too small have joined others, as far as the budget allows."""
+    settled = list(classes)
+    stuck: list[_Class] = []
+    while True:
+        small = [one for one in settled if one not in stuck and (one.is_small or one.tokens * SMALL < budget)]
+        if not small:
+            return settled
+        joining = min(small, key=lambda one: (not one.is_small, one.tokens, one.nouns))
+        hosts = [one for one in settled if one is not joining and one.tokens + joining.tokens <= budget]
+        if not joining.is_small:  # it is small alone in tokens: it joins what is small too, and spoils no good group
+            hosts = [one for one in hosts if one in small and one.nouns]
+        if not hosts:
+            stuck.append(joining)
+            continue
+        host = max(hosts, key=lambda one: (_shared(one.nouns, joining.nouns), not one.nouns, -one.tokens, one.nouns))
+        settled = [one for one in settled if one is not joining and one is not host]
+        settled.append(_joined(host, joining))
+
+
+def _joined(host: _Class, joining: _Class) -> _Class:
+    """Return one class of two; what they share comes first in its name, and a rest gives none to it."""
+    if joining.is_small or not (host.nouns and joining.nouns):
+        nouns = host.nouns if joining.is_small else ()
+    else:
+        first, second = sorted((host.nouns, joining.nouns))
+        nouns = first + second[_shared(first, second) :]
+    return evolve(host, nouns=nouns, tools=(*host.tools, *joining.tools))
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def _segment(nouns: Sequence[str]) -> str:
+    """Return the name of a group of these nouns."""
+    name = OTHER
+    for position, noun in enumerate(nouns):
+        longer = f"{name}_{noun}" if position else noun
+        if position and len(longer) > MAX_NAME:
+            break
+        name = longer[:MAX_NAME]
+    return name
+
+
+def _free(name: str, used: Mapping[str, object]) -> str:
+    number, candidate = 1, name
+    while candidate in used:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate
 
 
 def by_pattern(
-    names: Sequence[str], patterns: Mapping[str, Iterable[str]]
+    names: Mapping[str, Iterable[str]], patterns: Mapping[str, Iterable[str]]
 ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     """Return the members of each group, and a warning for each pattern that brings none.
 
     Args:
-        names: The upstream's names of its tools.
+        names: The names of tools, each with all that patterns may match it by.
         patterns: A group's path to its patterns, in the order of the file: the first that matches a name gets it.
             `*`, `?` and `[…]` are wild; upper and lower case differ.
     """
@@ -45,10 +211,10 @@ def by_pattern(
     for path, globs in patterns.items():
         members: dict[str, None] = {}
         for glob in globs:
-            matched = [name for name in left if fnmatchcase(name, glob)]
-            if not matched and not any(fnmatchcase(name, glob) for name in members):
-                elsewhere = any(fnmatchcase(name, glob) for name in names)
-                reason = "only tools that an earlier group has taken" if elsewhere else "none of the server's tools"
+            matched = [name for name in left if matches(names[name], [glob])]
+            if not matched and not any(matches(names[name], [glob]) for name in members):
+                elsewhere = any(matches(aliases, [glob]) for aliases in names.values())
+                reason = "only tools that an earlier group has taken" if elsewhere else "none of the tools"
                 warnings.append(f"The pattern {glob!r} of group {path!r} matches {reason}.")
             members.update(dict.fromkeys(matched))
             left = {name: None for name in left if name not in members}
@@ -56,21 +222,32 @@ def by_pattern(
     return groups, warnings
 
 
+def matches(aliases: Iterable[str], globs: Iterable[str]) -> bool:
+    """Return whether one of the names of a tool matches one of the patterns."""
+    patterns = tuple(globs)
+    return any(fnmatchcase(alias, glob) for alias in aliases for glob in patterns)
+
+
 def description_of(names: Sequence[str]) -> str:
-    """Return a description of a group that nobody described: how many tools it has, and the names of a few."""
+    """Return a description of a group that nobody described: how many tools it has, and the names of a few.
+
+    Words that all names begin with are left out.
+    """
     if not names:
         return ""
-    shown = ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
-    return f"{len(names)} {'tool' if len(names) == 1 else 'tools'}: {shown}"
+    text = f"{len(names)} {'tool' if len(names) == 1 else 'tools'}: "
+    prefix = _prefix(names)
+    for position, name in enumerate(names):
+        shown = f"{', ' if position else ''}{name[prefix:]}"
+        if position and len(text) + len(shown) > DESCRIPTION_LENGTH:
+            return f"{text}, …"
+        text += shown
+    return text
 
 
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in _BREAK.split(name) if word]
-
-
-def _shared(words: Sequence[Sequence[str]]) -> int:
-    """Return how many words all names begin with."""
-    depth = 0
-    while words and all(len(own) > depth for own in words) and len({own[depth] for own in words}) == 1:
-        depth += 1
-    return depth
+def _prefix(names: Sequence[str]) -> int:
+    """Return the length of what several names begin with, up to a `_` or `-`."""
+    first, last = min(names), max(names)
+    length = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    common = first[:length] if len(names) > 1 else ""
+    return max(common.rfind("_"), common.rfind("-")) + 1

@@ -1,7 +1,10 @@
 """What a gateway offers, as a value: a function of its configuration and of what each upstream offers (SPEC GWY-2).
 
 `layout_of` decides on the name and the group of everything; `registration` makes a tool set so. Since a layout is a
-value, a list that an upstream changed and a configuration that was edited are the same: another layout.
+value, a list that an upstream changed, a configuration that was edited and a definition that was approved are the same:
+another layout.
+
+Prompts, resources and resource templates are in no group: people and programs choose those, and no model reads them.
 """
 
 from __future__ import annotations
@@ -9,192 +12,330 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from toolfold import ToolfoldError, ToolOptions, ToolSet
-from toolfold.spi import Kind, table
+from toolfold import Profile
+from toolfold.spi import KINDS, Kind, ancestors, table
+from toolfold_adapters.names import WIRE_SEPARATOR
+from toolfold_adapters.tokens import approximate_tokens
 
-from .config import GatewayConfig
-from .grouping import by_pattern, by_prefix, description_of
-from .naming import allowed_names
+from .config import GatewayConfig, quoted_key
+from .definitions import Table, Usable
+from .grouping import Sized, by_pattern, description_of, divide, matches
+from .naming import allowed_names, is_allowed
 
-
-@frozen(kw_only=True)
-class Definitions:
-    """What one upstream offers, in its own words: as it answered just now, or when it was last asked.
-
-    `tools`, `prompts`, `resources` and `resource_templates` are definitions in the shape of the MCP specification, and
-    are not trusted to be. `warnings` are sentences for the operator, on what is wrong with them.
-    """
-
-    name: str = ""
-    title: str | None = None
-    version: str = ""
-    instructions: str | None = None
-    tools: Sequence[Any] = ()
-    prompts: Sequence[Any] = ()
-    resources: Sequence[Any] = ()
-    resource_templates: Sequence[Any] = ()
-    warnings: tuple[str, ...] = ()
+ALWAYS_LOAD = "anthropic/alwaysLoad"
+"""Marks what a client must not put behind a search of its own (SPEC GWY-6)."""
+CHANGED = "dev.toolfold/changed"
+"""Marks a definition that changed since it was approved (SPEC GWY-11)."""
+SUMMARY_LENGTH = 160
 
 
 @frozen(kw_only=True)
 class Placed:
     """Something that an upstream offers, with its place here.
 
-    `original` is what the upstream calls it, `name` what clients do (URIs are the same), and `options` are those of its
-    registration.
+    `original` is what the upstream calls it, and `name` what clients do; URIs are the same. `meta` goes over its own.
     """
 
     kind: Kind
     server: str
     original: str
     name: str
-    options: ToolOptions
+    definition: Table
+    group: str | None = None
+    hidden: bool = False
+    meta: Mapping[str, Any] = field(factory=dict[str, Any])
+
+
+@frozen(kw_only=True)
+class PlacedGroup:
+    """A group with its texts; `place` is where the configuration has it."""
+
+    path: str
+    description: str = ""
+    title: str | None = None
+    pinned: bool = False
+    place: str = field(default="groups", eq=False)
 
 
 @frozen(kw_only=True)
 class Layout:
-    """Everything that a gateway offers.
+    """Everything that a gateway offers, and sentences on what is wrong with it.
 
-    `groups` maps a path to its description, for the groups that no configuration defines; `descriptions` has those of
-    configured ones that give none.
+    Groups come after those that they are in; components are by kind and name.
     """
 
-    placed: tuple[Placed, ...] = ()
-    groups: Mapping[str, str] = field(factory=dict[str, str])
-    descriptions: Mapping[str, str] = field(factory=dict[str, str])
+    groups: Mapping[str, PlacedGroup] = field(factory=dict[str, PlacedGroup])
+    components: Mapping[tuple[Kind, str], Placed] = field(factory=dict[tuple[Kind, str], Placed])
+    exclusions: tuple[tuple[str, ...], ...] = ()
+    profiles: tuple[Profile, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def layout_of(config: GatewayConfig, servers: Mapping[str, Definitions], reserved: Iterable[str] = ()) -> Layout:
+def layout_of(
+    config: GatewayConfig,
+    servers: Mapping[str, Usable],
+    reserved: Iterable[str] = (),
+    changed: Mapping[str, frozenset[str]] | None = None,
+) -> Layout:
     """Return what a gateway offers.
 
     Args:
         config: Its configuration.
         servers: What each upstream offers that is known, by its name in the configuration.
         reserved: Names that no tool may have.
+        changed: For each upstream, the names of tools that changed since they were approved.
     """
-    warnings: list[str] = []
-    taken = set(reserved)
-    named: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    prefixed = len(config.upstreams) > 1
+    warnings = [*config.problems]
+    placed: list[Placed] = []
     for server in config.upstreams:
-        if server not in servers:
-            continue
-        definitions, problems = _tools_of(servers[server])
-        warnings += (*servers[server].warnings, *problems)
-        prefix = f"{server}__" if prefixed else ""
-        names = allowed_names([f"{prefix}{original}" for original in definitions], taken)
-        for (original, definition), name in zip(definitions.items(), names.values(), strict=True):
-            named[name] = (server, definition)
-            if name != f"{prefix}{original}":
-                warnings.append(f"The tool {original!r} is called {name!r} here: its own name is not allowed or taken.")
-    originals = {name: _original_name(server, definition, prefixed) for name, (server, definition) in named.items()}
-    members, problems = _members(config, named, originals, prefixed)
-    descriptions = {
-        path: description_of([name for inner in _at_or_below(path, members) for name in members[inner]])
-        for path in members
-    }
+        if server in servers:
+            warnings += (_of_server(config, server, problem) for problem in servers[server].warnings)
+            placed += _placed(config, server, servers[server], (changed or {}).get(server, frozenset()), warnings)
+    tools = _renamed(config, _named(config, placed, set(reserved), warnings), warnings)
+    tools = [_pinned(config, tool) for tool in tools]
+    members = _members(config, tools, warnings)
     home = {name: path for path, names in members.items() for name in names}
+    components: dict[tuple[Kind, str], Placed] = {}
+    for one in (*tools, *(one for one in placed if one.kind != "tool")):
+        if (one.kind, one.name) in components:
+            warnings.append(_of_server(config, one.server, f"The {one.kind} {one.name!r} is also another server's."))
+        components.setdefault(
+            (one.kind, one.name), evolve(one, group=home.get(one.name) if one.kind == "tool" else None)
+        )
+    groups = _groups(config, servers, members)
     return Layout(
-        placed=tuple(
-            Placed(
-                kind="tool",
-                server=server,
-                original=definition["name"],
-                name=name,
-                options=_tool_options(definition, home.get(name)),
-            )
-            for name, (server, definition) in named.items()
-        ),
-        groups=descriptions if config.groups is None else {},
-        descriptions=descriptions,
-        warnings=(*warnings, *problems),
+        groups=groups,
+        components=components,
+        exclusions=_exclusions(config, groups, warnings),
+        profiles=_profiles(config, groups),
+        warnings=tuple(warnings),
     )
 
 
-def _original_name(server: str, definition: Mapping[str, Any], prefixed: bool) -> str:
-    return f"{server}__{definition['name']}" if prefixed else str(definition["name"])
+def _of_server(config: GatewayConfig, server: str, sentence: str) -> str:
+    return f"{server}: {sentence}" if config.prefixed else sentence
 
 
-def _tools_of(definitions: Definitions) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
-    """Return the definitions of tools that have a name, by it, and a warning for each other one."""
-    usable: dict[str, Mapping[str, Any]] = {}
-    warnings: list[str] = []
-    scratch = ToolSet("scratch", control="none")
-    for position, given in enumerate(definitions.tools, 1):
-        definition = table(given) or {}
-        name = definition.get("name")
-        if not isinstance(name, str) or not name:
-            warnings.append(f"Tool number {position} of the server's list has no name, so it is left out.")
-        elif name in usable:
-            warnings.append(f"The tool {name!r} is listed more than once; the first is used.")
-        elif problem := _problem(scratch, definition, f"tool-{position}"):
-            warnings.append(f"The tool {name!r} is left out: {problem}.")
-        else:
-            usable[name] = definition
-            if _needs_task(definition):
-                warnings.append(
-                    f"The tool {name!r} can only be called as a task, which is not passed on: calls will fail."
-                )
-    return usable, warnings
+# -- what is offered, and under which name ----------------------------------------------------------------------------
 
 
-def _problem(scratch: ToolSet, definition: Mapping[str, Any], name: str) -> str | None:
-    if not isinstance(definition.get("inputSchema"), dict):
-        return "it has no input schema"
-    try:
-        scratch.register(name, lambda: None, **_tool_options(definition, None))
-    except ToolfoldError as error:
-        return str(getattr(error, "problem", error))
-    return None
+def _placed(
+    config: GatewayConfig, server: str, usable: Usable, changed: frozenset[str], warnings: list[str]
+) -> list[Placed]:
+    """Return what a server offers and the configuration serves, by the server's own names."""
+    upstream = config.upstreams[server]
+    quarantine = config.on_change == "quarantine"
+    placed: list[Placed] = []
+    for kind in KINDS:
+        for original, definition in usable.by_kind[kind].items():
+            meta: dict[str, Any] = {}
+            if kind == "tool":
+                if not matches([original], upstream.include_tools) or matches([original], upstream.exclude_tools):
+                    continue
+                if original in changed:
+                    withheld = "is withheld until" if quarantine else "is marked until"
+                    text = f"The tool {original!r} changed since it was approved, and {withheld} `toolfold approve`."
+                    warnings.append(_of_server(config, server, text))
+                    if quarantine:
+                        continue
+                    meta[CHANGED] = True
+                if _needs_task(definition):
+                    text = (
+                        f"The tool {original!r} can only be called as a task, which is not passed on: calls will fail."
+                    )
+                    warnings.append(_of_server(config, server, text))
+            placed.append(
+                Placed(kind=kind, server=server, original=original, name=original, definition=definition, meta=meta)
+            )
+    return placed
 
 
-def _needs_task(definition: Mapping[str, Any]) -> bool:
+def _needs_task(definition: Table) -> bool:
     return (table(definition.get("execution")) or {}).get("taskSupport") == "required"
 
 
-def _members(
-    config: GatewayConfig,
-    named: Mapping[str, tuple[str, Mapping[str, Any]]],
-    originals: Mapping[str, str],
-    prefixed: bool,
-) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Return the tools of each group by its path, and warnings."""
+def _named(config: GatewayConfig, placed: list[Placed], reserved: set[str], warnings: list[str]) -> list[Placed]:
+    """Return the tools by names that clients accept; prompts are renamed in place."""
+    tools: list[Placed] = []
+    for server in config.upstreams:
+        prefix = server if config.prefixed else None
+        for kind, taken in (("tool", reserved), ("prompt", set[str]())):
+            own = [one for one in placed if one.server == server and one.kind == kind]
+            names = allowed_names([one.original for one in own], taken, prefix)
+            for one in own:
+                name = names[one.original]
+                if name != (f"{prefix}{WIRE_SEPARATOR}{one.original}" if prefix else one.original):
+                    text = f"The {kind} {one.original!r} is called {name!r} here: its own name is not allowed or taken."
+                    warnings.append(_of_server(config, server, text))
+                renamed = evolve(one, name=name)
+                if kind == "tool":
+                    tools.append(renamed)
+                else:
+                    placed[placed.index(one)] = renamed
+    return tools
+
+
+def _renamed(config: GatewayConfig, tools: list[Placed], warnings: list[str]) -> list[Placed]:
+    """Return the tools by the names that the configuration gives them."""
+    taken = {tool.name for tool in tools}
+    chosen: dict[str, str] = {}
+    for old, new in config.rename.items():
+        place = f"{config.source}, [rename], {quoted_key(old)}"
+        if not is_allowed(new):
+            warnings.append(f"{place}: {new!r} is no name that clients accept: 1 to 64 of A-Z a-z 0-9 _ -.")
+        elif old not in taken:
+            warnings.append(f"{place}: there is no tool of that name now.")
+        elif new in taken or new in chosen.values():
+            warnings.append(f"{place}: another tool is called {new!r} already.")
+        else:
+            chosen[old] = new
+    return [evolve(tool, name=chosen.get(tool.name, tool.name)) for tool in tools]
+
+
+def _pinned(config: GatewayConfig, tool: Placed) -> Placed:
+    aliases = _aliases(config, tool)
+    meta = {**tool.meta, ALWAYS_LOAD: True} if matches(aliases, config.pins) else tool.meta
+    return evolve(tool, meta=meta, hidden=matches(aliases, config.hidden))
+
+
+def _aliases(config: GatewayConfig, tool: Placed) -> tuple[str, ...]:
+    """Return what patterns may match a tool by: its name here, and the server's own, with its name where it counts."""
+    prefix = f"{tool.server}{WIRE_SEPARATOR}" if config.prefixed else ""
+    return tool.name, f"{prefix}{tool.original}"
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+def _members(config: GatewayConfig, tools: Sequence[Placed], warnings: list[str]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the tools of each group by its path."""
+    free = [tool for tool in tools if ALWAYS_LOAD not in tool.meta]
+    configured: dict[str, tuple[str, ...]] = {}
     if config.groups is not None:
-        paths = config.paths()
-        found, warnings = by_pattern(
-            list(originals.values()), {paths[key]: group.tools for key, group in config.groups.items()}
+        patterns = {path: config.groups[key].tools for key, path in config.paths().items()}
+        configured, problems = by_pattern({tool.name: _aliases(config, tool) for tool in free}, patterns)
+        warnings += problems
+        taken = {name for names in configured.values() for name in names}
+        free = [tool for tool in free if tool.name not in taken]
+        if not config.prefixed:
+            return configured
+    derived: dict[str, tuple[str, ...]] = {}
+    for server in config.upstreams:
+        own = [tool for tool in free if tool.server == server]
+        for path, names in _divided(config, server, own).items():
+            derived[path] = names
+    return {**configured, **{path: names for path, names in derived.items() if path not in configured}}
+
+
+def _divided(config: GatewayConfig, server: str, tools: Sequence[Placed]) -> dict[str, tuple[str, ...]]:
+    """Return the groups of one server: one, or none if it is the only server, while it is within the budget."""
+    budget = config.budgets.group_tokens
+    sized = [
+        Sized(
+            name=tool.name[len(server) + len(WIRE_SEPARATOR) :] if config.prefixed else tool.name,
+            description=str(tool.definition.get("description") or ""),
+            tokens=0 if tool.hidden else approximate_tokens(dict(tool.definition)),
         )
-        names = {original: name for name, original in originals.items()}
-        return {path: tuple(names[original] for original in group) for path, group in found.items()}, warnings
-    if not prefixed:
-        return by_prefix(list(named)), []
-    groups: dict[str, tuple[str, ...]] = {}
-    for name, (server, _) in named.items():
-        groups[server] = (*groups.get(server, ()), name)
-    return groups, []
-
-
-def _at_or_below(path: str, paths: Iterable[str]) -> list[str]:
-    return [other for other in paths if other == path or other.startswith(f"{path}.")]
-
-
-def _tool_options(definition: Mapping[str, Any], group: str | None) -> ToolOptions:
-    annotations = definition.get("annotations")
-    if hints := table(annotations):  # some servers write null for what they leave open
-        annotations = {key: value for key, value in hints.items() if value is not None}
+        for tool in tools
+    ]
+    if not tools:
+        return {}
+    if sum(tool.tokens for tool in sized) <= budget:
+        return {server: tuple(tool.name for tool in tools)} if config.prefixed else {}
+    names = {short.name: tool.name for short, tool in zip(sized, tools, strict=True)}
+    prefix = f"{server}{WIRE_SEPARATOR}" if config.prefixed else ""
     return {
-        "description": definition.get("description"),
-        "input_schema": definition["inputSchema"],
-        "output_schema": definition.get("outputSchema"),
-        "check_arguments": False,  # they are the upstream's to judge (SPEC GWY-7)
-        "check_output": False,  # results pass unchanged (SPEC GWY-1)
-        "title": definition.get("title"),
-        "group": group,
-        "flat": True,
-        "annotations": annotations,
-        "icons": definition.get("icons"),
-        "meta": definition.get("_meta"),
+        f"{prefix}{segment}": tuple(names[short] for short in members)
+        for segment, members in divide(sized, budget).items()
     }
+
+
+def _groups(
+    config: GatewayConfig, servers: Mapping[str, Usable], members: Mapping[str, Sequence[str]]
+) -> dict[str, PlacedGroup]:
+    """Return the groups, each after those that it is in."""
+    groups: dict[str, PlacedGroup] = {}
+    for key, path in config.paths().items():
+        given = (config.groups or {})[key]
+        below = [name for other, names in members.items() if path in (other, *ancestors(other)) for name in names]
+        groups[path] = PlacedGroup(
+            path=path,
+            description=description_of(below) if given.description is None else given.description,
+            title=given.title,
+            pinned=given.pinned,
+            place=f"[groups.{quoted_key(key)}]",
+        )
+    for path, names in members.items():
+        if path not in groups:
+            groups[path] = _of_one_server(config, servers, path, names)
+    return dict(sorted(groups.items(), key=lambda item: item[0].count(".")))
+
+
+def _of_one_server(
+    config: GatewayConfig, servers: Mapping[str, Usable], path: str, names: Sequence[str]
+) -> PlacedGroup:
+    """Return a derived group: of all that a server has, with what the server says of itself, or of a part of it."""
+    if path not in servers:
+        return PlacedGroup(path=path, description=description_of(names))
+    upstream, said = config.upstreams[path], servers[path].said
+    title = upstream.title or said.title
+    summary = _summary(upstream.description or said.instructions or "")
+    text = f"{title}: {summary}" if title and summary else title or summary
+    return PlacedGroup(
+        path=path, description=f"{text} ({description_of(names)})" if text else description_of(names), title=title
+    )
+
+
+def _exclusions(
+    config: GatewayConfig, groups: Mapping[str, PlacedGroup], warnings: list[str]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the exclusion sets whose groups are there; a server that is away, or is divided, is no error."""
+    exclusions: list[tuple[str, ...]] = []
+    for members in config.exclusions:
+        if missing := [path for path in members if path not in groups and _is_server(config, path)]:
+            warnings.append(
+                f"{config.source}, exclusions: there is no group {missing[0]!r} now, so this set has no effect."
+            )
+        else:
+            exclusions.append(members)
+    return tuple(exclusions)
+
+
+def _profiles(config: GatewayConfig, groups: Mapping[str, PlacedGroup]) -> tuple[Profile, ...]:
+    """Return the profiles; the name of a server stands for all the groups that it has now."""
+
+    def of(paths: Iterable[str]) -> tuple[str, ...]:
+        found: list[str] = []
+        for path in paths:
+            if path not in groups and _is_server(config, path):
+                found += (group for group in groups if group.startswith(f"{path}{WIRE_SEPARATOR}"))
+            else:
+                found.append(path)
+        return tuple(dict.fromkeys(found))
+
+    return tuple(
+        Profile(
+            name=name,
+            description=profile.description,
+            active=of(profile.active),
+            available=of(profile.available),
+            read_only=profile.read_only,
+        )
+        for name, profile in config.profiles.items()
+    )
+
+
+def _is_server(config: GatewayConfig, path: str) -> bool:
+    return config.prefixed and (path in config.upstreams or path in config.left_out)
+
+
+def _summary(text: str) -> str:
+    """Return the beginning of a text on one line, cut after a sentence or a word."""
+    line = " ".join(text.split())
+    if len(line) <= SUMMARY_LENGTH:
+        return line.rstrip(".")
+    cut = line[:SUMMARY_LENGTH]
+    sentence, word = cut.rfind(". "), cut.rfind(" ")
+    return cut[:sentence] if sentence > SUMMARY_LENGTH // 3 else f"{cut[:word] if word > 0 else cut} …"

@@ -20,8 +20,8 @@ from mcp_types import METHOD_NOT_FOUND
 
 from toolfold import ProtocolError, ToolfoldError
 
+from .definitions import Definitions
 from .downstream import Client
-from .layout import Definitions
 from .lifecycle import Event, Life, NotNow, State, after
 from .listing import CHANGES
 from .reasons import reason_of, too_slow

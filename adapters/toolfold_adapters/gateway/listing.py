@@ -11,7 +11,7 @@ from toolfold import ProtocolError
 from toolfold.spi import table
 
 from .cache import Known
-from .layout import Definitions
+from .definitions import Definitions
 from .wire import NotMcp, Wire, is_missing
 
 LISTS = {

@@ -1,17 +1,19 @@
-"""Makes a tool set offer what a layout says: all at the start, later what differs (SPEC GWY-1, REG-6)."""
+"""Makes a tool set offer what a layout says: all of it at the start, later what differs (SPEC GWY-1, GWY-9)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
 from toolfold import ToolfoldError, ToolSet
 from toolfold.spi import Kind
 
-from .config import GatewayConfig
-from .layout import Definitions, Layout, Placed, layout_of
+from .approval import Approvals
+from .config import GatewayConfig, quoted_key
+from .definitions import Definitions, Usable, register, usable
+from .layout import Layout, Placed, PlacedGroup, layout_of
 
 Forwarder = Callable[[str, Kind, str], Callable[..., Any]]
 """Returns the handler of something, given the name of its upstream, its kind, and what the upstream calls it."""
@@ -23,6 +25,7 @@ class Report:
 
     `server` is the name and version of the only upstream, and `version` the latter alone; `instructions` is what
     clients are sent, `tools` maps a name here to the upstream's own, and `warnings` are sentences for the operator.
+    `servers` maps a name here to the upstream, by its name in the configuration.
     """
 
     server: str
@@ -30,6 +33,7 @@ class Report:
     tools: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     version: str = ""
+    servers: Mapping[str, str] = field(factory=dict[str, str])
 
 
 class Registration:
@@ -40,18 +44,26 @@ class Registration:
         config: The configuration.
         forwarder: Returns the handlers.
         reserved: Names that no tool may have, because an adapter needs them.
+        approvals: Which definitions were approved; all are, unless it is given.
     """
 
     def __init__(
-        self, tools: ToolSet, config: GatewayConfig, forwarder: Forwarder, reserved: Iterable[str] = ()
+        self,
+        tools: ToolSet,
+        config: GatewayConfig,
+        forwarder: Forwarder,
+        reserved: Iterable[str] = (),
+        approvals: Approvals | None = None,
     ) -> None:
         self._tools = tools
         self._config = config
         self._forwarder = forwarder
         names: list[str] = []
         tools.guard_names(names.append)  # called at once with the names that are taken
-        self._reserved = {*reserved, *names}
-        self._servers: dict[str, Definitions] = {}
+        self._reserved = frozenset({*reserved, *names})
+        self._approvals = approvals
+        self._servers: dict[str, Usable] = {}
+        self._changed: dict[str, frozenset[str]] = {}
         self._layout = Layout()
 
     def register_tools(self, servers: Mapping[str, Definitions]) -> Report:
@@ -63,14 +75,11 @@ class Registration:
             servers: What each upstream offers that is known, by its name in the configuration.
 
         Raises:
-            ConfigError: The configuration does not fit the groups that follow from the names.
+            ConfigError: The configuration does not fit the groups that there are.
         """
-        self._servers = dict(servers)
-        self._layout = layout_of(self._config, self._servers, self._reserved)
-        for path, description in self._layout.groups.items():
-            self._tools.register_group(path, description)
-        self._config.declare(self._tools, self._layout.descriptions)
-        return self._report(self._register(self._layout.placed))
+        for server, definitions in servers.items():
+            self._learn(server, definitions)
+        return self._change(self._wanted(self._config))
 
     async def replace(self, server: str, definitions: Definitions | None) -> Report:
         """Register what an upstream offers now in place of what it offered, and return the new report.
@@ -79,35 +88,78 @@ class Registration:
         """
         if definitions is None:
             self._servers.pop(server, None)
+            self._changed.pop(server, None)
         else:
-            self._servers[server] = definitions
-        before, after = self._layout, layout_of(self._config, self._servers, self._reserved)
-        for path in before.groups.keys() - after.groups.keys():
-            if path in self._tools.catalog.index:
-                await self._tools.unregister_group(path)
-        for path in after.groups.keys() - before.groups.keys():
-            self._tools.register_group(path, after.groups[path])
-        known, wanted = {(p.kind, p.name): p for p in before.placed}, {(p.kind, p.name): p for p in after.placed}
-        for key, placed in known.items():
-            if wanted.get(key) != placed:
-                self._tools.unregister(placed.name, placed.kind)
-        changed = [placed for key, placed in wanted.items() if known.get(key) != placed]
-        self._layout = after
-        report = self._report(self._register(changed))
-        gone = [placed for key, placed in known.items() if key not in wanted]
-        kinds: set[Kind] = {placed.kind for placed in (*changed, *gone)}
-        if kinds:
-            self._tools.notify_list_changed(kinds)
-        return report
+            self._learn(server, definitions)
+        return await self._apply(self._wanted(self._config))
+
+    async def configure(self, config: GatewayConfig) -> Report:
+        """Register what the upstreams offer under another configuration, and return the new report (SPEC GWY-9).
+
+        Upstreams that it does not have are unregistered; new ones come by `replace`. Options of the tool set stay.
+
+        Raises:
+            ConfigError: The configuration is wrong; nothing has changed.
+        """
+        wanted = self._wanted(config)
+        _declare(config.new_tool_set("scratch"), config, wanted)
+        self._config = config
+        for server in self._servers.keys() - config.upstreams.keys():
+            del self._servers[server]
+            self._changed.pop(server, None)
+        return await self._apply(wanted)
+
+    @property
+    def definitions(self) -> Mapping[str, Definitions]:
+        """What each upstream offers that is known, by its name in the configuration."""
+        return {server: usable.said for server, usable in self._servers.items()}
 
     def find(self, kind: Kind, name: str) -> Placed | None:
         """Return what is offered by that name, or at that URI, or `None`."""
-        return next((one for one in self._layout.placed if (one.kind, one.name) == (kind, name)), None)
+        return self._layout.components.get((kind, name))
 
     def servers_of(self, groups: Iterable[str]) -> tuple[str, ...]:
         """Return the upstreams that have something in one of the groups."""
         paths = set(groups)
-        return tuple(dict.fromkeys(one.server for one in self._layout.placed if one.options.get("group") in paths))
+        return tuple(dict.fromkeys(one.server for one in self._layout.components.values() if one.group in paths))
+
+    def _learn(self, server: str, definitions: Definitions) -> None:
+        self._servers[server] = usable(definitions)
+        if self._approvals is not None and server in self._config.upstreams:
+            self._changed[server] = self._approvals.changed(self._config.upstreams[server], definitions)
+
+    def _wanted(self, config: GatewayConfig) -> Layout:
+        return layout_of(config, self._servers, self._reserved, self._changed)
+
+    async def _apply(self, after: Layout) -> Report:
+        """Make the tool set offer `after` in place of what it offers, and notify sessions of what differs."""
+        before = self._layout
+        for path in [path for path in before.groups if path not in after.groups]:
+            if path in self._tools.catalog.index:  # it goes with a group that it is in
+                await self._tools.unregister_group(path)
+        report = self._change(after)
+        differing = {*_differing(before, after), *_differing(after, before)}
+        kinds: set[Kind] = {kind for kind, _ in differing}
+        if before.groups != after.groups:
+            kinds.add("tool")
+        if kinds:
+            self._tools.notify_list_changed(kinds)
+        return report
+
+    def _change(self, after: Layout) -> Report:
+        """Make the tool set offer `after`, where no group has to be closed for it; all of it or nothing."""
+        before, tools = self._layout, self._tools
+        with tools.all_or_nothing():
+            for members in before.exclusions:
+                tools.unregister_exclusion(*members)
+            for profile in before.profiles:
+                tools.unregister_profile(profile.name)
+            for kind, name in _differing(before, after):
+                tools.unregister(name, kind)
+            _declare(tools, self._config, after)
+            left_out = self._register(after.components[key] for key in _differing(after, before))
+        self._layout = after
+        return self._report((*after.warnings, *left_out))
 
     def _register(self, placed: Iterable[Placed]) -> list[str]:
         """Register what can be, and return a warning for each of the others."""
@@ -115,17 +167,73 @@ class Registration:
         for one in placed:
             handler = self._forwarder(one.server, one.kind, one.original)
             try:
-                self._tools.register(one.name, handler, **one.options)
+                register(
+                    self._tools,
+                    one.kind,
+                    one.name,
+                    handler,
+                    one.definition,
+                    group=one.group,
+                    hidden=one.hidden,
+                    meta=one.meta,
+                )
             except ToolfoldError as error:
-                warnings.append(f"The tool {one.original!r} is left out: {getattr(error, 'problem', error)}.")
+                warnings.append(f"The {one.kind} {one.name!r} is left out: {getattr(error, 'problem', error)}.")
         return warnings
 
-    def _report(self, left_out: Iterable[str]) -> Report:
-        only = next(iter(self._servers.values())) if len(self._config.upstreams) == 1 and self._servers else None
+    def _report(self, warnings: tuple[str, ...]) -> Report:
+        only = None if self._config.prefixed else next(iter(self._servers.values()), None)
+        said = Definitions() if only is None else only.said
+        registered = self._tools.catalog.tools
+        components = self._layout.components.items()
+        tools = {name: one for (kind, name), one in components if kind == "tool" and name in registered}
         return Report(
-            server=f"{only.name} {only.version}".strip() if only else "",
-            instructions=only.instructions if only else None,
-            tools={p.name: p.original for p in self._layout.placed if p.name in self._tools.catalog.tools},
-            warnings=(*self._layout.warnings, *left_out),
-            version=only.version if only else "",
+            server=f"{said.name} {said.version}".strip(),
+            instructions=said.instructions,
+            tools={name: one.original for name, one in tools.items()},
+            warnings=warnings,
+            version=said.version,
+            servers={name: one.server for name, one in tools.items()},
         )
+
+
+def check_config(config: GatewayConfig) -> None:
+    """Raise `ConfigError` for what is wrong with a configuration, as far as that shows without the upstreams.
+
+    Exclusions and profiles can name groups that are derived; these are checked once the upstreams are known.
+    """
+    layout = layout_of(config, {})
+    known = layout if config.groups is not None else evolve(layout, exclusions=(), profiles=())
+    _declare(config.new_tool_set("scratch"), config, known)
+
+
+def _differing(one: Layout, other: Layout) -> list[tuple[Kind, str]]:
+    """Return what is in one layout and not, or not the same, in the other."""
+    return [key for key, placed in one.components.items() if other.components.get(key) != placed]
+
+
+def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:
+    """Register the groups, exclusions and profiles of a layout; groups that exist take on its texts.
+
+    Raises:
+        ConfigError: Something does not fit, with the name of the file and the place in it.
+    """
+    for group in layout.groups.values():
+        with config.at(group.place):
+            _declare_group(tools, group)
+    for members in layout.exclusions:
+        with config.at("exclusions"):
+            tools.register_exclusion(*members)
+    for profile in layout.profiles:
+        with config.at(f"[profiles.{quoted_key(profile.name)}]"):
+            tools.register_profile(profile)
+
+
+def _declare_group(tools: ToolSet, group: PlacedGroup) -> None:
+    known = tools.catalog.index
+    if group.path not in known:
+        tools.register_group(group.path, group.description, title=group.title, pinned=group.pinned)
+        return
+    now = tools.catalog.group(group.path)
+    if (now.description, now.title, now.pinned) != (group.description, group.title, group.pinned):
+        tools.update_group(group.path, group.description, title=group.title, pinned=group.pinned)

@@ -75,6 +75,7 @@ class Loader:
         texts: What it answers; the library's own words otherwise.
         closer: The name of a tool that takes the same argument and closes groups; none unless it is given. It closes
             those that have a deactivator where each group has control tools of its own (SPEC CTL-2).
+        needs_groups: Whether there is no such tool while there is no group that it can open.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Loader:
     argument_description: str = "The group to open."
     texts: LoaderTexts | None = None
     closer: str | None = None
+    needs_groups: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,7 +111,7 @@ class Loader:
 
 
 PRESETS: Mapping[str, Loader] = {
-    "open_group": Loader(name="open_group", closer="close_group"),
+    "open_group": Loader(name="open_group", closer="close_group", needs_groups=True),
     "load_tool_group": Loader(
         name="load_tool_group",
         argument="group_name",

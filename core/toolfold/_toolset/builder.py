@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from .._catalog.budget import ListBudget
 from .._catalog.catalog import Catalog, canonical
@@ -145,6 +145,18 @@ class Builder:
         self.newest = None
         return group
 
+    @on_loop
+    def update_group(self, path: str, changes: Mapping[str, Any]) -> GroupSpec:
+        """Change texts and traits of a group that no state depends on, and the control tools that show them."""
+        group = evolve(self.known(path), **changes)
+        for what, value in (("description", group.description), ("title", group.title)):
+            check_text(path, what, value)
+        self._groups[path] = group
+        tools = self._specs["tool"]
+        tools.update({name: made for name, made in self.style.components(group).items() if tools[name].control})
+        self.newest = None
+        return group
+
     def path_of(self, name: str, parent: str | None) -> str:
         """Return the full path that a segment or path, with a parent or without, stands for."""
         check_name(name)
@@ -187,6 +199,15 @@ class Builder:
         """Add a checked exclusion set."""
         self._exclusions[members] = None
         self.newest = None
+
+    @on_loop
+    def remove_exclusion(self, members: frozenset[str]) -> bool:
+        """Remove an exclusion set, and return whether there was one."""
+        if members not in self._exclusions:
+            return False
+        del self._exclusions[members]
+        self.newest = None
+        return True
 
     @on_loop
     def remove_group(self, path: str) -> GroupSpec:
@@ -253,6 +274,12 @@ class Builder:
                 )
         self._profiles[profile.name] = profile
         self.newest = None
+
+    @on_loop
+    def remove_profile(self, name: str) -> Profile | None:
+        """Remove a profile and return it, or `None`; sessions under it stay so."""
+        self.newest = None if name in self._profiles else self.newest
+        return self._profiles.pop(name, None)
 
     def place(self, kind: Kind, name: str, given: Mapping[str, Any]) -> tuple[str, str | None, Visibility]:
         """Return `(full name, group, rule)` of what is registered under a name, base or full, or under a URI.

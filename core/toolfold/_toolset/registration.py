@@ -66,6 +66,14 @@ class Registration:
         hooks = decorators.hooks(str(name), given, in_thread=given.pop("run_in_thread"))
         return self._builder.add_group(name, parent, {"description": description, **given, **hooks})
 
+    def update_group(self, path: str, description: str, *, title: str | None = None, pinned: bool = False) -> GroupSpec:
+        """Change the texts of a group, and whether a quota spares it, and return it; sessions have it open as before.
+
+        Raises:
+            GroupNotFound, InvalidDefinition: Nothing has changed.
+        """
+        return self._builder.update_group(path, {"description": description, "title": title, "pinned": pinned})
+
     @on_loop
     def register_exclusion(self, *groups: str) -> None:
         """Register groups of which at most one may be active (SPEC REG-3).
@@ -84,6 +92,14 @@ class Registration:
                     session.id,
                 )
         self._builder.add_exclusion(members)
+
+    def unregister_exclusion(self, *groups: str) -> bool:
+        """Remove an exclusion set, and return whether there was one of these groups (SPEC REG-7)."""
+        return self._builder.remove_exclusion(frozenset(groups))
+
+    def unregister_profile(self, name: str) -> Profile | None:
+        """Remove a profile and return it, or `None` if there was none; sessions that it began go on under it."""
+        return self._builder.remove_profile(name)
 
     def register_profile(self, profile: Profile) -> Profile:
         """Register a profile for sessions to be opened under (SPEC PRO-1)."""

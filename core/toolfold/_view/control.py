@@ -101,6 +101,8 @@ def loader_components(loader: Loader, groups: Iterable[GroupSpec]) -> tuple[Comp
         return refused or await close_group(context, arguments[loader.argument])
 
     lines = [line_of(group.path, group.description) for group in groups if group.controls]
+    if not lines and loader.needs_groups:
+        return ()
     description = "\n".join([loader.description, *(["Groups:", *lines] if lines else ["There are no groups."])])
     opening = _loader_tool("load", loader.name, description, open_one, loader)
     if loader.closer is None:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from toolfold import ConfigError
-from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config, open_gateway
+from toolfold_adapters.gateway import (
+    Definitions,
+    GatewayConfig,
+    Registration,
+    UpstreamConfig,
+    load_config,
+    open_gateway,
+)
 
 pytestmark = pytest.mark.spec("GWY-2")
 
+OBJECT = {"type": "object"}
 FULL = """
 exclusions = [["read", "write"]]
 
 [upstream]
-command = ["npx", "-y", "some-server"]
+command = ["PROGRAM", "-y", "some-server"]
 env = { LOG = "1" }
 cwd = "/srv"
 start_timeout = 5
@@ -65,20 +74,30 @@ def refused(folder: Path, text: str) -> str:
 
 
 def test_a_file_gives_upstream_groups_exclusions_profiles_and_options(tmp_path: Path) -> None:
-    config = load(tmp_path, FULL)
+    config = load(tmp_path, FULL.replace("PROGRAM", sys.executable))
     server = UpstreamConfig(
-        command=("npx", "-y", "some-server"), env={"LOG": "1"}, cwd="/srv", start_timeout=5, mode="auto"
+        command=(sys.executable, "-y", "some-server"), env={"LOG": "1"}, cwd="/srv", start_timeout=5, mode="auto"
     )
     assert config.upstreams == {"upstream": server}
     tools = config.new_tool_set("t")
-    config.declare(tools, {"write": "3 tools: a, b, c", "read": "unused"})
+    registration = Registration(tools, config, lambda *_: pytest.fail)
+    names = ("set_a", "set_b", "get_log", "list_c")
+    registration.register_tools(
+        {"upstream": Definitions(tools=[{"name": name, "inputSchema": OBJECT} for name in names])}
+    )
     catalog = tools.catalog
     assert [(group.path, group.description, group.title) for group in catalog.groups] == [
         ("read", "Look", "Reading"),
-        ("read.logs", "", None),
-        ("write", "3 tools: a, b, c", None),
+        ("read.logs", "1 tool: get_log", None),
+        ("write", "2 tools: a, b", None),
         ("write.deep", "", None),
     ]
+    assert {name: catalog.tools[name].group for name in names} == {
+        "set_a": "write",
+        "set_b": "write",
+        "get_log": "read.logs",
+        "list_c": "read",
+    }
     assert catalog.exclusions == (frozenset({"read", "write"}),)
     assert catalog.profiles["viewer"].active == ("read",)
     assert catalog.profiles["viewer"].description == "A look around"
@@ -105,7 +124,7 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
         ("[groups.a]\ntools = [5]", '[groups.a], tools[0]: must be a text in quotes, such as "…".'),
         (
             "[groups.a]\ntool = ['x']",
-            "[groups.a], tool: is not known here; remove it, or use one of tools, description, title, parent.",
+            "[groups.a], tool: is not known here; remove it, or use one of tools, description, title, parent, pinned.",
         ),
         ("[groups]\na = 5", "[groups.a]: must be a table."),
         (
@@ -119,7 +138,8 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
         ),
         (
             "[group.a]",
-            "group: is not known here; remove it, or use one of upstreams, groups, exclusions, profiles, options.",
+            "group: is not known here; remove it, or use one of upstreams, groups, exclusions, profiles, pins, "
+            "hidden, rename, budgets, on_change, options.",
         ),
         ("source = 'x'", "source: is not known here; remove it."),
         ("[upstream]\nurl = 5", '[upstream], url: must be a text in quotes, such as "…".'),
@@ -128,11 +148,11 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
             "[upstream]\ncommand = 'npx x'",
             '[upstream], command: must be a list, such as ["…", "…"].',
         ),
-        ("[upstream]\n", 'upstream: give either a command, such as ["npx", "some-server"], or a url.'),
-        ("[upstream]\nurl = 'ftp://x'", "upstream: the url 'ftp://x' must start with http:// or https://."),
+        ("[upstream]\n", '[upstream]: give either a command, such as ["npx", "some-server"], or a url.'),
+        ("[upstream]\nurl = 'ftp://x'", "[upstream]: the url must start with http:// or https://."),
         (
             "[upstream]\nurl = 'http://x'\ncwd = '/'",
-            "upstream: env and cwd are for a command; a server at a url has its own.",
+            "[upstream]: env and cwd are for a command; a server at a url has its own.",
         ),
         ("[upstream]\nurl = 'http://x'\nstart_timeout = 0", "[upstream], start_timeout: must be more than 0."),
         ("[upstream]\nurl = 'http://x'\nmode = 'new'", "[upstream], mode: must be 'legacy' or 'auto'."),

@@ -1,72 +1,151 @@
-"""Groups from names and by patterns."""
+"""Groups from the nouns of names, and by patterns."""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Mapping, Sequence
 
-from toolfold_adapters.gateway import by_pattern, by_prefix
-from toolfold_adapters.gateway.grouping import description_of
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolfold.spi import check_segment
+from toolfold_adapters.gateway import by_pattern
+from toolfold_adapters.gateway.grouping import Sized, description_of, divide
+from toolfold_adapters.gateway.words import nouns_of
 
 pytestmark = pytest.mark.spec("GWY-2")
 
+Groups = Mapping[str, Sequence[str]]
 
-def test_three_tools_with_the_same_first_word_are_a_group_and_two_are_not() -> None:
-    names = ["pods_get", "pods_list", "pods_log", "helm_list", "helm_install", "view"]
-    assert by_prefix(names) == {"pods": ("pods_get", "pods_list", "pods_log")}
+
+def sized(*names: str, tokens: int = 100) -> list[Sized]:
+    return [Sized(name=name, tokens=tokens) for name in names]
+
+
+def cross(verbs: str, nouns: str, form: str = "{verb}_{noun}") -> list[str]:
+    return [form.format(verb=verb, noun=noun) for noun in nouns.split() for verb in verbs.split()]
+
+
+VERBS = "get list create update delete"
 
 
 @pytest.mark.parametrize(
-    "names",
-    [
-        ("issue_get", "issue-list", "issue.close", "other"),
-        ("issueGet", "issueList", "IssueClose", "other"),
-        ("issue/get", "issue list", "issue:close", "other"),
-        ("issue", "issue_list", "issue_close", "other"),
-    ],
+    "form", ["{verb}_{noun}", "{noun}_{verb}", "{noun}-{verb}", "{noun}.{verb}", "api_{verb}_{noun}"]
 )
-def test_a_word_ends_at_any_sign_and_at_a_hump(names: tuple[str, ...]) -> None:
-    assert by_prefix(names) == {"issue": names[:3]}
-
-
-def test_capitals_in_a_row_are_one_word() -> None:
-    assert by_prefix(["HTTPGet", "HTTPPut", "HTTPHead", "x"]) == {"http": ("HTTPGet", "HTTPPut", "HTTPHead")}
-
-
-def test_words_that_all_names_begin_with_are_passed_over() -> None:
-    cookies = ("browser_cookie_list", "browser_cookie_get", "browser_cookie_set")
-    assert by_prefix([*cookies, "browser_click", "browser"]) == {"cookie": cookies}
-    assert by_prefix([f"my_{name}" for name in (*cookies, "browser_click")]) == {
-        "cookie": tuple(f"my_{name}" for name in cookies)
+def test_tools_go_together_by_their_noun_wherever_it_stands(form: str) -> None:
+    names = cross(VERBS, "issue branch release", form)
+    groups = divide(sized(*names), budget=500)
+    assert {group: set(members) for group, members in groups.items()} == {
+        noun: {name for name in names if noun in name} for noun in ("branch", "issue", "release")
     }
 
 
-@pytest.mark.parametrize("names", [[], ["one"], ["a_b_c"], ["getUser", "get_user", "get-user"], ["___", "…", "日本"]])
-def test_names_that_give_no_groups_give_none(names: list[str]) -> None:
-    assert by_prefix(names) == {}
+def test_words_end_at_humps_and_plurals_count_as_the_singular() -> None:
+    names = ["getIssue", "listIssues", "IssueClose", "list_entries", "getEntry", "entry.delete"]
+    assert divide(sized(*names), budget=300) == {"entry": tuple(names[3:]), "issue": tuple(names[:3])}
 
 
-def test_a_group_is_an_allowed_segment_however_long_the_word() -> None:
-    assert list(by_prefix(["y" * 80 + "_a", "y" * 80 + "_b", "y" * 80 + "_c", "z"])) == ["y" * 64]
+def test_what_all_names_have_in_common_says_nothing() -> None:
+    names = cross(VERBS, "cookie video", "browser_{noun}_{verb}")
+    assert set(divide(sized(*names), budget=500)) == {"cookie", "video"}
+
+
+def test_nouns_that_always_stand_together_name_the_group_together() -> None:
+    names = [*cross(VERBS, "pull_request"), *cross(VERBS, "branch")]
+    assert set(divide(sized(*names), budget=500)) == {"branch", "pull_request"}
+
+
+def test_a_noun_that_is_over_the_budget_is_divided_by_the_next_one() -> None:
+    names = [
+        *cross(VERBS, "issue"),
+        *cross(VERBS, "issue_comment"),
+        *cross(VERBS, "issue_label"),
+        "get_me",
+        "ping",
+        "run",
+    ]
+    groups = divide(sized(*names), budget=600)
+    assert {"issue_comment", "issue_label"} < set(groups)
+    assert set(groups["issue_comment"]) == set(cross(VERBS, "issue_comment"))
+
+
+def test_a_name_without_a_noun_goes_by_its_description() -> None:
+    tools = [
+        *sized(*cross(VERBS, "issue branch")),
+        Sized(name="search", description="Find issues by text.", tokens=100),
+    ]
+    assert "search" in divide(tools, budget=600)["issue"]
+
+
+def test_tools_that_no_noun_joins_are_together_within_the_budget() -> None:
+    names = [f"{verb}_{noun}" for verb, noun in zip(VERBS.split(), ["ant", "bee", "cat", "dog", "eel"], strict=True)]
+    assert divide(sized(*names), budget=500) == {"other": tuple(names)}
+    assert {len(group) for group in divide(sized(*names * 1, tokens=100), budget=300).values()} == {2, 3}
+
+
+def test_a_group_that_is_too_small_in_tokens_joins_another_such_one() -> None:
+    names = [*cross("get set list", "ant"), *cross("get set list", "bee"), *cross(VERBS, "cat")]
+    tools = [Sized(name=name, tokens=10 if "cat" not in name else 160) for name in names]
+    assert set(divide(tools, budget=800)) == {"ant_bee", "cat"}
+
+
+def test_verbs_are_nouns_where_they_come_later() -> None:
+    assert nouns_of("list_releases") == ("release",)
+    assert nouns_of("release_lock") == ("lock",)
+    assert nouns_of("add_issue_comment") == ("issue", "comment")
+    assert nouns_of("search") == ()
+
+
+WORDS = ["get", "list", "create", "search", "run", "pod", "log", "issue", "comment", "branch", "file", "x1", "ü"]
+NAMES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map("_".join)
+TOOLS = st.lists(
+    st.builds(
+        Sized, name=NAMES, description=st.sampled_from(["", "Lists pods.", "Of files"]), tokens=st.integers(1, 900)
+    ),
+    max_size=40,
+    unique_by=lambda tool: tool.name,
+)
+
+
+@settings(deadline=None)
+@given(tools=TOOLS, budget=st.integers(100, 3000))
+def test_every_tool_is_in_one_group_within_the_budget_and_of_three_where_there_is_room(
+    tools: list[Sized], budget: int
+) -> None:
+    groups = divide(tools, budget)
+    tokens = {tool.name: tool.tokens for tool in tools}
+    assert sorted(name for members in groups.values() for name in members) == sorted(tokens)
+    sizes = {group: sum(tokens[name] for name in members) for group, members in groups.items()}
+    for group, members in groups.items():
+        check_segment(group)
+        assert sizes[group] <= budget or len(members) == 1
+        if len(members) < 3:
+            assert all(sizes[group] + size > budget for other, size in sizes.items() if other != group)
+    assert divide(tools, budget) == groups
 
 
 def test_the_first_group_whose_pattern_matches_has_the_tool() -> None:
-    names = ["get_a", "set_a", "get_b", "Get_c"]
+    names = {name: (name,) for name in ("get_a", "set_a", "get_b", "Get_c")}
     groups, warnings = by_pattern(names, {"b": ["*_b"], "read": ["get_?", "get_*"], "rest": ["*"]})
     assert groups == {"b": ("get_b",), "read": ("get_a",), "rest": ("set_a", "Get_c")}
     assert warnings == []
 
 
 def test_a_pattern_that_brings_nothing_is_a_warning_that_says_why() -> None:
-    groups, warnings = by_pattern(["get_a"], {"read": ["get_*"], "late": ["get_a"], "none": ["put_*"]})
+    groups, warnings = by_pattern({"get_a": ("get_a",)}, {"read": ["get_*"], "late": ["get_a"], "none": ["put_*"]})
     assert groups == {"read": ("get_a",), "late": (), "none": ()}
     assert warnings == [
         "The pattern 'get_a' of group 'late' matches only tools that an earlier group has taken.",
-        "The pattern 'put_*' of group 'none' matches none of the server's tools.",
+        "The pattern 'put_*' of group 'none' matches none of the tools.",
     ]
 
 
-def test_a_description_counts_the_tools_and_names_a_few() -> None:
+def test_a_description_counts_the_tools_and_names_a_few_without_what_they_begin_with() -> None:
     assert description_of(["a"]) == "1 tool: a"
-    assert description_of(list("abcde")) == "5 tools: a, b, c, d, e"
-    assert description_of(list("abcdefg")) == "7 tools: a, b, c, d, e, …"
+    assert description_of(["a_b", "a_c"]) == "2 tools: b, c"
+    assert description_of(["pod_list", "pod_log"]) == "2 tools: list, log"
+    many = description_of([f"a{number:09}" for number in range(30)])
+    assert many.startswith("30 tools: a000000000, a000000001")
+    assert many.endswith(", …")
+    assert len(many) < 125
     assert description_of([]) == ""

@@ -1,0 +1,144 @@
+"""What an upstream offers, and which of it can be registered (SPEC REG-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from toolfold import PromptOptions, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
+from toolfold.spi import Kind, table
+
+Table = Mapping[str, Any]
+
+
+@frozen(kw_only=True)
+class Definitions:
+    """What one upstream offers, in its own words: as it answered just now, or when it was last asked.
+
+    `tools`, `prompts`, `resources` and `resource_templates` are definitions in the shape of the MCP specification, and
+    are not trusted to be. `warnings` are sentences for the operator, on what is wrong with them.
+    """
+
+    name: str = ""
+    title: str | None = None
+    version: str = ""
+    instructions: str | None = None
+    tools: Sequence[Any] = ()
+    prompts: Sequence[Any] = ()
+    resources: Sequence[Any] = ()
+    resource_templates: Sequence[Any] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Usable:
+    """The definitions of an upstream that can be registered: by kind, those by what the upstream calls them.
+
+    `warnings` has a sentence for each of the others.
+    """
+
+    said: Definitions
+    by_kind: Mapping[Kind, Mapping[str, Table]]
+    warnings: tuple[str, ...]
+
+
+_KEYS: dict[Kind, str] = {
+    "tool": "name",
+    "prompt": "name",
+    "resource": "uri",
+    "resource_template": "uriTemplate",
+}
+
+
+def usable(said: Definitions) -> Usable:
+    """Return the definitions that can be registered; each that can't harms none of the others."""
+    offered: dict[Kind, Sequence[Any]] = {
+        "tool": said.tools,
+        "prompt": said.prompts,
+        "resource": said.resources,
+        "resource_template": said.resource_templates,
+    }
+    warnings = list(said.warnings)
+    by_kind: dict[Kind, Mapping[str, Table]] = {
+        kind: _checked(kind, definitions, warnings) for kind, definitions in offered.items()
+    }
+    return Usable(said=said, by_kind=by_kind, warnings=tuple(warnings))
+
+
+def _checked(kind: Kind, definitions: Sequence[Any], warnings: list[str]) -> dict[str, Table]:
+    checked: dict[str, Table] = {}
+    scratch = ToolSet("scratch", control="none")
+    words = kind.replace("_", " ")
+    for position, given in enumerate(definitions, 1):
+        definition = table(given) or {}
+        name = definition.get(_KEYS[kind])
+        if not isinstance(name, str) or not name:
+            warnings.append(f"The {words} number {position} of the server's list has no name, so it is left out.")
+        elif name in checked:
+            warnings.append(f"The {words} {name!r} is listed more than once; the first is used.")
+        elif problem := _problem(scratch, kind, definition, position):
+            warnings.append(f"The {words} {name!r} is left out: {problem}.")
+        else:
+            checked[name] = definition
+    return checked
+
+
+def _problem(scratch: ToolSet, kind: Kind, definition: Table, position: int) -> str | None:
+    if kind == "tool" and not isinstance(definition.get("inputSchema"), dict):
+        return "it has no input schema"
+    name = definition[_KEYS[kind]] if kind.startswith("resource") else f"{kind}-{position}"
+    try:
+        register(scratch, kind, name, _never_called, definition)
+    except ToolfoldError as error:
+        return str(getattr(error, "problem", error))
+    return None
+
+
+def _never_called() -> None:
+    """Stand in for a handler where definitions are checked."""
+
+
+def register(tools: ToolSet, kind: Kind, name: str, handler: Any, definition: Table, **options: Any) -> None:
+    """Register a definition of an upstream.
+
+    Args:
+        tools: Where.
+        kind: What it is.
+        name: What it is called here; its URI, if it is a resource or a template.
+        handler: What calls the upstream.
+        definition: As the upstream has it.
+        options: `group`, `hidden`, and `meta` to go over its own.
+    """
+    meta = {**(table(definition.get("_meta")) or {}), **options.pop("meta", {})}
+    shared: dict[str, Any] = {
+        **options,
+        "title": definition.get("title"),
+        "description": definition.get("description") or "",
+        "icons": definition.get("icons"),
+        "meta": meta or None,
+    }
+    if kind == "tool":
+        tools.register(name, handler, **shared, **_of_tool(definition))
+    elif kind == "prompt":
+        own: PromptOptions = {"flat": True, "check_arguments": False, "arguments": definition.get("arguments") or ()}
+        tools.register_prompt(name, handler, **shared, **own)
+    else:
+        of_resource: ResourceOptions = {"name": definition.get("name"), "mime_type": definition.get("mimeType")}
+        add = tools.register_resource if kind == "resource" else tools.register_resource_template
+        add(name, handler, **shared, **of_resource)
+
+
+def _of_tool(definition: Table) -> ToolOptions:
+    annotations = definition.get("annotations")
+    if hints := table(annotations):  # some servers write null for what they leave open
+        annotations = {key: value for key, value in hints.items() if value is not None}
+    return {
+        "flat": True,
+        "input_schema": definition["inputSchema"],
+        "output_schema": definition.get("outputSchema"),
+        "check_arguments": False,  # they are the upstream's to judge (SPEC GWY-7)
+        "check_output": False,  # results pass unchanged (SPEC GWY-1)
+        "annotations": annotations,
+    }

@@ -1,0 +1,281 @@
+"""Reads the configuration of a gateway from a file: its own TOML, or that of a client as it is (SPEC GWY-2).
+
+One entry of a server that is wrong is left out, and reported in one sentence with file and place; the other servers are
+served. Whatever else is wrong is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from toolfold import ConfigError
+from toolfold.spi import table
+
+from .clients import SECTIONS, is_disabled, servers_in, settings_of
+from .config import (
+    ONE_SERVER,
+    BudgetsConfig,
+    GatewayConfig,
+    GroupConfig,
+    OptionsConfig,
+    ProfileConfig,
+    UpstreamConfig,
+    quoted_key,
+)
+from .naming import server_name
+from .registration import check_config
+from .variables import Variables
+
+_PROBLEMS = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be a table",
+    "float_type": "must be a number",
+    "greater_than": "must be more than 0",
+    "int_type": "must be a whole number",
+    "missing": "must be given",
+    "model_type": "must be a table",
+    "string_type": 'must be a text in quotes, such as "…"',
+    "too_short": "must not be empty",
+    "tuple_type": 'must be a list, such as ["…", "…"]',
+}
+_TABLES: dict[str, Any] = {
+    "upstreams": UpstreamConfig,
+    "groups": GroupConfig,
+    "profiles": ProfileConfig,
+    "budgets": BudgetsConfig,
+    "options": OptionsConfig,
+}
+_NOT_IN_FILES = ("source", "left_out", "problems")
+_IN_JSON = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])')
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that remembers which keys it was given more than once."""
+
+    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
+        self.repeated: dict[str, None] = {}
+        for key, value in pairs:
+            if key in self:
+                self.repeated[key] = None
+            else:
+                self[key] = value
+
+
+def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> GatewayConfig:
+    """Return the configuration in a file, checked as far as it can be without the servers (SPEC GWY-2).
+
+    Args:
+        path: A `.toml` file, of the gateway's own form or that of Codex, or a `.json` file of another client.
+        environ: What variables in it stand for; the environment unless given.
+
+    Raises:
+        ConfigError: The file can't be read, or does not fit; the message names the file, the place in it and the key,
+            and says what to do.
+    """
+    file = Path(path)
+    return parse_config(file, read_file(file), environ)
+
+
+def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> GatewayConfig:
+    """Return the configuration in the data of a file; see `load_config`."""
+    try:
+        servers = servers_in(data)
+    except ConfigError as error:
+        raise ConfigError(f"{file}, {error}") from error
+    variables = Variables(
+        os.environ if environ is None else environ, _workspace(file), servers.inputs if servers else {}
+    )
+    if servers is None and file.suffix.lower() != ".toml":
+        raise ConfigError(f"{file} names no servers: it has none of {', '.join(SECTIONS)}.")
+    if servers is None:
+        config = _own(file, {**data}, variables)
+        check_config(config)
+        return config
+    repeated = getattr(servers.entries, "repeated", {})
+    reader = _Entries(file, variables, lambda name: f"{servers.section}.{name}", settings_of)
+    reader.read(servers.entries)
+    reader.problems += [
+        f"{file}, {servers.section}: there are two servers named {name!r}, so the second is left out; rename one."
+        for name in repeated
+    ]
+    return reader.config({})
+
+
+def read_file(file: Path) -> dict[str, Any]:
+    """Return the data in a file of TOML, or of JSON with comments; raises `ConfigError`."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not a text in UTF-8: save it as one.") from error
+    except OSError as error:
+        raise ConfigError(f"{file} can't be read: {error.strerror or type(error).__name__}.") from error
+    if file.suffix.lower() == ".toml":
+        try:
+            return tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise ConfigError(f"{file} is not valid TOML: {error}. Correct it there.") from error
+    try:
+        data: object = json.loads(_without_comments(text), object_pairs_hook=_Object)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ConfigError(f"{file} is not valid JSON: {error}. Correct it there.") from error
+    if not isinstance(data, _Object):
+        raise ConfigError(f"{file} must be a JSON object.")
+    return data
+
+
+def _without_comments(text: str) -> str:
+    """Return JSON without the comments and last commas that editors allow; all else stays on its line and column."""
+
+    def blank(match: re.Match[str]) -> str:
+        return match[1] or re.sub(r"[^\n]", " ", match[0])
+
+    return _LAST_COMMA.sub(blank, _IN_JSON.sub(blank, text))
+
+
+def _workspace(file: Path) -> Path:
+    """Return the folder that editors call the workspace: that of the project whose configuration it is."""
+    folder = file.resolve().parent
+    return folder.parent if folder.name in (".vscode", ".cursor") else folder
+
+
+def _own(file: Path, data: dict[str, Any], variables: Variables) -> GatewayConfig:
+    """Return a configuration of the gateway's own form."""
+    if "upstream" in data and "upstreams" in data:
+        raise ConfigError(f"{file}: write either [upstream], for one server, or [upstreams.NAME] for each of several.")
+    for key in _NOT_IN_FILES:
+        if key in data:
+            raise ConfigError(f"{file}, {key}: is not known here; remove it.")
+    single = "upstream" in data
+    entries = {ONE_SERVER: data.pop("upstream")} if single else data.pop("upstreams", {})
+    if (servers := table(entries)) is None:
+        raise ConfigError(f"{file}, upstreams: must be a table of servers, [upstreams.NAME].")
+
+    def place(name: str) -> str:
+        return "[upstream]" if single else f"[upstreams.{quoted_key(name)}]"
+
+    reader = _Entries(file, variables, place, _own_settings)
+    reader.read(servers)
+    return reader.config(data)
+
+
+def _own_settings(entry: Any) -> dict[str, Any]:
+    if (settings := table(entry)) is None:
+        raise ConfigError("must be a table")
+    return {key: value for key, value in settings.items() if key != "disabled"}
+
+
+class _Entries:
+    """The servers of one file, read one by one."""
+
+    def __init__(
+        self, file: Path, variables: Variables, place: Callable[[str], str], settings: Callable[[Any], dict[str, Any]]
+    ) -> None:
+        self._file = file
+        self._variables = variables
+        self._place = place
+        self._settings = settings
+        self._upstreams: dict[str, UpstreamConfig] = {}
+        self._left_out: list[str] = []
+        self.problems: list[str] = []
+
+    def read(self, entries: Mapping[str, Any]) -> None:
+        """Take the servers that are right, and note what is wrong with the others."""
+        named: dict[str, str] = {}
+        for given, entry in entries.items():
+            if is_disabled(entry):
+                self._left_out.append(given)
+                continue
+            try:
+                name = server_name(given)
+                if name in named:
+                    raise ConfigError(f"it is called {name} here, as {named[name]!r} is; rename one of them")
+                named[name] = given
+                self._upstreams[name] = self._upstream(given, name, entry)
+            except ValidationError as error:
+                self._leave_out(given, *(_in_table(problem, UpstreamConfig) for problem in error.errors()))
+            except ConfigError as error:
+                self._leave_out(given, f": {error}.")
+
+    def config(self, data: Mapping[str, Any]) -> GatewayConfig:
+        """Return the configuration of the servers that were read and of what else the file says."""
+        if self.problems and not self._upstreams:
+            raise ConfigError("\n".join(self.problems))
+        values = {"upstreams": self._upstreams, "left_out": self._left_out, "problems": self.problems}
+        try:
+            return GatewayConfig.model_validate({**data, **values, "source": str(self._file)})
+        except ValidationError as error:
+            raise ConfigError("\n".join(_message(str(self._file), problem) for problem in error.errors())) from error
+
+    def _upstream(self, given: str, name: str, entry: Any) -> UpstreamConfig:
+        written = self._settings(entry)
+        settings = self._variables.expand(written)
+        if name != given:
+            settings.setdefault("title", given)
+        config = UpstreamConfig.model_validate(settings)
+        if config.command and not _is_program(config, self._variables.environ):
+            program = written["command"][0]  # as it is written: a variable may stand for a secret
+            raise ConfigError(f"command: there is no program {program!r}; install it, or give its full path")
+        if config.command and _serves(config.command, self._file):
+            raise ConfigError("it starts Toolfold with this very file; remove it")
+        return config
+
+    def _leave_out(self, name: str, *problems: str) -> None:
+        self._left_out.append(name)
+        self.problems += [f"{self._file}, {self._place(name)}{problem}" for problem in problems]
+
+
+def _is_program(config: UpstreamConfig, environ: Mapping[str, str]) -> bool:
+    """Return whether there is the program that a command starts with."""
+    program = (config.command or ("",))[0]
+    if os.path.dirname(program):  # noqa: PTH120 (a Path would drop the "./" that counts)
+        return (Path(config.cwd or ".") / program).is_file() or shutil.which(program) is not None
+    return shutil.which(program, path=config.env.get("PATH") or environ.get("PATH") or os.defpath) is not None
+
+
+def _serves(command: Iterable[str], file: Path) -> bool:
+    words = list(command)
+    return any("toolfold" in Path(word).name for word in words) and any(
+        word.endswith(file.suffix) and Path(word).expanduser().resolve() == file.resolve() for word in words
+    )
+
+
+def _message(file: str, problem: Any) -> str:
+    """Return one of pydantic's findings as a sentence that names file, table and key."""
+    where = list(problem["loc"])
+    size = 2 if where[0] in ("groups", "profiles") else 1
+    in_table = len(where) > size or problem["type"] == "model_type"
+    if not in_table:
+        return f"{file}{_in_table(problem, GatewayConfig)}"
+    names = [str(part) for part in where[:size]]
+    place = ".".join(quoted_key(part) for part in names)
+    return f"{file}, [{place}]{_in_table({**problem, 'loc': where[size:]}, _TABLES.get(names[0]), names)}"
+
+
+def _in_table(problem: Any, model: Any, table_names: list[str] | None = None) -> str:
+    """Return the rest of the sentence about a key of the table that `model` is for."""
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")
+    return f"{f', {key}' if key else ''}: {_problem(problem, model, table_names or [], key)}."
+
+
+def _problem(problem: Any, model: Any, names: list[str], key: str) -> str:
+    kind = problem["type"]
+    if kind == "value_error":
+        return str(problem["ctx"]["error"])
+    if kind != "extra_forbidden":
+        return _PROBLEMS.get(kind, str(problem["msg"]).replace("Input should be", "must be"))
+    if names[:1] == ["groups"] and key == "exclusions":
+        return "is not known here; put exclusions = [[…, …]] at the top of the file, before the first table"
+    if names[:1] == ["groups"] and isinstance(problem["input"], dict):
+        return f'is not known here; a group inside this one is written [groups."{names[1]}.{key}"]'
+    known = ", ".join(name for name in model.model_fields if name not in _NOT_IN_FILES)
+    return f"is not known here; remove it, or use one of {known}"

@@ -1,0 +1,53 @@
+"""`toolfold approve`: the definitions of servers are right as they are now (SPEC GWY-11)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from .failures import run
+from .options import TargetCommand, chosen_target, examples, gateway_options, target_options
+from .printing import counted, show
+from .signals import stdout_reserved
+from .targets import GatewayOptions, Target, configuration
+
+
+@click.command(
+    "approve",
+    cls=TargetCommand,
+    epilog=examples("toolfold approve gateway.toml", "toolfold approve -- npx -y some-mcp-server"),
+)
+@target_options
+@gateway_options
+@click.option("--dry-run", is_flag=True, help="Show what changed, and approve nothing.")
+@click.pass_context
+def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bool, **given: Any) -> None:
+    """Approve the definitions of a TARGET's servers as they are now.
+
+    A definition that changed since it was approved is marked, or withheld, where the configuration says
+    on_change = "quarantine". The first definitions of a server are approved when it is first seen.
+    """
+    target, options = chosen_target(ctx, targets, **given)
+    if not target.is_gateway:
+        raise click.UsageError(f"{target.text} has tools of its own; there is nothing to approve.", ctx)
+    run(partial(_approve, target, options, dry_run))
+
+
+async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> None:
+    from toolfold_adapters.gateway.approval import Approvals, default_folder
+
+    from .costs import known_definitions
+
+    config = configuration(target, options)
+    with stdout_reserved():
+        definitions = await known_definitions(config, start=True)
+    approvals = Approvals(default_folder())
+    for server, offered in definitions.items():
+        changed = sorted(approvals.changed(config.upstreams[server], offered))
+        if not dry_run:
+            approvals.approve(config.upstreams[server], offered)
+        names = f": {', '.join(changed)}" if changed else ""
+        what = f"{counted(len(changed), 'tool')} changed{names}."
+        show(f"{server}: {what}{'' if dry_run else ' All are approved.'}")

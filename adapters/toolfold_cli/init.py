@@ -1,0 +1,147 @@
+"""`toolfold init`: MCP clients start Toolfold instead of their servers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from toolfold import ConfigError
+
+from .client_files import Change, ClientFile, apply, client_files, plan_change, plan_undo
+from .costs import costs_of_servers, known_definitions
+from .failures import Failed, failing, request_traceback, run
+from .options import examples
+from .printing import approximate, counted, show, table
+
+if TYPE_CHECKING:
+    from toolfold_adapters.gateway import Definitions, GatewayConfig
+
+
+@click.command(
+    "init",
+    epilog=examples(
+        "toolfold init --dry-run                 show what would change",
+        "toolfold init --measure                 and start the servers to say what would be saved",
+        "toolfold init --config .mcp.json --yes  change one file, and don't ask",
+        "toolfold init --undo                    put the servers back",
+    ),
+)
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The configuration of a client; those of known clients unless given.",
+)
+@click.option("--yes", is_flag=True, help="Change all files without asking.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--measure", is_flag=True, help="Start the servers to learn how many tools and tokens they have.")
+@click.option("--undo", is_flag=True, help="Put the servers back that Toolfold serves.")
+@click.option("--traceback", is_flag=True, expose_value=False, callback=request_traceback, help="Show where it failed.")
+def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: bool, undo: bool) -> None:
+    """Have the MCP clients on this machine start Toolfold instead of each of their servers.
+
+    The servers of each client move, as they are, to a file beside its configuration, which Toolfold then serves, in
+    groups. The configuration is copied to a backup first. It asks before it changes a file.
+    """
+    files = tuple(ClientFile("", path.absolute()) for path in configs) or client_files(
+        Path.home(), Path.cwd(), os.environ
+    )
+    if not files:
+        raise Failed("No configuration of an MCP client was found; name one with --config.")
+    plan = plan_undo if undo else partial(plan_change, command=_program())
+    failed = 0
+    for file in files:
+        try:
+            with failing(OSError):
+                _one(file, plan, yes=yes, dry_run=dry_run, measure=measure, undo=undo)
+        except Failed as error:
+            error.show()
+            failed += 1
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _one(
+    file: ClientFile,
+    plan: Callable[[ClientFile], Change | None],
+    *,
+    yes: bool,
+    dry_run: bool,
+    measure: bool,
+    undo: bool,
+) -> None:
+    """Show what would change in a file, and change it if that is wanted."""
+    change = plan(file)
+    show(f"{file.client}: {file.path}" if file.client else str(file.path))
+    if change is None:
+        show("  There is nothing to put back.\n" if undo else "  There is nothing to change.\n")
+        return
+    if undo:
+        show(f"  {counted(len(change.servers), 'server')} to put back: {', '.join(change.servers)}.")
+    else:
+        _show_savings(change, measure)
+    if dry_run:
+        show("  Nothing was changed.\n")
+        return
+    if not yes and not click.confirm("  Put them back?" if undo else "  Have this client start Toolfold instead?"):
+        show("  Nothing was changed.\n")
+        return
+    backup = apply(change)
+    where = "" if undo else f" The servers are in {file.served}."
+    show(f"  Done.{where} What was there before is in {backup}. Restart the client.\n")
+
+
+def _show_savings(change: Change, measure: bool) -> None:
+    """Print the servers of a client, with what they cost as far as that is known (SPEC GWY-5)."""
+    config = _configuration(change)
+    definitions: Mapping[str, Definitions] = (
+        run(partial(known_definitions, config, start=measure)) if config is not None else {}
+    )
+    costs, listed = costs_of_servers(config, definitions) if config and definitions else ((), 0)
+    known = {cost.server: cost for cost in costs}
+    rows = table("  SERVER", "TOOLS", "TOKENS", numbers=("TOOLS", "TOKENS"))
+    for name in change.servers:
+        cost = known.get(_name_here(name))
+        rows.add_row(f"  {name}", *((f"{cost.tools:,}", approximate(cost.before)) if cost else ("", "not measured")))
+    show(rows)
+    for problem in config.problems if config else ():
+        show(f"  {problem}")
+    if costs:
+        before = sum(cost.before for cost in costs)
+        show(f"  {approximate(before)} tokens of tool definitions become {approximate(listed)} at first.")
+
+
+def _name_here(name: str) -> str:
+    from toolfold_adapters.gateway.naming import server_name
+
+    try:
+        return server_name(name)
+    except ConfigError:
+        return name  # it is left out, and reported
+
+
+def _configuration(change: Change) -> GatewayConfig | None:
+    """Return the configuration that would be served, or `None`, with a sentence, if it can't be."""
+    from toolfold_adapters.gateway.files import parse_config
+
+    try:
+        return parse_config(change.file.served, change.served or {})
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            show(f"  {line}")
+        return None
+
+
+def _program() -> tuple[str, ...]:
+    """Return what starts this program, for a client that has another PATH."""
+    found = shutil.which("toolfold")
+    return (str(Path(found).absolute()),) if found else (sys.executable, "-m", "toolfold_cli")

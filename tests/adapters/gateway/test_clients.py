@@ -1,0 +1,256 @@
+"""The configurations of clients, as they are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolfold import ConfigError
+from toolfold_adapters.gateway import GatewayConfig, UpstreamConfig, load_config
+
+pytestmark = pytest.mark.spec("GWY-2")
+
+PYTHON = sys.executable
+ENVIRON = {"TOKEN": "t0ken", "EMPTY": "", "PATH": "/nowhere"}
+
+
+def load(folder: Path, data: Any, name: str = "mcp.json") -> GatewayConfig:
+    file = folder / name
+    file.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+    return load_config(file, ENVIRON)
+
+
+def servers(folder: Path, entries: Any, name: str = "mcp.json") -> GatewayConfig:
+    return load(folder, {"mcpServers": entries}, name)
+
+
+GOOD = {"command": PYTHON}
+
+
+def test_claude_desktop_claude_code_and_cursor(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        {
+            "theme": "dark",
+            "mcpServers": {
+                "files": {
+                    "command": PYTHON,
+                    "args": ["-m", "files"],
+                    "env": {"KEY": "${TOKEN}", "PORT": 80, "ON": True},
+                },
+                "web": {
+                    "type": "http",
+                    "url": "https://x.org/${TOKEN}",
+                    "headers": {"Authorization": "Bearer ${TOKEN}"},
+                },
+                "old": {"type": "sse", "url": "https://x.org/sse", "autoApprove": ["a"], "disabledTools": ["b"]},
+                "off": {"command": "no-such-program", "disabled": True},
+            },
+        },
+        "claude_desktop_config.json",
+    )
+    assert config.upstreams == {
+        "files": UpstreamConfig(command=(PYTHON, "-m", "files"), env={"KEY": "t0ken", "PORT": "80", "ON": "true"}),
+        "web": UpstreamConfig(url="https://x.org/t0ken", headers={"Authorization": "Bearer t0ken"}),
+        "old": UpstreamConfig(url="https://x.org/sse", transport="sse", exclude_tools=("b",)),
+    }
+    assert (config.left_out, config.problems, config.prefixed) == (("off",), (), True)
+
+
+def test_vs_code_with_comments_inputs_and_variables_of_the_editor(tmp_path: Path) -> None:
+    folder = tmp_path / ".vscode"
+    folder.mkdir()
+    config = load(
+        folder,
+        """{
+          // what VS Code asks for; "quoted // text" stays
+          "inputs": [{"type": "promptString", "id": "api-key"}, {"id": "host", "default": "https://x.org"},],
+          "servers": {
+            "files": {
+              "type": "stdio", "command": "PYTHON", "args": ["${workspaceFolder}", "//not a comment", "$${LITERAL}"],
+              "env": {"HOST": "${input:host}", "TOKEN": "${env:TOKEN}"}, /* and so
+              on */ "gallery": true,
+            },
+            "asks": {"url": "https://x.org", "headers": {"Key": "${input:api-key}"}},
+          },
+        }""".replace("PYTHON", PYTHON),
+    )
+    assert config.upstreams == {
+        "files": UpstreamConfig(
+            command=(PYTHON, str(tmp_path), "//not a comment", "${LITERAL}"),
+            env={"HOST": "https://x.org", "TOKEN": "t0ken"},
+        )
+    }
+    assert config.problems == (
+        f"{folder / 'mcp.json'}, servers.asks: VS Code would ask for ${{input:api-key}}; set the environment variable "
+        "TOOLFOLD_INPUT_API_KEY.",
+    )
+
+
+def test_settings_of_vs_code_have_servers_under_mcp(tmp_path: Path) -> None:
+    config = load(tmp_path, {"editor.tabSize": 2, "mcp": {"servers": {"a": GOOD}}}, "settings.json")
+    assert config.upstreams == {"a": UpstreamConfig(command=(PYTHON,))}
+
+
+def test_codex(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        f"""
+        model = "some"
+        [mcp_servers.files]
+        command = '{PYTHON}'
+        args = ["-v"]
+        env_vars = ["TOKEN"]
+        startup_timeout_sec = 5
+        enabled_tools = ["a", "b"]
+        [mcp_servers.files.tools.a]
+        approval_mode = "approve"
+        [mcp_servers.web]
+        url = "https://x.org"
+        bearer_token_env_var = "TOKEN"
+        http_headers = {{ A = "b" }}
+        env_http_headers = {{ C = "TOKEN" }}
+        [mcp_servers.off]
+        command = "x"
+        enabled = false
+        """,
+        "config.toml",
+    )
+    assert config.upstreams == {
+        "files": UpstreamConfig(
+            command=(PYTHON, "-v"), env={"TOKEN": "t0ken"}, start_timeout=5, include_tools=("a", "b")
+        ),
+        "web": UpstreamConfig(url="https://x.org", headers={"A": "b", "C": "t0ken", "Authorization": "Bearer t0ken"}),
+    }
+    assert (config.left_out, config.problems) == (("off",), ())
+
+
+def test_own_toml_has_several_servers(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        f"[upstreams.files]\ncommand = ['{PYTHON}']\ntitle = 'Files'\n[upstreams.web]\nurl = 'https://x.org/${{TOKEN}}'\n"
+        "[upstreams.off]\ndisabled = true\n[budgets]\ngroup_tokens = 10\n",
+        "gateway.toml",
+    )
+    assert config.upstreams == {
+        "files": UpstreamConfig(command=(PYTHON,), title="Files"),
+        "web": UpstreamConfig(url="https://x.org/t0ken"),
+    }
+    assert (config.left_out, config.budgets.group_tokens) == (("off",), 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("${TOKEN}", "t0ken"),
+        ("a-${TOKEN}-b", "a-t0ken-b"),
+        ("${GONE:-none}", "none"),
+        ("${GONE:-}", ""),
+        ("${EMPTY:-full}", "full"),
+        ("${EMPTY}", ""),
+        ("${env:TOKEN}", "t0ken"),
+        ("$TOKEN $5 {x} $", "$TOKEN $5 {x} $"),
+        ("$${TOKEN}", "${TOKEN}"),
+    ],
+)
+def test_variables_are_replaced(tmp_path: Path, text: str, value: str) -> None:
+    config = servers(tmp_path, {"s": {**GOOD, "args": [text]}})
+    assert config.upstreams["s"].command == (PYTHON, value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (
+            {**GOOD, "args": ["${GONE}"]},
+            ": the environment variable GONE is not set; set it, or write ${GONE:-default}.",
+        ),
+        ({**GOOD, "cwd": "${foo:bar}"}, ": ${foo:bar} is no variable that is known here; write $${ for a literal ${."),
+        ({**GOOD, "arg": []}, ": arg: is not known here; remove it, or write args."),
+        ({**GOOD, "zzz": []}, ": zzz: is not known here; remove it."),
+        ({}, ': give either a command, such as ["npx", "some-server"], or a url.'),
+        (5, ": must be a table."),
+        ({"command": 5}, ": command: must be a text in quotes."),
+        ({**GOOD, "args": "x"}, ": args: must be a list of texts in quotes."),
+        ({**GOOD, "env": {"A": None}}, ', env.A: must be a text in quotes, such as "…".'),
+        ({**GOOD, "env": []}, ": env: must be a table of texts."),
+        ({**GOOD, "env_vars": [5]}, ": env_vars: must be a list of names."),
+        (
+            {"type": "ws", "url": "https://x"},
+            ": type: must be one of http, streamable-http, streamableHttp, streamable_http, stdio, local, sse.",
+        ),
+        (
+            {"command": "no-such-program"},
+            ": command: there is no program 'no-such-program'; install it, or give its full path.",
+        ),
+        (
+            {"command": "/no/such/program"},
+            ": command: there is no program '/no/such/program'; install it, or give its full path.",
+        ),
+        ({"url": "ftp://x"}, ": the url must start with http:// or https://."),
+    ],
+)
+def test_a_wrong_entry_is_one_sentence_with_file_and_place_and_the_others_are_served(
+    tmp_path: Path, entry: Any, problem: str
+) -> None:
+    config = servers(tmp_path, {"good": GOOD, "bad": entry})
+    assert list(config.upstreams) == ["good"]
+    assert config.problems == (f"{tmp_path / 'mcp.json'}, mcpServers.bad{problem}",)
+    assert config.left_out == ("bad",)
+    assert config.prefixed
+
+
+def test_two_servers_of_one_name_are_reported(tmp_path: Path) -> None:
+    entry = json.dumps(GOOD)
+    config = load(
+        tmp_path, f'{{"mcpServers": {{"a": {entry}, "a": {{"command": "x"}}, "b c": {entry}, "b_c": {entry}}}}}'
+    )
+    assert {name: server.title for name, server in config.upstreams.items()} == {"a": None, "b_c": "b c"}
+    file = tmp_path / "mcp.json"
+    assert config.problems == (
+        f"{file}, mcpServers.b_c: it is called b_c here, as 'b c' is; rename one of them.",
+        f"{file}, mcpServers: there are two servers named 'a', so the second is left out; rename one.",
+    )
+
+
+def test_where_no_entry_is_right_all_problems_are_the_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        servers(tmp_path, {"a": {}, "b": {"command": "no-such-program"}})
+    assert len(str(caught.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"mcpServers": {\n"a": }', " is not valid JSON: Expecting value: line 2 column 6 "),
+        ("[]", " must be a JSON object."),
+        ("[" * 100_000, " is not valid JSON: "),
+        ("{}", " names no servers: it has none of mcpServers, servers, mcp_servers."),
+        ('{"mcpServers": []}', ", mcpServers must be a table of servers by their names."),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'mcp.json'}{message}")
+
+
+def test_a_server_that_would_be_this_very_gateway_is_left_out(tmp_path: Path) -> None:
+    program = tmp_path / "toolfold"
+    program.touch(0o755)
+    entry = {"command": str(program), "args": ["serve", str(tmp_path / "mcp.json")]}
+    config = servers(tmp_path, {"good": GOOD, "toolfold": entry})
+    assert list(config.upstreams) == ["good"]
+    assert "it starts Toolfold with this very file" in config.problems[0]
+
+
+def test_no_message_has_the_value_of_a_variable(tmp_path: Path) -> None:
+    config = servers(
+        tmp_path, {"good": GOOD, "a": {"url": "${TOKEN}://x"}, "b": {"command": "${TOKEN}"}, "c": {"cwd": "${TOKEN}"}}
+    )
+    assert len(config.problems) == 3
+    assert "t0ken" not in "".join(config.problems)

@@ -1,0 +1,344 @@
+"""What becomes of servers' definitions in a tool set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.adapters.gateway.upstreams.raw import BROKEN, FULL, ODD
+from toolfold import ConfigError, Session, ToolSet
+from toolfold_adapters.gateway import (
+    Definitions,
+    GatewayConfig,
+    GroupConfig,
+    OptionsConfig,
+    ProfileConfig,
+    Registration,
+    Report,
+    UpstreamConfig,
+)
+
+OBJECT = {"type": "object"}
+SERVER = UpstreamConfig(command=("server",))
+
+
+def tool(name: str, description: str = "", **more: Any) -> dict[str, Any]:
+    return {"name": name, "description": description, "inputSchema": OBJECT, **more}
+
+
+def offering(*tools: Any, **more: Any) -> Definitions:
+    return Definitions(tools=[tool(one) if isinstance(one, str) else one for one in tools], **more)
+
+
+def answering(server: str, kind: str, original: str) -> Callable[..., Any]:
+    """A handler that answers with what it would have asked which server for."""
+
+    async def handler(arguments: dict[str, Any], context: Any) -> str:
+        return f"{server} {kind} {original}"
+
+    return handler
+
+
+def registered(servers: Mapping[str, Definitions], **settings: Any) -> tuple[Registration, ToolSet, Report]:
+    config = configured(*servers, **settings)
+    tools = config.new_tool_set("gateway")
+    registration = Registration(tools, config, answering, ["call_tool"])
+    return registration, tools, registration.register_tools(servers)
+
+
+def configured(*servers: str, **settings: Any) -> GatewayConfig:
+    return GatewayConfig(upstreams=dict.fromkeys(servers, SERVER), **settings)
+
+
+def listed(session: Session) -> list[str]:
+    return [one.name for one in session.list_tools().tools]
+
+
+def homes(tools: ToolSet) -> dict[str, str | None]:
+    return {name: one.group for name, one in sorted(tools.catalog.tools.items()) if one.control is None}
+
+
+@pytest.mark.spec("GWY-1")
+async def test_a_definition_is_passed_on_unchanged() -> None:
+    _, tools, _ = registered({"s": offering(FULL)})
+    assert dict(tools.catalog.tools["full"].definition) == FULL
+
+
+@pytest.mark.spec("REG-6", "GWY-1")
+async def test_a_broken_definition_is_left_out_and_reported_and_the_others_stay() -> None:
+    _, tools, report = registered({"s": Definitions(tools=BROKEN)})
+    assert list(homes(tools)) == ["good", "old_draft", "only_task"]
+    assert tools.catalog.tools["old_draft"].definition["annotations"] == {"readOnlyHint": True}
+    left_out = ["no_schema", "array_root", "bad_schema", "bad_output", "bad_title", "remote"]
+    assert [
+        name for name in left_out if any(w.startswith(f"The tool {name!r} is left out: ") for w in report.warnings)
+    ] == left_out
+    assert "The tool 'no_schema' is left out: it has no input schema." in report.warnings
+    assert "The tool number 8 of the server's list has no name, so it is left out." in report.warnings
+    assert "The tool number 9 of the server's list has no name, so it is left out." in report.warnings
+    assert "The tool 'good' is listed more than once; the first is used." in report.warnings
+    assert any("'only_task' can only be called as a task" in warning for warning in report.warnings)
+    assert len(report.warnings) == len(left_out) + 4
+
+
+@pytest.mark.spec("GWY-1", "GWY-6", "NAM-1")
+async def test_odd_names_and_those_of_control_tools_are_mapped_and_calls_use_the_original() -> None:
+    _, tools, report = registered({"s": offering(*ODD)}, options=OptionsConfig(control="load_tool_group"))
+    names = {original: name for name, original in report.tools.items()}
+    assert names["a_b"] == "a_b"
+    assert names["a.b"] == "a_b_2"
+    assert names["call_tool"] == "call_tool_2"
+    assert names["load_tool_group"] == "load_tool_group_2"
+    async with tools.open_session() as session:
+        for original, name in names.items():
+            assert (await session.call(name)).text == f"s tool {original}"
+    assert len(report.warnings) == sum(name != original for original, name in names.items())
+
+
+@pytest.mark.spec("GWY-2", "GWY-6")
+async def test_one_server_within_the_budget_is_in_no_group_and_has_no_control_tools() -> None:
+    _, tools, report = registered(
+        {"s": offering("get_a", "get_b", "get_c", instructions="Be kind.", name="S", version="1")}
+    )
+    assert tools.catalog.groups == ()
+    assert list(tools.catalog.tools) == ["get_a", "get_b", "get_c"]
+    assert (report.server, report.instructions, report.version) == ("S 1", "Be kind.", "1")
+
+
+LONG = "x" * 400
+"""About 100 tokens."""
+
+
+def many(noun: str, count: int = 5) -> list[dict[str, Any]]:
+    return [tool(f"{verb}_{noun}", LONG) for verb in ("get", "list", "create", "update", "delete")[:count]]
+
+
+@pytest.mark.spec("GWY-2", "GWY-6")
+async def test_one_server_over_the_budget_is_divided_by_nouns_and_its_tools_keep_their_names() -> None:
+    _, tools, _ = registered({"s": offering(*many("issue"), *many("branch"))}, budgets={"group_tokens": 700})
+    assert {path: name for name, path in homes(tools).items() if name.startswith("get")} == {
+        "branch": "get_branch",
+        "issue": "get_issue",
+    }
+    assert (
+        tools.catalog.group("issue").description
+        == "5 tools: get_issue, list_issue, create_issue, update_issue, delete_issue"
+    )
+    async with tools.open_session() as session:
+        assert listed(session) == ["close_group", "open_group"]
+        assert (await session.call("open_group", {"group": "issue"})).is_error is False
+        assert (await session.call("get_issue")).text == "s tool get_issue"
+
+
+@pytest.mark.spec("GWY-2", "GWY-6")
+async def test_of_several_servers_each_is_a_group_described_by_its_title_and_instructions() -> None:
+    _, tools, report = registered(
+        {
+            "files": offering("read", "write", title="File system", instructions="Reads and writes.\nMore."),
+            "web": offering("fetch"),
+        }
+    )
+    assert homes(tools) == {"files__read": "files", "files__write": "files", "web__fetch": "web"}
+    assert [(group.path, group.title, group.description) for group in tools.catalog.groups] == [
+        ("files", "File system", "File system: Reads and writes. More (2 tools: read, write)"),
+        ("web", None, "1 tool: web__fetch"),
+    ]
+    assert report.tools == {"files__read": "read", "files__write": "write", "web__fetch": "fetch"}
+    assert report.instructions is None
+
+
+@pytest.mark.spec("GWY-2")
+async def test_of_several_servers_only_the_one_over_the_budget_is_divided() -> None:
+    _, tools, _ = registered(
+        {"big": offering(*many("issue"), *many("branch")), "small": offering("ping")}, budgets={"group_tokens": 700}
+    )
+    assert [group.path for group in tools.catalog.groups] == ["big__branch", "big__issue", "small"]
+    assert homes(tools)["big__get_issue"] == "big__issue"
+
+
+@pytest.mark.spec("GWY-6")
+def test_adding_a_server_renames_nothing_of_another() -> None:
+    def names(*servers: str) -> set[str]:
+        odd = offering("a.b", "a_b", "call_tool", "x" * 64)
+        return set(registered(dict.fromkeys(servers, odd))[2].tools)
+
+    two = names("a", "b")
+    assert two < names("a", "a_b", "b") < names("a", "a_b", "b", "c")
+
+
+@pytest.mark.spec("GWY-6")
+def test_a_server_that_is_left_out_for_now_renames_nothing() -> None:
+    _, tools, _ = registered({"a": offering("x")}, left_out=("b",))
+    assert homes(tools) == {"a__x": "a"}
+
+
+@pytest.mark.spec("GWY-2", "GWY-6", "FND-4")
+async def test_pinned_tools_are_in_view_hidden_ones_in_no_list_and_renamed_ones_have_their_name() -> None:
+    _, tools, report = registered(
+        {"s": offering("find", "debug", "old"), "t": offering("x")},
+        pins=("s__find",),
+        hidden=("*debug",),
+        rename={"s__old": "new", "s__gone": "y", "t__x": "s__find", "s__debug": "no dots."},
+    )
+    assert homes(tools) == {"new": "s", "s__debug": "s", "s__find": None, "t__x": "t"}
+    assert tools.catalog.tools["s__find"].definition["_meta"] == {"anthropic/alwaysLoad": True}
+    async with tools.open_session(active=["s"]) as session:
+        assert listed(session) == ["close_group", "new", "open_group", "s__find"]
+        assert (await session.call("new")).text == "s tool old"
+        assert (await session.call("s__debug")).text == "s tool debug"
+    source = "the gateway's configuration, [rename]"
+    assert report.warnings == (
+        f"{source}, s__gone: there is no tool of that name now.",
+        f"{source}, t__x: another tool is called 's__find' already.",
+        f"{source}, s__debug: 'no dots.' is no name that clients accept: 1 to 64 of A-Z a-z 0-9 _ -.",
+    )
+
+
+@pytest.mark.spec("GWY-2")
+def test_a_server_serves_the_tools_that_its_entry_includes() -> None:
+    config = GatewayConfig(
+        upstreams={"s": UpstreamConfig(url="http://x", include_tools=("a*",), exclude_tools=("*z",))}
+    )
+    tools = config.new_tool_set("t")
+    Registration(tools, config, answering).register_tools({"s": offering("ab", "az", "b")})
+    assert list(tools.catalog.tools) == ["ab"]
+
+
+@pytest.mark.spec("GWY-1")
+async def test_prompts_and_resources_are_there_whatever_is_open() -> None:
+    said = Definitions(
+        tools=[tool("x")],
+        prompts=[{"name": "ask", "arguments": [{"name": "what", "required": True}]}, {"name": 5}],
+        resources=[{"uri": "file:///a", "name": "a", "mimeType": "text/plain"}],
+        resource_templates=[{"uriTemplate": "file:///{path}", "name": "any"}],
+    )
+    _, tools, report = registered({"s": said, "t": offering("y")})
+    components = tools.catalog.components
+    assert [list(components[kind].by_name) for kind in ("prompt", "resource", "resource_template")] == [
+        ["s__ask"],
+        ["file:///a"],
+        ["file:///{path}"],
+    ]
+    assert components["resource"].by_name["file:///a"].definition == {**said.resources[0], "description": ""}
+    assert report.warnings == ("s: The prompt number 2 of the server's list has no name, so it is left out.",)
+
+
+@pytest.mark.spec("GWY-2")
+async def test_configured_groups_have_the_tools_that_their_patterns_match() -> None:
+    _, tools, report = registered(
+        {"s": offering("answer", "one", "two")},
+        groups={
+            "numbers": GroupConfig(),
+            "numbers.first": GroupConfig(tools=("one",)),
+            "more": GroupConfig(tools=("t*", "nothing*"), description="More of it"),
+        },
+        exclusions=(("numbers", "more"),),
+        profiles={"start": ProfileConfig(active=("numbers",), available=("*",))},
+    )
+    assert [(group.path, group.description) for group in tools.catalog.groups] == [
+        ("more", "More of it"),
+        ("numbers", "1 tool: one"),
+        ("numbers.first", "1 tool: one"),
+    ]
+    own = set(report.tools)
+    async with tools.open_session("start") as session:
+        assert own & set(listed(session)) == {"answer"}
+        await session.activate("numbers.first")
+        assert own & set(listed(session)) == {"answer", "one"}
+        await session.activate("more")
+        assert own & set(listed(session)) == {"answer", "two"}
+    assert report.warnings == ("The pattern 'nothing*' of group 'more' matches none of the tools.",)
+
+
+@pytest.mark.spec("GWY-2")
+def test_what_no_configured_group_takes_stays_in_the_group_of_its_server() -> None:
+    _, tools, _ = registered(
+        {"s": offering("get_a", "set_a"), "t": offering("get_b")}, groups={"read": GroupConfig(tools=("*__get_*",))}
+    )
+    assert homes(tools) == {"s__get_a": "read", "s__set_a": "s", "t__get_b": "read"}
+
+
+@pytest.mark.spec("GWY-2")
+def test_a_profile_that_names_a_group_that_is_not_there_is_an_error_and_a_server_that_is_away_is_none() -> None:
+    wrong = ProfileConfig(active=("nowhere",))
+    with pytest.raises(ConfigError, match=r"^groups\.toml, \[profiles\.p\]: There is no group 'nowhere'"):
+        registered({"s": offering("x"), "t": offering("y")}, profiles={"p": wrong}, source="groups.toml")
+    config = configured("s", "away", profiles={"p": ProfileConfig(active=("s", "away"))}, exclusions=(("s", "away"),))
+    tools = config.new_tool_set("t")
+    report = Registration(tools, config, answering).register_tools({"s": offering("x")})
+    assert tools.catalog.profiles["p"].active == ("s",)
+    assert report.warnings == (
+        "the gateway's configuration, exclusions: there is no group 'away' now, so this set has no effect.",
+    )
+
+
+@pytest.mark.spec("GWY-2")
+def test_a_profile_that_names_a_divided_server_has_all_its_groups() -> None:
+    _, tools, _ = registered(
+        {"big": offering(*many("issue"), *many("branch")), "s": offering("x")},
+        budgets={"group_tokens": 700},
+        profiles={"p": ProfileConfig(available=("big",))},
+    )
+    assert tools.catalog.profiles["p"].available == ("big__branch", "big__issue")
+
+
+# -- later ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("GWY-3", "GWY-4")
+async def test_a_fresh_list_replaces_what_differs_and_closes_nothing() -> None:
+    registration, tools, _ = registered({"s": offering("a", "b"), "t": offering("x")})
+    kept = tools.catalog.tools["s__a"]
+    changes: list[object] = []
+    async with tools.open_session(active=["s", "t"]) as session:
+        session.on_list_changed(lambda *_: changes.append(1))
+        report = await registration.replace("s", offering("a", tool("b", "changed"), "c"))
+        assert listed(session) == ["close_group", "open_group", "s__a", "s__b", "s__c", "t__x"]
+        assert len(changes) == 1
+        await registration.replace("s", offering("a", tool("b", "changed"), "c"))
+        assert len(changes) == 1
+    assert tools.catalog.tools["s__a"] is kept
+    assert tools.catalog.tools["s__b"].description == "changed"
+    assert tools.catalog.group("s").description == "3 tools: a, b, c"
+    assert sorted(report.tools) == ["s__a", "s__b", "s__c", "t__x"]
+
+
+@pytest.mark.spec("GWY-3")
+async def test_what_an_upstream_no_longer_offers_is_gone_and_the_others_stay_open() -> None:
+    registration, tools, _ = registered({"s": offering("a"), "t": offering("x")})
+    async with tools.open_session(active=["s", "t"]) as session:
+        await registration.replace("s", None)
+        assert session.active == ("t",)
+        assert homes(tools) == {"t__x": "t"}
+        await registration.replace("s", offering("a"))
+        assert session.active == ("t",)
+        assert homes(tools) == {"s__a": "s", "t__x": "t"}
+
+
+@pytest.mark.spec("GWY-9")
+async def test_another_configuration_changes_what_differs_and_keeps_open_what_stays() -> None:
+    servers = {"s": offering("a", "b"), "t": offering("x"), "gone": offering("y")}
+    registration, tools, _ = registered(servers, exclusions=(("s", "t"),), profiles={"p": ProfileConfig(active=("s",))})
+    async with tools.open_session(active=["s"]) as session:
+        await registration.configure(
+            configured("s", "t", hidden=("s__b",), profiles={"q": ProfileConfig(active=("t",))})
+        )
+        assert session.active == ("s",)
+        await session.activate("t")
+        assert listed(session) == ["close_group", "open_group", "s__a", "t__x"]
+    assert homes(tools) == {"s__a": "s", "s__b": "s", "t__x": "t"}
+    assert list(tools.catalog.profiles) == ["q"]
+    assert tools.catalog.exclusions == ()
+
+
+@pytest.mark.spec("GWY-9")
+async def test_a_wrong_configuration_changes_nothing() -> None:
+    registration, tools, _ = registered({"s": offering("a"), "t": offering("x")})
+    before = tools.catalog
+    with pytest.raises(ConfigError, match="no group 'nowhere'"):
+        await registration.configure(configured("s", profiles={"p": ProfileConfig(active=("nowhere",))}))
+    assert tools.catalog is before
+    await registration.replace("t", offering("x", "y"))
+    assert homes(tools) == {"s__a": "s", "t__x": "t", "t__y": "t"}
