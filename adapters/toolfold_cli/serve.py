@@ -153,7 +153,7 @@ def serve_command(
 async def _serve_http(target: Target, options: GatewayOptions, server: ServerOptions, http: HttpOptions) -> None:
     from toolfold_adapters.mcp import serve
 
-    async with open_target(target, options, cached=True) as opened:
+    async with open_target(target, options, serving=True) as opened:
         summary = summarise(opened.tools, server)
         await serve(
             opened.tools,
@@ -173,7 +173,7 @@ async def _serve_stdio(target: Target, options: GatewayOptions, server: ServerOp
     from toolfold_adapters.mcp import serve
 
     with stdout_reserved() as released:
-        async with open_target(target, options, cached=True) as opened:
+        async with open_target(target, options, serving=True) as opened:
             summary = summarise(opened.tools, server)
             with released(), stdin_closed_by_signals(shutdown):
                 await serve(opened.tools, on_ready=lambda _: _announce(summary), **_server_arguments(opened, server))

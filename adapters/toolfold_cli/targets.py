@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -149,7 +150,7 @@ class OpenTarget:
 
 @asynccontextmanager
 async def open_target(
-    target: Target, options: GatewayOptions | None = None, *, cached: bool = False
+    target: Target, options: GatewayOptions | None = None, *, serving: bool = False
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -158,7 +159,8 @@ async def open_target(
     Args:
         target: What to open.
         options: What the command line says about a gateway.
-        cached: Whether what a gateway offers may be what its servers offered when they were last asked (SPEC GWY-4).
+        serving: Whether it is opened to be served: what a gateway offers may then be what its servers offered when they
+            were last asked (SPEC GWY-4), and its configuration is read again when it changes (SPEC GWY-9).
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -167,11 +169,14 @@ async def open_target(
     if target.reference is not None:
         yield OpenTarget(tools=await load(target.reference, ToolSet).instance())
         return
-    from toolfold_adapters.gateway import DefinitionCache, Runtime, default_folder, open_gateway
+    from toolfold_adapters.gateway import DefinitionCache, Runtime, changes_of, default_folder, open_gateway
 
-    runtime = Runtime(clock=time.monotonic, cache=DefinitionCache(default_folder() if cached else None))
-    gateway = open_gateway(configuration(target, options or GatewayOptions()), runtime=runtime)
+    runtime = Runtime(clock=time.monotonic, cache=DefinitionCache(default_folder() if serving else None))
+    read = partial(configuration, target, options or GatewayOptions())
+    gateway = open_gateway(read(), runtime=runtime)
     async with gateway as tools:
+        if serving and target.kind == "file":
+            gateway.follow(read, changes_of(Path(target.text)))
         report = gateway.report
         yield OpenTarget(
             tools=tools,

@@ -74,14 +74,14 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(shop: Path) -> None:
 
 @pytest.mark.spec("GWY-1", "GWY-2")
 async def test_a_command_is_opened_with_the_options_of_the_command_line(shop: Path) -> None:
-    (shop / "groups.toml").write_text("[budgets]\ngroup_tokens = 120\n")
+    (shop / "groups.toml").write_text("[budgets]\ngroup_tokens = 85\n")
     options = GatewayOptions(groups=Path("groups.toml"), control="load_tool_group", max_active=1, start_timeout=20)
     target = parse_target(None, (*RAW, "words"), options)
     async with open_target(target, options) as opened:
         assert opened.instructions == "Be kind."
         assert opened.tools.catalog.max_active == 1
         assert "load_tool_group" in opened.tools.catalog.tools
-        assert [group.path for group in opened.tools.catalog.groups] == ["issue"]
+        assert [group.path for group in opened.tools.catalog.groups] == ["issue", "other"]
 
 
 @pytest.mark.spec("GWY-2")
