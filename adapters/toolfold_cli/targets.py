@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from attrs import field, frozen
 
 from toolfold import ConfigError, ToolSet
+from toolfold_adapters.tokens import ANSWER_TOKENS
 
 from .references import Reference, load, not_a_module, parse_reference
 
@@ -137,7 +138,7 @@ class OpenTarget:
     """An open target: its tools, and for a gateway the instructions and the version of the server behind it.
 
     `handles` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), and more to answer (GWY-1).
-    `servers` maps the name of each of its tools to the server that has it.
+    `answer_tokens` too is for it. `servers` maps the name of each of its tools to the server that has it.
     """
 
     tools: ToolSet
@@ -145,6 +146,7 @@ class OpenTarget:
     version: str = ""
     handles: Literal["auto", "stored"] = "auto"
     extend: Extend | None = None
+    answer_tokens: int = ANSWER_TOKENS
     servers: Mapping[str, str] = field(factory=dict[str, str])
 
 
@@ -170,10 +172,16 @@ async def open_target(
         yield OpenTarget(tools=await load(target.reference, ToolSet).instance())
         return
     from toolfold_adapters.gateway import DefinitionCache, Runtime, changes_of, default_folder, open_gateway
+    from toolfold_adapters.gateway.approval import Approvals, approvals_folder
 
-    runtime = Runtime(clock=time.monotonic, cache=DefinitionCache(default_folder() if serving else None))
+    runtime = Runtime(
+        clock=time.monotonic,
+        cache=DefinitionCache(default_folder() if serving else None),
+        approvals=Approvals(approvals_folder()) if serving else None,
+    )
     read = partial(configuration, target, options or GatewayOptions())
-    gateway = open_gateway(read(), runtime=runtime)
+    config = read()
+    gateway = open_gateway(config, runtime=runtime)
     async with gateway as tools:
         if serving and target.kind == "file":
             gateway.follow(read, changes_of(Path(target.text)))
@@ -184,6 +192,7 @@ async def open_target(
             version=report.version,
             handles="stored",
             extend=gateway.extend,
+            answer_tokens=config.budgets.answer_tokens,
             servers=report.servers,
         )
 

@@ -138,7 +138,9 @@ class Gateway:
         known = {name: one.known.definitions for name, one in self.upstreams.items() if one.known is not None}
         only = next(iter(self.upstreams.values()))
         self.tools = self._config.new_tool_set(only.name if len(self.upstreams) == 1 else "toolfold")
-        self.registration = Registration(self.tools, self._config, self._handler, self._reserved)
+        self.registration = Registration(
+            self.tools, self._config, self._handler, self._reserved, self._runtime.approvals
+        )
         self.report = self.registration.register_tools(known)
         self._open = True
         self._stops += [self.tools.observe(observer) for observer in (self.clients.observe, self._observe)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import anyio
 import pytest
@@ -76,7 +76,9 @@ async def test_a_wrong_configuration_is_reported_and_changes_nothing(caplog: pyt
     house = House()
     gateway = gateway_of(house, config_of("a", "b"))
     wrong = config_of("a", "b").model_copy(update={"profiles": {"p": ProfileConfig(active=("nowhere",))}})
-    steps = iter([wrong, ConfigError("gateway.toml is not valid TOML."), GatewayConfig(), config_of("a")])
+    steps: Iterator[GatewayConfig | ConfigError] = iter(
+        [wrong, ConfigError("gateway.toml is not valid TOML."), GatewayConfig(), config_of("a")]
+    )
     done = anyio.Event()
 
     def read() -> GatewayConfig:

@@ -90,7 +90,7 @@ async def test_the_groups_of_a_command_come_from_a_file(shop: Path) -> None:
     options = GatewayOptions(groups=Path("groups.toml"))
     async with open_target(parse_target(None, (*RAW, "words"), options), options) as opened:
         assert opened.tools.catalog.tools["search"].group == "find"
-        assert len(opened.tools.catalog.tools) == 7
+        assert len(opened.servers) == 7
 
 
 @pytest.mark.spec("DIA-1")
