@@ -36,14 +36,14 @@ def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bo
 
 
 async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> None:
-    from toolfold_adapters.gateway.approval import Approvals, default_folder
+    from toolfold_adapters.gateway.approval import Approvals, approvals_folder
 
     from .costs import known_definitions
 
     config = configuration(target, options)
     with stdout_reserved():
         definitions = await known_definitions(config, start=True)
-    approvals = Approvals(default_folder())
+    approvals = Approvals(approvals_folder())
     for server, offered in definitions.items():
         changed = sorted(approvals.changed(config.upstreams[server], offered))
         if not dry_run:

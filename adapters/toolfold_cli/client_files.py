@@ -256,8 +256,8 @@ def _text(path: Path, data: Mapping[str, Any]) -> str:
     import tomlkit
 
     document = tomlkit.parse(path.read_text(encoding="utf-8-sig")) if path.is_file() else tomlkit.document()
-    now: Mapping[str, Any] = document
+    now = table(document) or {}
     for key, value in data.items():
-        if now.get(key) != value:
+        if key not in now or now[key] != value:
             document[key] = value
     return tomlkit.dumps(document)

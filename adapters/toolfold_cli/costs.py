@@ -103,12 +103,15 @@ async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[st
 
     Args:
         config: The configuration.
-        start: Whether to start the servers for that; those that can't be started are logged and left out.
+        start: Whether to start the servers for that; those that can't be started are logged and left out. Otherwise it
+            is what they offered when they were last asked.
     """
-    from toolfold_adapters.gateway import open_gateway
+    from toolfold_adapters.gateway import DefinitionCache, default_folder, open_gateway
 
     if not start:
-        return {}
+        cache = DefinitionCache(default_folder())
+        read = {name: cache.read(upstream) for name, upstream in config.upstreams.items()}
+        return {name: known.definitions for name, known in read.items() if known is not None}
     with stdout_reserved():
         gateway = open_gateway(config)
         async with gateway:

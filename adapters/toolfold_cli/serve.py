@@ -53,7 +53,7 @@ class ServerOptions:
     active: tuple[str, ...]
     separator: str
     answers: str
-    answer_tokens: int
+    answer_tokens: int | None
     selection: bool
     disclosure: bool
     limits: Limits | None
@@ -112,8 +112,8 @@ class ServerOptions:
 @click.option(
     "--answer-tokens",
     type=int,
-    default=ANSWER_TOKENS,
-    show_default=True,
+    default=None,
+    show_default=f"{ANSWER_TOKENS}, or as the configuration says",
     metavar="N",
     help="The greatest length of such an answer, in approximate tokens.",
 )
@@ -153,7 +153,7 @@ def serve_command(
 async def _serve_http(target: Target, options: GatewayOptions, server: ServerOptions, http: HttpOptions) -> None:
     from toolfold_adapters.mcp import serve
 
-    async with open_target(target, options, cached=True) as opened:
+    async with open_target(target, options, serving=True) as opened:
         summary = summarise(opened.tools, server)
         await serve(
             opened.tools,
@@ -173,7 +173,7 @@ async def _serve_stdio(target: Target, options: GatewayOptions, server: ServerOp
     from toolfold_adapters.mcp import serve
 
     with stdout_reserved() as released:
-        async with open_target(target, options, cached=True) as opened:
+        async with open_target(target, options, serving=True) as opened:
             summary = summarise(opened.tools, server)
             with released(), stdin_closed_by_signals(shutdown):
                 await serve(opened.tools, on_ready=lambda _: _announce(summary), **_server_arguments(opened, server))
@@ -182,6 +182,7 @@ async def _serve_stdio(target: Target, options: GatewayOptions, server: ServerOp
 def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, Any]:
     arguments = {
         **asdict(server, recurse=False),
+        "answer_tokens": opened.answer_tokens if server.answer_tokens is None else server.answer_tokens,
         "handles": opened.handles,
         "extend": opened.extend,
         "instructions": opened.instructions,

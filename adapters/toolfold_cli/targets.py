@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from attrs import field, frozen
 
 from toolfold import ConfigError, ToolSet
+from toolfold_adapters.tokens import ANSWER_TOKENS
 
 from .references import Reference, load, not_a_module, parse_reference
 
@@ -136,7 +138,7 @@ class OpenTarget:
     """An open target: its tools, and for a gateway the instructions and the version of the server behind it.
 
     `handles` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), and more to answer (GWY-1).
-    `servers` maps the name of each of its tools to the server that has it.
+    `answer_tokens` too is for it. `servers` maps the name of each of its tools to the server that has it.
     """
 
     tools: ToolSet
@@ -144,12 +146,13 @@ class OpenTarget:
     version: str = ""
     handles: Literal["auto", "stored"] = "auto"
     extend: Extend | None = None
+    answer_tokens: int = ANSWER_TOKENS
     servers: Mapping[str, str] = field(factory=dict[str, str])
 
 
 @asynccontextmanager
 async def open_target(
-    target: Target, options: GatewayOptions | None = None, *, cached: bool = False
+    target: Target, options: GatewayOptions | None = None, *, serving: bool = False
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -158,7 +161,8 @@ async def open_target(
     Args:
         target: What to open.
         options: What the command line says about a gateway.
-        cached: Whether what a gateway offers may be what its servers offered when they were last asked (SPEC GWY-4).
+        serving: Whether it is opened to be served: what a gateway offers may then be what its servers offered when they
+            were last asked (SPEC GWY-4), and its configuration is read again when it changes (SPEC GWY-9).
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -167,11 +171,20 @@ async def open_target(
     if target.reference is not None:
         yield OpenTarget(tools=await load(target.reference, ToolSet).instance())
         return
-    from toolfold_adapters.gateway import DefinitionCache, Runtime, default_folder, open_gateway
+    from toolfold_adapters.gateway import DefinitionCache, Runtime, changes_of, default_folder, open_gateway
+    from toolfold_adapters.gateway.approval import Approvals, approvals_folder
 
-    runtime = Runtime(clock=time.monotonic, cache=DefinitionCache(default_folder() if cached else None))
-    gateway = open_gateway(configuration(target, options or GatewayOptions()), runtime=runtime)
+    runtime = Runtime(
+        clock=time.monotonic,
+        cache=DefinitionCache(default_folder() if serving else None),
+        approvals=Approvals(approvals_folder()) if serving else None,
+    )
+    read = partial(configuration, target, options or GatewayOptions())
+    config = read()
+    gateway = open_gateway(config, runtime=runtime)
     async with gateway as tools:
+        if serving and target.kind == "file":
+            gateway.follow(read, changes_of(Path(target.text)))
         report = gateway.report
         yield OpenTarget(
             tools=tools,
@@ -179,6 +192,7 @@ async def open_target(
             version=report.version,
             handles="stored",
             extend=gateway.extend,
+            answer_tokens=config.budgets.answer_tokens,
             servers=report.servers,
         )
 

@@ -10,7 +10,7 @@ from toolfold.spi import extras_named
 
 with extras_named():
     from .cache import DefinitionCache, default_folder
-    from .config import GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig
+    from .config import BudgetsConfig, GatewayConfig, GroupConfig, OptionsConfig, ProfileConfig, UpstreamConfig
     from .definitions import Definitions
     from .files import load_config
     from .gateway import Gateway, open_gateway
@@ -18,12 +18,15 @@ with extras_named():
     from .lifecycle import Backoff
     from .naming import allowed_names
     from .registration import Registration, Report
+    from .reload import Difference, changes_of, difference
     from .upstream import Runtime, Upstream, UpstreamError, UpstreamStatus
 
 __all__ = [
     "Backoff",
+    "BudgetsConfig",
     "DefinitionCache",
     "Definitions",
+    "Difference",
     "Gateway",
     "GatewayConfig",
     "GroupConfig",
@@ -38,7 +41,9 @@ __all__ = [
     "UpstreamStatus",
     "allowed_names",
     "by_pattern",
+    "changes_of",
     "default_folder",
+    "difference",
     "load_config",
     "open_gateway",
 ]

@@ -28,7 +28,7 @@ class Approvals:
     """The fingerprints of approved definitions, one file for each server.
 
     Args:
-        folder: Where the files are; see `default_folder`.
+        folder: Where the files are; see `approvals_folder`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,7 +90,7 @@ def _plain(value: Any) -> Any:
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else repr(value)
 
 
-def default_folder() -> Path:
+def approvals_folder() -> Path:
     """Return where approvals are stored on this machine, by its conventions."""
     from platformdirs import user_data_path
 

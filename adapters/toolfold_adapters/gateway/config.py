@@ -26,13 +26,14 @@ active = ["read"]
 available = ["*"]
 description = "For a look around"
 
-[budgets]
+[budgets]                               # in approximate tokens
 group_tokens = 4000                     # a server whose tools are more is divided into groups
 answer_tokens = 8000                    # the answer that opens a group is no longer
+list_tokens = 20000                     # opening a group that would make the list longer is refused; see evict
 
 [options]
-control = "open_group"                  # and control_visibility ("relevant"), on_hidden ("hint"), max_active, evict,
-                                        # page_size
+control = "open_group"                  # and control_visibility ("relevant"), on_hidden ("hint"), search ("bm25"),
+                                        # max_active, evict, page_size
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from toolfold import ConfigError, DuplicateName, ToolfoldError, ToolSet
-from toolfold_adapters.tokens import ANSWER_TOKENS
+from toolfold import ConfigError, DuplicateName, ListBudget, ToolfoldError, ToolSet
+from toolfold_adapters.search import bm25
+from toolfold_adapters.tokens import ANSWER_TOKENS, approximate_tokens
 
 Texts = tuple[str, ...]
 ONE_SERVER = "upstream"
@@ -132,21 +134,24 @@ class BudgetsConfig(_Table):
     Args:
         group_tokens: A server whose tools are more is divided into groups that are not.
         answer_tokens: The answer that opens a group is no longer (SPEC CTL-4).
+        list_tokens: Opening a group that would make the list longer is refused, or closes others (SPEC FND-3).
     """
 
     group_tokens: Annotated[int, Field(gt=0)] = 4000
     answer_tokens: Annotated[int, Field(gt=0)] = ANSWER_TOKENS
+    list_tokens: Annotated[int, Field(gt=0)] | None = None
 
 
 class OptionsConfig(_Table):
-    """Options of the tool set; see `toolfold.ToolSet`."""
+    """Options of the tool set; see `toolfold.ToolSet`. With `search = "none"` there is no `find_tools` (SPEC FND-1)."""
 
     control: str = "open_group"
     control_visibility: str = "relevant"
     on_hidden: Literal["opaque", "hint"] = "hint"
     max_active: Annotated[int, Field(strict=True)] | None = None
-    evict: Literal["oldest"] | None = None
+    evict: Literal["oldest", "idlest"] | None = None
     page_size: Annotated[int, Field(strict=True)] | None = None
+    search: Literal["bm25", "none"] = "bm25"
 
 
 class GatewayConfig(_Table):
@@ -209,8 +214,14 @@ class GatewayConfig(_Table):
 
     def new_tool_set(self, name: str) -> ToolSet:
         """Return an empty tool set with the options; raises `ConfigError`."""
+        tokens = self.budgets.list_tokens
         with self.at("[options]"):
-            return ToolSet(name, **self.options.model_dump())
+            return ToolSet(
+                name,
+                **self.options.model_dump(exclude={"search"}),
+                search=bm25 if self.options.search == "bm25" else None,
+                list_budget=None if tokens is None else ListBudget(tokens, approximate_tokens),
+            )
 
     @contextmanager
     def at(self, place: str) -> Generator[None]:

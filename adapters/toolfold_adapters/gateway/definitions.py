@@ -122,11 +122,7 @@ def register(tools: ToolSet, kind: Kind, name: str, handler: Any, definition: Ta
     if kind == "tool":
         tools.register(name, handler, **shared, **_of_tool(definition))
     elif kind == "prompt":
-        own: PromptOptions = {
-            "flat": True,
-            "arguments": definition.get("arguments") or (),
-            "check_arguments": False,  # they are the upstream's to judge (SPEC GWY-7)
-        }
+        own: PromptOptions = {"flat": True, "check_arguments": False, "arguments": definition.get("arguments") or ()}
         tools.register_prompt(name, handler, **shared, **own)
     else:
         of_resource: ResourceOptions = {"name": definition.get("name"), "mime_type": definition.get("mimeType")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +19,7 @@ from .config import GatewayConfig, UpstreamConfig
 from .downstream import Clients, current_request
 from .forward import Forwarding
 from .registration import Registration, Report
+from .reload import difference, follow
 from .serving import SessionOf, extend
 from .upstream import Runtime, Upstream, UpstreamStatus, check_upstreams
 
@@ -137,7 +138,9 @@ class Gateway:
         known = {name: one.known.definitions for name, one in self.upstreams.items() if one.known is not None}
         only = next(iter(self.upstreams.values()))
         self.tools = self._config.new_tool_set(only.name if len(self.upstreams) == 1 else "toolfold")
-        self.registration = Registration(self.tools, self._config, self._handler, self._reserved)
+        self.registration = Registration(
+            self.tools, self._config, self._handler, self._reserved, self._runtime.approvals
+        )
         self.report = self.registration.register_tools(known)
         self._open = True
         self._stops += [self.tools.observe(observer) for observer in (self.clients.observe, self._observe)]
@@ -149,6 +152,34 @@ class Gateway:
         """Have what an upstream offers now registered in place of what it offered."""
         if self._open and upstream.known is not None and self.upstreams.get(upstream.key) is upstream:
             self.report = await self.registration.replace(upstream.key, upstream.known.definitions)
+
+    # -- its configuration --------------------------------------------------------------------------------------------
+
+    def follow(self, read: Callable[[], GatewayConfig], changes: AsyncIterator[object]) -> None:
+        """Have the configuration read and served again after each change, while the gateway is open; see `follow`."""
+        assert self._tasks is not None, "the gateway is open"
+        self._tasks.start_soon(follow, read, self.reconfigure, changes)
+
+    async def reconfigure(self, config: GatewayConfig) -> None:
+        """Serve another configuration from now on; what is the same in it goes on as it was (SPEC GWY-9).
+
+        Raises:
+            ConfigError: It is wrong; nothing has changed.
+        """
+        check_upstreams(config)
+        self.registration.check(config)
+        differs = difference(self._config, config)
+        self._config = config
+        for name in differs.removed:
+            self.remove(name)
+        for name in differs.added:
+            self.add(name, config.upstreams[name])
+        before, self.report = self.report, await self.registration.configure(config, renewed=differs.added)
+        for name in differs.restart:
+            log.warning("the setting %s was changed, which has an effect after a restart", name)
+        for warning in self.report.warnings:
+            if warning not in before.warnings:
+                log.warning("%s", warning)
 
     # -- clients ------------------------------------------------------------------------------------------------------
 

@@ -16,17 +16,15 @@ from attrs import evolve, field, frozen
 
 from toolfold import Profile
 from toolfold.spi import KINDS, Kind, ancestors, table
+from toolfold_adapters.mcp.meta import ALWAYS_LOAD_META
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.tokens import approximate_tokens
 
 from .config import GatewayConfig, quoted_key
-from .definitions import Definitions as Definitions
 from .definitions import Table, Usable
 from .grouping import Sized, by_pattern, description_of, divide, matches
 from .naming import allowed_names, is_allowed
 
-ALWAYS_LOAD = "anthropic/alwaysLoad"
-"""Marks what a client must not put behind a search of its own (SPEC GWY-6)."""
 CHANGED = "dev.toolfold/changed"
 """Marks a definition that changed since it was approved (SPEC GWY-11)."""
 SUMMARY_LENGTH = 160
@@ -197,7 +195,7 @@ def _renamed(config: GatewayConfig, tools: list[Placed], warnings: list[str]) ->
 
 def _pinned(config: GatewayConfig, tool: Placed) -> Placed:
     aliases = _aliases(config, tool)
-    meta = {**tool.meta, ALWAYS_LOAD: True} if matches(aliases, config.pins) else tool.meta
+    meta = {**tool.meta, ALWAYS_LOAD_META: True} if matches(aliases, config.pins) else tool.meta
     return evolve(tool, meta=meta, hidden=matches(aliases, config.hidden))
 
 
@@ -212,7 +210,7 @@ def _aliases(config: GatewayConfig, tool: Placed) -> tuple[str, ...]:
 
 def _members(config: GatewayConfig, tools: Sequence[Placed], warnings: list[str]) -> dict[str, tuple[str, ...]]:
     """Return the names of the tools of each group by its path."""
-    free = [tool for tool in tools if ALWAYS_LOAD not in tool.meta]
+    free = [tool for tool in tools if ALWAYS_LOAD_META not in tool.meta]
     configured: dict[str, tuple[str, ...]] = {}
     if config.groups is not None:
         patterns = {path: config.groups[key].tools for key, path in config.paths().items()}

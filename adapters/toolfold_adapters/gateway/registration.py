@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import anyio
 from attrs import evolve, field, frozen
 
 from toolfold import ToolfoldError, ToolSet
@@ -65,6 +66,7 @@ class Registration:
         self._servers: dict[str, Usable] = {}
         self._changed: dict[str, frozenset[str]] = {}
         self._layout = Layout()
+        self._lock = anyio.Lock()  # closing a group waits for sessions
 
     def register_tools(self, servers: Mapping[str, Definitions]) -> Report:
         """Register what the upstreams offer, in groups, and return the report; for the start.
@@ -86,28 +88,34 @@ class Registration:
 
         Only what differs changes, and sessions are notified of it. `None` unregisters everything that it offers.
         """
-        if definitions is None:
-            self._servers.pop(server, None)
-            self._changed.pop(server, None)
-        else:
-            self._learn(server, definitions)
-        return await self._apply(self._wanted(self._config))
+        async with self._lock:
+            if definitions is None:
+                self._servers.pop(server, None)
+            else:
+                self._learn(server, definitions)
+            return await self._apply(self._wanted(self._config))
 
-    async def configure(self, config: GatewayConfig) -> Report:
+    def check(self, config: GatewayConfig) -> None:
+        """Raise `ConfigError` if the upstreams can't be served under another configuration."""
+        _declare(config.new_tool_set("scratch"), config, self._wanted(config))
+
+    async def configure(self, config: GatewayConfig, renewed: Iterable[str] = ()) -> Report:
         """Register what the upstreams offer under another configuration, and return the new report (SPEC GWY-9).
 
         Upstreams that it does not have are unregistered; new ones come by `replace`. Options of the tool set stay.
 
+        Args:
+            config: The configuration.
+            renewed: Upstreams that need new handlers, although they offer the same.
+
         Raises:
             ConfigError: The configuration is wrong; nothing has changed.
         """
-        wanted = self._wanted(config)
-        _declare(config.new_tool_set("scratch"), config, wanted)
-        self._config = config
-        for server in self._servers.keys() - config.upstreams.keys():
-            del self._servers[server]
-            self._changed.pop(server, None)
-        return await self._apply(wanted)
+        async with self._lock:
+            self.check(config)
+            self._config = config
+            self._servers = {name: one for name, one in self._servers.items() if name in config.upstreams}
+            return await self._apply(self._wanted(config), frozenset(renewed))
 
     @property
     def definitions(self) -> Mapping[str, Definitions]:
@@ -131,13 +139,13 @@ class Registration:
     def _wanted(self, config: GatewayConfig) -> Layout:
         return layout_of(config, self._servers, self._reserved, self._changed)
 
-    async def _apply(self, after: Layout) -> Report:
+    async def _apply(self, after: Layout, renewed: frozenset[str] = frozenset()) -> Report:
         """Make the tool set offer `after` in place of what it offers, and notify sessions of what differs."""
         before = self._layout
         for path in [path for path in before.groups if path not in after.groups]:
             if path in self._tools.catalog.index:  # it goes with a group that it is in
                 await self._tools.unregister_group(path)
-        report = self._change(after)
+        report = self._change(after, renewed)
         differing = {*_differing(before, after), *_differing(after, before)}
         kinds: set[Kind] = {kind for kind, _ in differing}
         if before.groups != after.groups:
@@ -146,7 +154,7 @@ class Registration:
             self._tools.notify_list_changed(kinds)
         return report
 
-    def _change(self, after: Layout) -> Report:
+    def _change(self, after: Layout, renewed: frozenset[str] = frozenset()) -> Report:
         """Make the tool set offer `after`, where no group has to be closed for it; all of it or nothing."""
         before, tools = self._layout, self._tools
         with tools.all_or_nothing():
@@ -154,10 +162,10 @@ class Registration:
                 tools.unregister_exclusion(*members)
             for profile in before.profiles:
                 tools.unregister_profile(profile.name)
-            for kind, name in _differing(before, after):
+            for kind, name in _differing(before, after, renewed):
                 tools.unregister(name, kind)
             _declare(tools, self._config, after)
-            left_out = self._register(after.components[key] for key in _differing(after, before))
+            left_out = self._register(after.components[key] for key in _differing(after, before, renewed))
         self._layout = after
         return self._report((*after.warnings, *left_out))
 
@@ -207,9 +215,11 @@ def check_config(config: GatewayConfig) -> None:
     _declare(config.new_tool_set("scratch"), config, known)
 
 
-def _differing(one: Layout, other: Layout) -> list[tuple[Kind, str]]:
-    """Return what is in one layout and not, or not the same, in the other."""
-    return [key for key, placed in one.components.items() if other.components.get(key) != placed]
+def _differing(one: Layout, other: Layout, renewed: frozenset[str] = frozenset()) -> list[tuple[Kind, str]]:
+    """Return what is in one layout and not, or not the same, in the other; all of the servers that are renewed."""
+    return [
+        key for key, placed in one.components.items() if placed.server in renewed or other.components.get(key) != placed
+    ]
 
 
 def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:

@@ -14,6 +14,7 @@ from attrs import evolve, field, frozen
 
 from toolfold import ConfigError
 
+from .approval import Approvals
 from .cache import DefinitionCache, Known
 from .config import GatewayConfig, UpstreamConfig
 from .downstream import Client
@@ -44,12 +45,14 @@ class Runtime:
         backoff: How long to wait after failures.
         cache: Where definitions are stored.
         transport: Returns what carries the messages of an upstream.
+        approvals: Which definitions were approved (SPEC GWY-11); all are, unless it is given.
     """
 
     clock: Callable[[], float]
     backoff: Backoff = field(factory=Backoff)
     cache: DefinitionCache = field(factory=DefinitionCache)
     transport: Callable[[UpstreamConfig], Transport] = transport_of
+    approvals: Approvals | None = None
 
 
 @frozen(kw_only=True)

@@ -1,4 +1,4 @@
-"""Toolfold's additions to MCP: keys of `_meta`, an argument and a header (SPEC DEL-2, DEL-11, CTL-4)."""
+"""Additions to MCP: keys of `_meta`, an argument and a header (SPEC DEL-2, DEL-11, CTL-4, GWY-6)."""
 
 from __future__ import annotations
 
@@ -12,3 +12,5 @@ CHANGE_META = "dev.toolfold/change"
 """In an answer of a control tool: the change, as structured data."""
 DISCARDED_META = "dev.toolfold/discarded"
 """In lists and answers: groups that were open under a handle and that the catalog no longer allows."""
+ALWAYS_LOAD_META = "anthropic/alwaysLoad"
+"""In definitions: a client that puts tools behind a search of its own must not do so with this one (SPEC GWY-6)."""

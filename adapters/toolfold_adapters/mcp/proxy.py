@@ -10,7 +10,7 @@ from attrs import frozen
 from toolfold import Component, ConfigError, Context, InvalidArguments, InvalidName, ToolSet, Visibility, WireNames
 from toolfold.spi import Arguments, check_segment
 
-from .meta import HANDLE
+from .meta import ALWAYS_LOAD_META, HANDLE
 
 _HANDLE_SCHEMA = {
     "type": "string",
@@ -55,6 +55,7 @@ class CallToolProxy:
             "title": "Call a tool of an open group",
             "description": f"Call a tool of a group {how}. Use it for tools that are not in your list.",
             "inputSchema": self._arguments.schema,
+            "_meta": {ALWAYS_LOAD_META: True},
         }
         self.component = Component(
             kind="tool", name=name, rule=Visibility.always(), definition=definition, handler=_never_run

@@ -29,6 +29,7 @@ from toolfold import (
 )
 from toolfold.spi import MAX_URI, Full, Kind, quoted
 
+from .meta import ALWAYS_LOAD_META
 from .selection import SELECTION_FAILURES, refusal_text
 
 RESOURCE_NOT_FOUND = -32002
@@ -109,6 +110,8 @@ class Renderer:
             rendered["name"] = self.to_wire(component.name)
         if component.control is not None and self._adjust is not None:
             rendered = self._adjust(rendered)
+        if component.control is not None and not component.control[1]:  # it is for all groups
+            rendered["_meta"] = {**rendered.get("_meta", {}), ALWAYS_LOAD_META: True}
         without_output = {key: value for key, value in rendered.items() if key != "outputSchema"}
         for candidate in (rendered, without_output):
             if self._fits(candidate, component.kind):

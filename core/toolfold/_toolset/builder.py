@@ -85,6 +85,8 @@ class Builder:
     def _make_controls(self, groups: Iterable[GroupSpec]) -> tuple[Component, ...]:
         """Return the control tools of no group in a catalog that has `groups` (SPEC CTL-3, FND-1)."""
         loader = () if self.style.loader is None else loader_components(self.style.loader, groups)
+        if self.style.loader is not None and not loader:
+            return ()  # everything is in view
         return loader if self._ranker is None else (*loader, finder_component(self._ranker))
 
     def under(self, profile: Profile | None) -> Catalog:

@@ -53,7 +53,8 @@ def configured(*servers: str, **settings: Any) -> GatewayConfig:
 
 
 def listed(session: Session) -> list[str]:
-    return [one.name for one in session.list_tools().tools]
+    """The tools in the list of a session, control tools apart."""
+    return [one.name for one in session.list_tools().tools if one.control is None]
 
 
 def homes(tools: ToolSet) -> dict[str, str | None]:
@@ -127,7 +128,7 @@ async def test_one_server_over_the_budget_is_divided_by_nouns_and_its_tools_keep
         == "5 tools: get_issue, list_issue, create_issue, update_issue, delete_issue"
     )
     async with tools.open_session() as session:
-        assert listed(session) == ["close_group", "open_group"]
+        assert [one.name for one in session.list_tools().tools] == ["close_group", "find_tools", "open_group"]
         assert (await session.call("open_group", {"group": "issue"})).is_error is False
         assert (await session.call("get_issue")).text == "s tool get_issue"
 
@@ -185,7 +186,7 @@ async def test_pinned_tools_are_in_view_hidden_ones_in_no_list_and_renamed_ones_
     assert homes(tools) == {"new": "s", "s__debug": "s", "s__find": None, "t__x": "t"}
     assert tools.catalog.tools["s__find"].definition["_meta"] == {"anthropic/alwaysLoad": True}
     async with tools.open_session(active=["s"]) as session:
-        assert listed(session) == ["close_group", "new", "open_group", "s__find"]
+        assert listed(session) == ["new", "s__find"]
         assert (await session.call("new")).text == "s tool old"
         assert (await session.call("s__debug")).text == "s tool debug"
     source = "the gateway's configuration, [rename]"
@@ -295,7 +296,7 @@ async def test_a_fresh_list_replaces_what_differs_and_closes_nothing() -> None:
     async with tools.open_session(active=["s", "t"]) as session:
         session.on_list_changed(lambda *_: changes.append(1))
         report = await registration.replace("s", offering("a", tool("b", "changed"), "c"))
-        assert listed(session) == ["close_group", "open_group", "s__a", "s__b", "s__c", "t__x"]
+        assert listed(session) == ["s__a", "s__b", "s__c", "t__x"]
         assert len(changes) == 1
         await registration.replace("s", offering("a", tool("b", "changed"), "c"))
         assert len(changes) == 1
@@ -327,7 +328,7 @@ async def test_another_configuration_changes_what_differs_and_keeps_open_what_st
         )
         assert session.active == ("s",)
         await session.activate("t")
-        assert listed(session) == ["close_group", "open_group", "s__a", "t__x"]
+        assert listed(session) == ["s__a", "t__x"]
     assert homes(tools) == {"s__a": "s", "s__b": "s", "t__x": "t"}
     assert list(tools.catalog.profiles) == ["q"]
     assert tools.catalog.exclusions == ()

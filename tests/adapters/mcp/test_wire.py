@@ -354,3 +354,16 @@ async def test_lists_are_in_order_of_the_names_on_the_wire(era: str) -> None:
             cursor = page.next_cursor
         assert names == sorted(names)
         assert {"api__list", "api2", "apiZ", "api_x"} <= set(names)
+
+
+@pytest.mark.spec("GWY-6")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_control_tools_for_all_groups_say_that_they_must_stay_in_view(mode: Any) -> None:
+    tools = ToolSet("t", control="open_group")
+    tools.register_group("g")
+    tools.register("x", lambda: "x", group="g")
+    async with Client(build_server(tools, active=["g"]), mode=mode) as client:
+        marked = {
+            tool.name: (tool.meta or {}).get("anthropic/alwaysLoad") for tool in (await client.list_tools()).tools
+        }
+    assert marked == {"open_group": True, "close_group": True, "call_tool": True, "g.x": None}

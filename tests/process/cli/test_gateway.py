@@ -12,8 +12,10 @@ from toolfold_cli.targets import GatewayOptions, open_target, parse_target
 
 
 def test_the_advice_for_a_gateway_is_an_option_of_the_command_line(shop: Path) -> None:
-    result = invoke("inspect", "--control-visibility", "always", "--", *RAW, "words")
-    advice = "What costs less: larger groups or --control load_tool_group or --control-visibility relevant.\n"
+    (shop / "groups.toml").write_text('[groups.issues]\ntools = ["issue*"]\n')
+    options = ("--groups", "groups.toml", "--control", "per_group", "--control-visibility", "always")
+    result = invoke("inspect", *options, "--", *RAW, "words")
+    advice = "What costs less: larger groups or --control open_group or --control-visibility relevant.\n"
     assert advice in result.stdout
 
 
@@ -72,13 +74,14 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(shop: Path) -> None:
 
 @pytest.mark.spec("GWY-1", "GWY-2")
 async def test_a_command_is_opened_with_the_options_of_the_command_line(shop: Path) -> None:
-    options = GatewayOptions(control="load_tool_group", max_active=1, start_timeout=20)
+    (shop / "groups.toml").write_text("[budgets]\ngroup_tokens = 85\n")
+    options = GatewayOptions(groups=Path("groups.toml"), control="load_tool_group", max_active=1, start_timeout=20)
     target = parse_target(None, (*RAW, "words"), options)
     async with open_target(target, options) as opened:
         assert opened.instructions == "Be kind."
         assert opened.tools.catalog.max_active == 1
         assert "load_tool_group" in opened.tools.catalog.tools
-        assert [group.path for group in opened.tools.catalog.groups] == ["issue"]
+        assert [group.path for group in opened.tools.catalog.groups] == ["issue", "other"]
 
 
 @pytest.mark.spec("GWY-2")
@@ -87,12 +90,54 @@ async def test_the_groups_of_a_command_come_from_a_file(shop: Path) -> None:
     options = GatewayOptions(groups=Path("groups.toml"))
     async with open_target(parse_target(None, (*RAW, "words"), options), options) as opened:
         assert opened.tools.catalog.tools["search"].group == "find"
-        assert len(opened.tools.catalog.tools) == 7
+        assert len(opened.servers) == 7
 
 
 @pytest.mark.spec("DIA-1")
-def test_the_tools_of_another_server_are_drawn_by_their_groups() -> None:
-    result = invoke("diagram", "--format", "tree", "--", *RAW, "words")
+def test_the_tools_of_another_server_are_drawn_by_their_groups(shop: Path) -> None:
+    (shop / "groups.toml").write_text('[groups.issue]\ntools = ["issue*"]\n')
+    result = invoke("diagram", "--format", "tree", "--groups", "groups.toml", "--", *RAW, "words")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0] == "raw: 1 group, 1 tool in no group"
     assert result.stdout.splitlines()[1].startswith("└─ ○ issue · 6 tools")
+
+
+@pytest.mark.spec("GWY-2", "GWY-5", "GWY-6")
+def test_the_configuration_of_a_client_is_inspected_server_by_server_and_what_is_wrong_is_said(shop: Path) -> None:
+    program, *arguments = RAW
+    servers = {
+        "words": {"command": program, "args": [*arguments, "words"]},
+        "plain": {"command": program, "args": [*arguments, "plain"]},
+        "wrong": {"command": "no-such-program"},
+    }
+    (shop / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    result = invoke("inspect", "mcp.json", "--json")
+    report = json.loads(result.stdout)
+    assert [(group["path"], len(group["tools"])) for group in report["groups"]] == [
+        (None, 0),
+        ("plain", 3),
+        ("words", 7),
+    ]
+    assert [(server["name"], server["tools"], server["listed"]) for server in report["servers"]] == [
+        ("words", 7, 0),
+        ("plain", 3, 0),
+    ]
+    assert sum(server["tokens"]["before"] for server in report["servers"]) == report["tokens"]["before"]
+    assert "mcp.json, mcpServers.wrong: command: there is no program 'no-such-program'" in result.stderr
+    lines = invoke("inspect", "mcp.json").stdout.splitlines()
+    assert [line.split()[:2] for line in lines[-3:]] == [["SERVER", "TOOLS"], ["words", "7"], ["plain", "3"]]
+
+
+@pytest.mark.spec("GWY-5")
+def test_init_measures_by_starting_the_servers(shop: Path) -> None:
+    program, *arguments = RAW
+    (shop / "mcp.json").write_text(
+        json.dumps({"mcpServers": {"words": {"command": program, "args": [*arguments, "words"]}}})
+    )
+    result = invoke("init", "--config", "mcp.json", "--dry-run", "--measure")
+    assert result.exit_code == 0
+    assert [line.split() for line in result.stdout.splitlines()[1:3]] == [
+        ["SERVER", "TOOLS", "TOKENS"],
+        ["words", "7", "~125"],
+    ]
+    assert "  ~125 tokens of tool definitions become ~125 at first." in result.stdout
