@@ -17,7 +17,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, opened, received
 from tests.adapters.mcp.test_stored_handles import Journal
 from toolfold import Context, ExclusionConflict, QuotaExceeded, Snapshot, ToolSet, TransitionRequest
 from toolfold_adapters.mcp import Limit
-from toolfold_adapters.mcp import server as server_module
+from toolfold_adapters.mcp import deliveries as deliveries_module
 
 
 class Waiting:
@@ -194,7 +194,7 @@ async def test_a_hook_that_hangs_holds_up_the_end_of_no_other_idle_session() -> 
 async def test_a_hook_that_hangs_holds_up_neither_the_end_of_a_server_nor_the_hooks_of_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(server_module, "ENDING_SECONDS", 0.2)
+    monkeypatch.setattr(deliveries_module, "ENDING_SECONDS", 0.2)
     tools, journal = inheriting()
     leave = anyio.Event()
     tools.register_group("slow", on_deactivate=leave.wait)
@@ -214,7 +214,7 @@ def test_sessions_end_at_last_on_trio_too() -> None:
         tools, journal = inheriting()
         kept = tools.pool.part("sessions", Limit(10), 60, lambda: 0.0)
         await kept.get_or_open("key", lambda: tools.open_session(active=["shared"]))
-        await server_module.end_all(kept, 1)
+        await deliveries_module.end_all(kept, 1)
         return journal
 
     assert anyio.run(run, backend="trio") == ["shared on", "shared off"]

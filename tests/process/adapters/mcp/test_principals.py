@@ -36,7 +36,7 @@ from tests.adapters.mcp.test_handle_delivery import MODERN, TRANSPORTS, received
 from tests.adapters.mcp.test_stored_handles import Journal, left
 from toolfold import ToolSet
 from toolfold_adapters.mcp import Limit, Limits
-from toolfold_adapters.mcp import server as server_module
+from toolfold_adapters.mcp import deliveries as deliveries_module
 
 PROMPTS = "notifications/prompts/list_changed"
 
@@ -238,7 +238,7 @@ async def test_a_request_without_a_token_does_not_reach_a_server_that_verifies_t
 @pytest.mark.spec("HOOK-9", "SES-3")
 async def test_a_session_ends_after_its_lifetime_and_the_caller_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(server_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    monkeypatch.setattr(deliveries_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
     journal = Journal()
     tools = make_desk(journal)
     async with principals(tools, handle_lifetime=0.5) as target, listening(target("ada")) as (ada, listener):
@@ -261,7 +261,7 @@ async def test_a_caller_that_comes_when_all_sessions_are_taken_is_refused_and_en
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     journal, now = Journal(), [0.0]
-    monkeypatch.setattr(server_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
+    monkeypatch.setattr(deliveries_module, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0]))
     tools = make_desk(journal)
     limits = Limits(handles=Limit(2, 1, "end_idlest"))
     async with principals(tools, limits=limits, handle_lifetime=60) as target, AsyncExitStack() as stack:
