@@ -91,7 +91,7 @@ async def test_everything_but_tools_is_as_before(era: Era) -> None:
         for one, other in zip(await _rest(plain), await _rest(client), strict=True):
             assert one == other
         assert (client.instructions or "").startswith("A shop.")
-        assert "- database: " in (client.instructions or "")
+        assert "by calling open_group" in (client.instructions or "")
 
 
 async def _rest(client: Client) -> list[Any]:
@@ -237,7 +237,8 @@ async def test_a_tool_set_gives_its_groups_texts_hooks_and_exclusions() -> None:
     tools.register_exclusion("database", "mail")
     server = group_server(shop(), {"database": "db_*", "mail": "send"}, tools=tools)
     async with Client(server, mode="legacy") as client:
-        assert "- database: Rows and tables" in (client.instructions or "")
+        opener = next(tool for tool in (await client.list_tools()).tools if tool.name == "open_group")
+        assert "database: Rows and tables" in (opener.description or "")
         await opened(client, "mail")
         await opened(client, "database")
         assert ran == ["open"]
