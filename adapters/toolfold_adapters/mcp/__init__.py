@@ -12,6 +12,7 @@
     proxy.py     `call_tool`, which calls other tools        render.py    definitions, results and errors on the wire
     existing.py  `group_server`: groups for a server         grouped.py, grouping.py, passing.py   its parts
                  that exists already                     deliveries.py  the parts that all servers share
+    application.py  `http_app`: to be mounted
     client.py    a client that sends the newest handle       meta.py      Toolfold's additions to MCP
 
 Deliveries have the same verbs: `list`, `call`, `prompt`, `read`. Each finds the session or snapshot of a request and
@@ -21,6 +22,7 @@ calls the core.
 from toolfold.spi import Limit, extras_named
 
 with extras_named():
+    from .application import http_app
     from .client import FollowingClient
     from .existing import group_server
     from .grouping import in_group
@@ -28,4 +30,14 @@ with extras_named():
     from .serve import serve
     from .server import Extend, build_server
 
-__all__ = ["Extend", "FollowingClient", "Limit", "Limits", "build_server", "group_server", "in_group", "serve"]
+__all__ = [
+    "Extend",
+    "FollowingClient",
+    "Limit",
+    "Limits",
+    "build_server",
+    "group_server",
+    "http_app",
+    "in_group",
+    "serve",
+]

@@ -12,6 +12,7 @@ from toolfold import ConfigError, Profile, ToolSet
 
 from ..sdk import low_level_of
 from .answers import AnswerForm
+from .application import is_fastmcp
 from .deliveries import DeliverySettings
 from .grouped import GroupedServer, ListTools
 from .grouping import By, Grouping
@@ -64,7 +65,7 @@ def group_server(
     """
     low = low_level_of(server)
     if low is None:
-        hint = " Import group_server from toolfold_adapters.integrations.fastmcp." if _is_fastmcp(server) else ""
+        hint = " Import group_server from toolfold_adapters.integrations.fastmcp." if is_fastmcp(server) else ""
         raise ConfigError(f"{type(server).__name__} is no server of the MCP SDK: give an MCPServer or a Server.{hint}")
     list_all = partial(_definitions, server) if isinstance(server, MCPServer) else None
     made = grouped_server(low, by, tools, options, list_all)
@@ -94,7 +95,3 @@ def at_once(awaitable: Awaitable[T]) -> T:
 
 async def _definitions(server: MCPServer[Any]) -> list[Definition]:
     return [dumped(tool) for tool in await server.list_tools()]
-
-
-def _is_fastmcp(server: object) -> bool:
-    return any(kind.__module__.partition(".")[0] == "fastmcp" for kind in type(server).__mro__)
