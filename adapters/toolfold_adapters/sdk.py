@@ -6,10 +6,21 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcp.server import Server, ServerRequestContext
+from mcp.server import MCPServer, Server, ServerRequestContext
 from mcp.server.connection import Connection
 from mcp.server.streamable_http import GET_STREAM_KEY, StreamableHTTPServerTransport
 from starlette.types import ASGIApp
+
+
+def low_level_of(server: object) -> Server[Any] | None:
+    """Return the low-level server that an SDK server is or has; `None` for anything else.
+
+    An `MCPServer` lets nobody else see the handlers of its tools, or extend its lifespan, after it is made.
+    """
+    given: Any = server
+    if isinstance(server, MCPServer):
+        given = given._lowlevel_server
+    return given if isinstance(given, Server) else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:

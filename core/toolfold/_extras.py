@@ -16,6 +16,7 @@ from .errors import MissingExtra
 EXTRAS: Mapping[str, str] = MappingProxyType(
     {
         "click": "cli",
+        "fastmcp": "fastmcp",
         "graphviz": "diagrams",
         "hypothesis": "conformance",
         "itsdangerous": "mcp",

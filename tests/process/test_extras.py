@@ -45,6 +45,7 @@ def on_the_base_install(code: str) -> subprocess.CompletedProcess[str]:
         ("import toolfold_adapters.mcp", "mcp", "mcp"),
         ("import toolfold_adapters.mcp.handles", "mcp", "mcp"),
         ("import toolfold_adapters.gateway", "mcp", "mcp"),
+        ("import toolfold_adapters.integrations.fastmcp", "fastmcp", "fastmcp"),
         ("import anyio; from toolfold_cli.scenario import play; anyio.run(play, print)", "mcp", "mcp"),
         ("import toolfold_diagrams as d; d.transaction_chart().rendered('svg')", "graphviz", "diagrams"),
         ("from toolfold_specs import Driver, check; check(Driver)", "hypothesis", "conformance"),

@@ -10,6 +10,9 @@
     notify.py    notifications of legacy connections         subscriptions.py  notifications of the modern era
     answers.py   answers of the library's own tools          describe.py  descriptions of tools, within a budget
     proxy.py     `call_tool`, which calls other tools        render.py    definitions, results and errors on the wire
+    existing.py  `group_server`: groups for a server         grouped.py, grouping.py, passing.py   its parts
+                 that exists already                     deliveries.py  the parts that all servers share
+    application.py  `http_app`: to be mounted
     client.py    a client that sends the newest handle       meta.py      Toolfold's additions to MCP
 
 Deliveries have the same verbs: `list`, `call`, `prompt`, `read`. Each finds the session or snapshot of a request and
@@ -19,9 +22,22 @@ calls the core.
 from toolfold.spi import Limit, extras_named
 
 with extras_named():
+    from .application import http_app
     from .client import FollowingClient
+    from .existing import group_server
+    from .grouping import in_group
     from .limits import Limits
     from .serve import serve
     from .server import Extend, build_server
 
-__all__ = ["Extend", "FollowingClient", "Limit", "Limits", "build_server", "serve"]
+__all__ = [
+    "Extend",
+    "FollowingClient",
+    "Limit",
+    "Limits",
+    "build_server",
+    "group_server",
+    "http_app",
+    "in_group",
+    "serve",
+]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import mcp_types as types
 from attrs import frozen
-from mcp.server import Server
-from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -34,39 +35,63 @@ _ORIGIN = re.compile(rf"(?P<base>{_SCHEME}://(?:{_NAME}))(?::(?P<port>{_PORT}))?
 _LAST_PORT = 65_535
 
 
-def http_app(
-    server: Server[Any],
+class HttpApp:
+    """An ASGI application that serves MCP, alone or mounted in another one: made by `http_app` (SPEC DEL-10, INT-1).
+
+    An application that mounts it has to run its `lifespan`: `FastAPI(lifespan=app.lifespan)`.
+    """
+
+    def __init__(self, app: Starlette, guarded: ASGIApp) -> None:
+        self._app = app
+        self._guarded = guarded
+        self._context = app.router.lifespan_context
+        self._running = False
+        app.router.lifespan_context = cast("Any", self.lifespan)  # also where it runs alone
+
+    @asynccontextmanager
+    async def lifespan(self, app: Any = None) -> AsyncGenerator[Mapping[str, Any] | None]:
+        """Run the server for the duration of the block; it can run once."""
+        async with self._context(self._app) as state:
+            self._running = True
+            try:
+                yield state
+            finally:
+                self._running = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and not self._running:
+            raise ConfigError(
+                "The MCP server does not run: give its lifespan to the application that it is mounted in, as in "
+                "FastAPI(lifespan=app.lifespan), or enter app.lifespan() in that of your own."
+            )
+        await self._guarded(scope, receive, send)
+
+
+def guarded_app(
+    make: Callable[[str, int], Starlette],
     *,
     host: str = "127.0.0.1",
     path: str = "/mcp",
     allowed_hosts: Iterable[str] = (),
     allowed_origins: Iterable[str] = (),
     max_request_bytes: int = MAX_REQUEST_BYTES,
-) -> ASGIApp:
-    """Return an MCP server as an ASGI application that refuses requests for other servers (SPEC DEL-10).
+) -> HttpApp:
+    """Return an application that refuses requests for other servers; see `http_app`.
 
     Args:
-        server: The server.
+        make: Makes the application of the SDK, given the path and the size of the largest body.
         host: The address that it is bound to.
         path: The path of the endpoint.
-        allowed_hosts: `Host` headers to accept, as `name`, `name:port` or `name:*`; needed if `host` is not loopback.
-        allowed_origins: `Origin` headers to accept, likewise with a scheme.
+        allowed_hosts: `Host` headers to accept.
+        allowed_origins: `Origin` headers to accept.
         max_request_bytes: The size of a body above which a request is refused with status 413.
-
-    Raises:
-        ConfigError: A name is not that of a host or an origin, the path does not start with `/`, or `host` is not
-            loopback and no host names are given.
     """
     if not path.startswith("/"):
         raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")
     addresses = Addresses.of(host, allowed_hosts, allowed_origins)
-    app = server.streamable_http_app(
-        streamable_http_path=path,
-        host=host,
-        max_request_body_size=max_request_bytes,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # checked here, exactly
-    )
-    return _HostCheck(RequestBodyLimitMiddleware(_CompleteRequests(app), max_request_bytes), addresses)
+    app = make(path, max_request_bytes)
+    return HttpApp(app, _HostCheck(RequestBodyLimitMiddleware(_CompleteRequests(app), max_request_bytes), addresses))
 
 
 @frozen

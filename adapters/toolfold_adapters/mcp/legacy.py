@@ -5,7 +5,7 @@ A session is opened by the first request that needs it, with the groups that thi
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -60,28 +60,30 @@ class ConnectionSessions:
         tools: The tool set.
         default: The selection that the server was built with; an HTTP request that opens a session may override it.
         tally: Counts the sessions.
+        tasks_of: Returns the task group of the running server, given the context of a request.
     """
 
-    def __init__(self, tools: ToolSet, default: Selection, tally: Tally) -> None:
+    def __init__(self, tools: ToolSet, default: Selection, tally: Tally, tasks_of: Callable[[Any], TaskGroup]) -> None:
         self._tools = tools
         self._default = default
         self._tally = tally
+        self._tasks_of = tasks_of
 
     @asynccontextmanager
-    async def session(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> AsyncGenerator[Session]:
+    async def session(self, server: Server[Any], ctx: ServerRequestContext[Any, Any]) -> AsyncGenerator[Session]:
         """Yield the session of a request's connection; the client is notified of changes before the answer."""
         connection = self._connection(server, ctx)
         async with connection.notifier.during(ctx):
             yield await connection.session()
 
-    def _connection(self, server: Server[Any], ctx: ServerRequestContext[TaskGroup, Any]) -> ConnectionSession:
+    def _connection(self, server: Server[Any], ctx: ServerRequestContext[Any, Any]) -> ConnectionSession:
         connection = connection_of(ctx)
         found: ConnectionSession | None = connection.state.get(_KEY)
         if found is None:
             caller = caller_of(ctx)
             self._tally.take(caller)
             connection.exit_stack.callback(self._tally.give_back, caller)  # after the end of the session, below
-            notifier = Notifier(server, connection, ctx.lifespan_context)
+            notifier = Notifier(server, connection, self._tasks_of(ctx))
             selection = selection_of(self._tools, self._default, ctx.request)
             found = connection.state[_KEY] = ConnectionSession(self._tools, selection, notifier, caller)
             connection.exit_stack.push_async_callback(found.end)

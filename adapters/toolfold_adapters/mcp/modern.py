@@ -7,10 +7,11 @@ tools that became available, and a handle under which `call_tool` calls them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+from anyio.abc import TaskGroup
 from attrs import define, evolve
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
@@ -33,7 +34,7 @@ from .answers import AnswerOptions, Answers, with_discarded
 from .callers import caller_of, principal_of
 from .handles import AGAIN, MAX_LENGTH, Handles, Reading, SignedHandles, StoredHandles, is_signed
 from .meta import DISCARDED_META, HANDLE, HANDLE_HEADER, HANDLE_META, NO_HANDLE
-from .proxy import CallToolProxy, ToolCall, take_handle, with_handle
+from .proxy import CallToolProxy, ToolCall, take_handle
 from .render import Renderer, unknown_text
 from .selection import SELECTION_FAILURES, Selection, depends_on_headers, refusal_text, selection_of, shared_session
 
@@ -61,7 +62,9 @@ class HandleDelivery:
         handles: `"stored"` to make no signed ones.
         pool: The pool of sessions that are stored between requests.
         proxy: The call-tool proxy.
+        renderer: Puts results on the wire; control tools take a handle there.
         options: How tools are described in answers (SPEC CTL-4).
+        tasks_of: Returns the task group of the running server, given the context of a request.
     """
 
     def __init__(
@@ -73,7 +76,9 @@ class HandleDelivery:
         handles: Handles,
         pool: SessionPool[Session],
         proxy: CallToolProxy,
+        renderer: Renderer,
         options: AnswerOptions,
+        tasks_of: Callable[[Any], TaskGroup],
     ) -> None:
         self._tools = tools
         self._wire = wire
@@ -83,8 +88,9 @@ class HandleDelivery:
         self._short = handles == "stored"
         self._pool = pool
         self._proxy = proxy
-        self._renderer = Renderer(wire, modern=True, adjust=with_handle)
-        self._answers = Answers(self._renderer, options)
+        self._renderer = renderer
+        self._answers = Answers(renderer, options)
+        self._tasks_of = tasks_of
 
     def session(self, server: Any, ctx: Any) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request, or one that ends with it."""
@@ -176,7 +182,7 @@ class HandleDelivery:
         try:
             return self._stored.get(handle, principal_of(ctx))
         except HandleInvalid:
-            ctx.lifespan_context.start_soon(self._stored.end_if_over, handle, principal_of(ctx))
+            self._tasks_of(ctx).start_soon(self._stored.end_if_over, handle, principal_of(ctx))
             raise
 
     @asynccontextmanager

@@ -9,16 +9,15 @@ from typing import Any, Literal, get_args
 
 import anyio
 import uvicorn
-from mcp.server.stdio import stdio_server
 from starlette.types import ASGIApp
 
 from toolfold import ConfigError, ToolSet
 from toolfold.spi import Tally
 
+from .application import Existing, as_server, http_app, run_stdio
 from .connections import BODY_TIMEOUT, HEADER_TIMEOUT, ConnectionBounds, within_descriptors
-from .http import MAX_REQUEST_BYTES, http_app
+from .http import MAX_REQUEST_BYTES
 from .limits import DEFAULTS, Limits
-from .server import build_server
 
 SHUTDOWN_SECONDS = 3
 
@@ -27,7 +26,7 @@ Transport = Literal["stdio", "http"]
 
 
 async def serve(
-    tools: ToolSet,
+    tools: ToolSet | Existing,
     *,
     transport: Transport = "stdio",
     host: str = "127.0.0.1",
@@ -46,7 +45,7 @@ async def serve(
     """Serve until the client disconnects (stdio) or the process is asked to end (HTTP).
 
     Args:
-        tools: The tool set to serve.
+        tools: The tool set to serve, or a server of the SDK or of FastMCP.
         transport: `"stdio"` or `"http"`.
         host: The address to bind.
         port: The port to bind; 0 for any free one.
@@ -67,12 +66,13 @@ async def serve(
     """
     if transport not in get_args(Transport):
         raise ConfigError(f'There is no transport {transport!r}; use "stdio" or "http".')
-    server = build_server(tools, limits=limits, **options)
+    if isinstance(tools, ToolSet):
+        options["limits"] = limits
+    server = as_server(tools, options)
     if transport == "stdio":
         if on_ready is not None:
             on_ready("stdio")
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+        await run_stdio(server)
         return
     app = http_app(
         server,

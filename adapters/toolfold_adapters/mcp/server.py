@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
-import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
-import anyio
 from anyio.abc import TaskGroup
 from mcp.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from starlette.applications import Starlette
 
-from toolfold import ConfigError, Profile, Session, ToolNotFound, ToolSet, WireNames, __version__
-from toolfold.spi import Event, ListsAnnounced, SessionPool, Tally
+from toolfold import Profile, Session, ToolNotFound, ToolSet, WireNames, __version__
+from toolfold.spi import Tally
 
 from ..names import WIRE_LENGTH, WIRE_SEPARATOR
 from ..sdk import wrap_endpoint
 from ..tokens import ANSWER_TOKENS
-from .answers import AnswerForm, AnswerOptions, SessionAnswers
-from .disclosure import EXTENSION, SETTINGS, Disclosure, GroupParams, GroupsListParams
-from .handlers import RequestHandlers
-from .handles import Handles, SignedHandles, Stale, signing_keys
+from .answers import AnswerForm
+from .deliveries import Delivery, DeliverySettings, Service
+from .disclosure import EXTENSION, SETTINGS, GroupParams, GroupsListParams
+from .handles import Handles, Stale
 from .http_sessions import BoundedSessions
-from .instructions import instructions_for
-from .legacy import ConnectionSessions
 from .limits import DEFAULTS, Limits
-from .modern import HandleDelivery
-from .notify import background
-from .principal import PrincipalSessions
-from .proxy import CallToolProxy, reserve_names
-from .render import Renderer
-from .selection import Selection
-from .sessions import SessionDelivery
-from .subscriptions import Subscriptions
 
-log = logging.getLogger("toolfold.mcp")
-
-ENDING_SECONDS = 10
-"""How long a server waits at its end for the hooks that tear down its sessions."""
-
-Delivery = Literal["auto", "principal"]
 Extend = Callable[[Server[Any], Callable[[Any], AbstractAsyncContextManager[Session]]], None]
 
 
@@ -143,51 +122,25 @@ def build_server(
         ConfigError: A setting is wrong, or two names would be the same on the wire.
         ToolfoldError: The initial groups can't be active together.
     """
-    if delivery not in get_args(Delivery):
-        raise ConfigError(f'There is no delivery {delivery!r}; use "auto" or "principal".')
-    if handles not in get_args(Handles):
-        raise ConfigError(f'handles must be "auto" or "stored", not {handles!r}.')
-    options = AnswerOptions(form=answers, tokens=answer_tokens)
+    settings = DeliverySettings(
+        delivery=delivery,
+        profile=profile,
+        active=active,
+        selection=selection,
+        disclosure=disclosure,
+        call_tool=call_tool,
+        legacy_call_tool=legacy_call_tool,
+        handle_key=handle_key,
+        handle_lifetime=handle_lifetime,
+        stale_handles=stale_handles,
+        limits=limits,
+        handles=handles,
+        answers=answers,
+        answer_tokens=answer_tokens,
+    )
     wire = WireNames(separator, max_name_length)
-    default = Selection(tools.profile(profile), active, by_request=selection)
-    default.start(tools)
-    stored = tools.pool.part("stored sessions", limits.handles, handle_lifetime, time.monotonic)
-    subscriptions = Subscriptions(by_caller=delivery == "principal")
-    renderer = Renderer(wire, modern=False)
-    legacy = SessionDelivery(
-        ConnectionSessions(tools, default, Tally("sessions", limits.sessions)),
-        renderer,
-        SessionAnswers(renderer, options, wire),
-        CallToolProxy(call_tool, with_handle=False) if legacy_call_tool else None,
-    )
-    modern: HandleDelivery | SessionDelivery
-    if delivery == "principal":
-        renderer = Renderer(wire, modern=True, cache_scope="private")
-        principals = PrincipalSessions(tools, default, stored, subscriptions)
-        modern = SessionDelivery(principals, renderer, SessionAnswers(renderer, options, wire))
-    else:
-        signed = SignedHandles(signing_keys(handle_key, os.environ), handle_lifetime, stale_handles, time.time)
-        modern = HandleDelivery(
-            tools,
-            wire,
-            default,
-            signed,
-            handles,
-            stored,
-            CallToolProxy(call_tool, with_handle=True),
-            options,
-        )
-    handlers = RequestHandlers(
-        legacy=legacy,
-        modern=modern,
-        disclosure=Disclosure(tools, wire, default) if disclosure else None,
-        by_principal=delivery == "principal",
-        subscriptions=subscriptions,
-        calls=Tally("requests in progress", limits.calls),
-        streams=Tally("subscriptions", limits.streams),
-    )
-    # The last step that can fail: a server that is not built must not reserve names.
-    reserve_names(tools, wire, call_tool if delivery == "auto" or legacy_call_tool else None)
+    service = Service(tools, wire, settings)
+    handlers = service.handlers
 
     def input_schema(name: str) -> Any:
         try:
@@ -196,12 +149,11 @@ def build_server(
             return None
         return component.input_schema if component is not None else None
 
-    proxy, catalog = call_tool if delivery == "auto" else None, tools.catalog_under(default.profile)
     server = ToolSetServer(
         tools.name,
         version=version,
-        instructions=instructions_for(instructions, catalog, wire, proxy, modern=True) or None,
-        lifespan=lambda _: _lifespan(tools, subscriptions, stored),
+        instructions=service.instructions(instructions, modern=True) or None,
+        lifespan=lambda _: service.running(),
         get_tool_input_schema=input_schema,
         on_list_tools=partial(handlers.list, "tool"),
         on_call_tool=handlers.call,
@@ -214,9 +166,7 @@ def build_server(
     )
     handlers.server = server
     server.limits = limits
-    server.legacy_instructions = instructions_for(
-        instructions, catalog, wire, call_tool if legacy_call_tool else None, modern=False
-    )
+    server.legacy_instructions = service.instructions(instructions, modern=False)
     if disclosure:
         server.extensions[EXTENSION] = dict(SETTINGS)
         server.add_request_handler("groups/list", GroupsListParams, handlers.list_groups)
@@ -224,58 +174,3 @@ def build_server(
     if extend is not None:
         extend(server, handlers.session)
     return server
-
-
-@asynccontextmanager
-async def _lifespan(
-    tools: ToolSet, subscriptions: Subscriptions, stored: SessionPool[Session]
-) -> AsyncGenerator[TaskGroup]:
-    """Yield the task group of a running server, which sends announcements and ends idle sessions (SPEC SES-3)."""
-    async with background() as tasks:
-
-        def announce(event: Event) -> None:
-            # in memory, each client runs the server
-            if isinstance(event, ListsAnnounced) and subscriptions.running[0] is tasks:
-                subscriptions.announce(event.kinds)
-
-        stop = tools.observe(announce)
-        for pool in (tools.pool, stored):
-            tasks.start_soon(_end_idle_sessions, pool, tasks)
-        subscriptions.running.append(tasks)
-        try:
-            yield tasks
-        finally:
-            stop()
-            subscriptions.running.remove(tasks)
-            if not subscriptions.running:
-                await end_all(stored, ENDING_SECONDS)
-
-
-async def _end_idle_sessions(pool: SessionPool[Session], tasks: TaskGroup) -> None:
-    """End idle sessions of a pool periodically, each time in a task of its own, since hooks may hang."""
-    if pool.idle_timeout is not None:
-        while True:
-            await anyio.sleep(pool.idle_timeout / 10)
-            tasks.start_soon(pool.end_idle)
-
-
-async def end_all(pool: SessionPool[Session], seconds: float) -> None:
-    """End all sessions of a pool, and wait for them at most for `seconds`.
-
-    Sessions whose hooks take longer are abandoned. That needs a task that outlives this call, which only asyncio has;
-    on trio there is no such limit.
-    """
-    sessions = pool.sessions
-    with anyio.CancelScope(shield=True):
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            await pool.end_all()
-            return
-        task = asyncio.ensure_future(pool.end_all())
-        await asyncio.wait([task], timeout=seconds)
-        if not task.done():
-            named = ", ".join(session.id for session in sessions if session.is_open)
-            log.warning(
-                "hooks of these sessions were still running %g seconds after the server ended: %s", seconds, named
-            )

@@ -17,8 +17,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.external.conformance.fixtures import make_tools
-from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.http import http_app
+from toolfold_adapters.mcp import build_server, http_app
 
 HOST = "127.0.0.1"
 

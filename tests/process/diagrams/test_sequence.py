@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.diagrams.support import HOSTILE, Drawn, dot, squeezed, texts_of
-from tests.diagrams.traces import Theatre, crossing, gates, recorded, switching
+from tests.diagrams.traces import RandomRequests, crossing, gates, recorded, switching
 from toolfold import ConfigError
 from toolfold_diagrams import Trace, sequence
 from toolfold_diagrams.interaction import Bar, Interaction, Lifeline, Look, Message, Note, Role
@@ -22,8 +22,8 @@ Scenario = Callable[[], Awaitable[Trace]]
 
 
 async def random_trace(seed: int) -> Trace:
-    theatre = Theatre(seed)
-    return await recorded(theatre.tools(), theatre.play)
+    requests = RandomRequests(seed)
+    return await recorded(requests.tools(), requests.play)
 
 
 async def hostile() -> Trace:
@@ -143,8 +143,8 @@ async def test_a_group_that_an_event_opens_is_drawn_below_the_event() -> None:
 @pytest.mark.spec("DIA-1", "HOOK-3", "HOOK-5")
 @pytest.mark.parametrize("seed", range(8))
 async def test_the_hooks_in_both_pictures_are_those_that_ran_from_top_to_bottom(seed: int) -> None:
-    theatre = Theatre(seed)
-    trace = await recorded(theatre.tools(), theatre.play)
+    requests = RandomRequests(seed)
+    trace = await recorded(requests.tools(), requests.play)
     signs = {"on_activate": "+", "on_deactivate": "-", "on_rollback": "~"}
 
     def line(group: str, text: str) -> str:
@@ -158,18 +158,18 @@ async def test_the_hooks_in_both_pictures_are_those_that_ran_from_top_to_bottom(
         for number, row in enumerate(rows)
         if isinstance(row, Message) and row.head.role is Role.HOOKS
     }
-    assert [line(row.head.name, row.text) for row in calls.values()] == theatre.journal.lines
+    assert [line(row.head.name, row.text) for row in calls.values()] == requests.journal.lines
     picture = sequence(trace)
     drawn = Drawn.of(picture.dot)
     places = {key: position(drawn.nodes[f"{key}_right"]) for key in calls}
     columns = {f"head_{number}": name for number, name in enumerate(interaction.lifelines)}
     heads = {round(position(drawn.nodes[key])[0]): name.name for key, name in columns.items()}
     from_top = sorted(places, key=lambda key: -places[key][1])
-    assert [line(nearest(heads, places[key][0]), calls[key].text) for key in from_top] == theatre.journal.lines
+    assert [line(nearest(heads, places[key][0]), calls[key].text) for key in from_top] == requests.journal.lines
     in_mermaid = re.findall(r"^  session_\d+->>(hooks_\d+): (.*)$", picture.mermaid or "", re.MULTILINE)
     names = dict(re.findall(r"^  participant (hooks_\d+) as hooks of<br/>(.*)$", picture.mermaid or "", re.MULTILINE))
     lines = [line(decoded(names[one]).replace("\n", ""), decoded(text).replace("\n", " ")) for one, text in in_mermaid]
-    assert picture.mermaid is None or lines == theatre.journal.lines
+    assert picture.mermaid is None or lines == requests.journal.lines
 
 
 def decoded(text: str) -> str:

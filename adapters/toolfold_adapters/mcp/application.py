@@ -1,0 +1,103 @@
+"""`http_app`: a tool set, or an existing server, as an ASGI application (SPEC DEL-10, INT-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from mcp.server import MCPServer, Server
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+
+from toolfold import ConfigError, ToolSet
+
+from ..sdk import low_level_of
+from .http import MAX_REQUEST_BYTES, HttpApp, guarded_app
+from .server import build_server
+
+Existing = Server[Any] | MCPServer[Any]
+
+
+def http_app(
+    served: ToolSet | Existing,
+    *,
+    host: str = "127.0.0.1",
+    path: str = "/mcp",
+    allowed_hosts: Iterable[str] = (),
+    allowed_origins: Iterable[str] = (),
+    max_request_bytes: int = MAX_REQUEST_BYTES,
+    **options: Any,
+) -> HttpApp:
+    """Return an ASGI application that serves MCP over streamable HTTP, to be run or mounted (SPEC DEL-10, INT-1).
+
+    It refuses requests for other servers. Mounted in a Starlette or FastAPI application, it needs its lifespan run:
+    `FastAPI(lifespan=app.lifespan)`; without that, requests raise `ConfigError`.
+
+    Args:
+        served: A tool set; or a server, with groups or without.
+        host: The address that it is bound to.
+        path: The path of the endpoint, below that of the mount.
+        allowed_hosts: `Host` headers to accept, as `name`, `name:port` or `name:*`; needed if `host` is not loopback.
+        allowed_origins: `Origin` headers to accept, likewise with a scheme.
+        max_request_bytes: The size of a body above which a request is refused with status 413.
+        options: The options of `build_server`, for a tool set.
+
+    Raises:
+        ConfigError: A name is not that of a host or an origin, the path does not start with `/`, or `host` is not
+            loopback and no host names are given; or options are given for a server that is made already.
+    """
+    server = as_server(served, options)
+    return guarded_app(
+        partial(_application, server, host),
+        host=host,
+        path=path,
+        allowed_hosts=allowed_hosts,
+        allowed_origins=allowed_origins,
+        max_request_bytes=max_request_bytes,
+    )
+
+
+def as_server(served: Any, options: dict[str, Any]) -> Any:
+    """Return the server of a tool set, or a server unchanged; raises `ConfigError` for options of a server."""
+    if isinstance(served, ToolSet):
+        return build_server(served, **options)
+    if options:
+        raise ConfigError(
+            f"{next(iter(options))} is an option for tool sets; {type(served).__name__} is a server that is made "
+            "already: give its options to group_server."
+        )
+    if low_level_of(served) is None and not is_fastmcp(served):
+        raise ConfigError(f"{type(served).__name__} can't be served: give a ToolSet, or a server of the MCP SDK.")
+    return served
+
+
+def is_fastmcp(served: object) -> bool:
+    """Return whether a server is one of FastMCP, without importing that."""
+    return any(kind.__module__.partition(".")[0] == "fastmcp" for kind in type(served).__mro__)
+
+
+async def run_stdio(server: Any) -> None:
+    """Serve one client over standard input and output, until it leaves."""
+    if is_fastmcp(server):
+        await server.run_stdio_async(show_banner=False)
+        return
+    low = low_level_of(server)
+    assert low is not None
+    async with stdio_server() as (read, write):
+        await low.run(read, write, low.create_initialization_options())
+
+
+def _application(server: Any, host: str, path: str, max_request_bytes: int) -> Starlette:
+    """Return the application of a server; hosts and origins are checked in front of it, exactly."""
+    if is_fastmcp(server):
+        app: Starlette = server.http_app(path=path, host_origin_protection=False)
+        return app
+    made: Starlette = server.streamable_http_app(
+        streamable_http_path=path,
+        host=host,
+        max_request_body_size=max_request_bytes,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return made

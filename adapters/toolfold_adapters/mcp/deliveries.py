@@ -1,0 +1,229 @@
+"""How a tool set is delivered: the parts of a server that do not depend on whose server it is (SPEC 18)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Literal, Protocol, get_args
+
+import anyio
+from anyio.abc import TaskGroup
+from attrs import frozen
+
+from toolfold import ConfigError, Profile, Session, ToolSet, WireNames
+from toolfold.spi import Event, ListsAnnounced, SessionPool, Tally
+
+from ..tokens import ANSWER_TOKENS
+from .answers import AnswerForm, AnswerOptions, SessionAnswers
+from .disclosure import Disclosure
+from .handlers import RequestHandlers
+from .handles import Handles, SignedHandles, Stale, signing_keys
+from .instructions import instructions_for
+from .legacy import ConnectionSessions
+from .limits import DEFAULTS, Limits
+from .modern import HandleDelivery
+from .notify import background
+from .principal import PrincipalSessions
+from .proxy import CallToolProxy, reserve_names, with_handle
+from .render import Adjust, CacheScope, Renderer
+from .selection import Selection
+from .sessions import SessionDelivery
+from .subscriptions import Subscriptions
+
+log = logging.getLogger("toolfold.mcp")
+
+ENDING_SECONDS = 10
+"""How long a server waits at its end for the hooks that tear down its sessions."""
+
+Delivery = Literal["auto", "principal"]
+TasksOf = Callable[[Any], TaskGroup]
+
+
+class MakeRenderer(Protocol):
+    """Makes the renderer of a delivery; see `Renderer`."""
+
+    def __call__(
+        self, wire: WireNames, *, modern: bool, adjust: Adjust | None = None, cache_scope: CacheScope = "public"
+    ) -> Renderer:
+        """Return a renderer."""
+        ...
+
+
+@frozen(kw_only=True)
+class DeliverySettings:
+    """How a tool set is delivered; see the arguments of `build_server`.
+
+    Raises:
+        ConfigError: There is no such delivery, or no such form of handles.
+    """
+
+    delivery: Delivery = "auto"
+    profile: str | Profile | None = None
+    active: Iterable[str] = ()
+    selection: bool = True
+    disclosure: bool = True
+    call_tool: str = "call_tool"
+    legacy_call_tool: bool = True
+    handle_key: str | bytes | Sequence[str | bytes] | None = None
+    handle_lifetime: float = 3600
+    stale_handles: Stale = "normalise"
+    limits: Limits = DEFAULTS
+    handles: Handles = "auto"
+    answers: AnswerForm = "auto"
+    answer_tokens: int = ANSWER_TOKENS
+
+    def __attrs_post_init__(self) -> None:
+        if self.delivery not in get_args(Delivery):
+            raise ConfigError(f'There is no delivery {self.delivery!r}; use "auto" or "principal".')
+        if self.handles not in get_args(Handles):
+            raise ConfigError(f'handles must be "auto" or "stored", not {self.handles!r}.')
+
+    def call_tool_for(self, *, modern: bool) -> str | None:
+        """Return the name of the call-tool proxy that clients of an era are offered, if they are."""
+        offered = self.delivery == "auto" if modern else self.legacy_call_tool
+        return self.call_tool if offered else None
+
+
+class Service:
+    """A tool set as it is delivered, whatever server its requests come to.
+
+    Args:
+        tools: The tool set.
+        wire: The names that clients see.
+        settings: How it is delivered.
+        make_renderer: Makes what puts definitions and results on the wire.
+        tasks_of: Returns the task group of a running server, given the context of a request to it.
+
+    Attributes:
+        handlers: Answer the requests; their `server` is to be set.
+
+    Raises:
+        ConfigError: A setting is wrong, or two names would be the same on the wire.
+        ToolfoldError: The initial groups can't be active together.
+    """
+
+    def __init__(
+        self,
+        tools: ToolSet,
+        wire: WireNames,
+        settings: DeliverySettings,
+        make_renderer: MakeRenderer = Renderer,
+        tasks_of: TasksOf = lambda ctx: ctx.lifespan_context,
+    ) -> None:
+        self._tools = tools
+        self._wire = wire
+        self._settings = settings
+        self._tasks_of = tasks_of
+        self._make_renderer = make_renderer
+        self._options = AnswerOptions(form=settings.answers, tokens=settings.answer_tokens)
+        self._default = Selection(tools.profile(settings.profile), settings.active, by_request=settings.selection)
+        self._default.start(tools)
+        limits, by_principal = settings.limits, settings.delivery == "principal"
+        self._stored = tools.pool.part("stored sessions", limits.handles, settings.handle_lifetime, time.monotonic)
+        self._subscriptions = Subscriptions(by_caller=by_principal)
+        self.handlers = RequestHandlers(
+            legacy=self._legacy(),
+            modern=self._by_principal() if by_principal else self._by_handle(),
+            disclosure=Disclosure(tools, wire, self._default) if settings.disclosure else None,
+            by_principal=by_principal,
+            subscriptions=self._subscriptions,
+            calls=Tally("requests in progress", limits.calls),
+            streams=Tally("subscriptions", limits.streams),
+        )
+        # The last step that can fail: a server that is not built must not reserve names.
+        used = settings.delivery == "auto" or settings.legacy_call_tool
+        reserve_names(tools, wire, settings.call_tool if used else None)
+
+    def _legacy(self) -> SessionDelivery:
+        renderer = self._make_renderer(self._wire, modern=False)
+        name = self._settings.call_tool_for(modern=False)
+        tally = Tally("sessions", self._settings.limits.sessions)
+        return SessionDelivery(
+            ConnectionSessions(self._tools, self._default, tally, self._tasks_of),
+            renderer,
+            SessionAnswers(renderer, self._options, self._wire),
+            None if name is None else CallToolProxy(name, with_handle=False),
+        )
+
+    def _by_principal(self) -> SessionDelivery:
+        renderer = self._make_renderer(self._wire, modern=True, cache_scope="private")
+        principals = PrincipalSessions(self._tools, self._default, self._stored, self._subscriptions)
+        return SessionDelivery(principals, renderer, SessionAnswers(renderer, self._options, self._wire))
+
+    def _by_handle(self) -> HandleDelivery:
+        settings = self._settings
+        keys = signing_keys(settings.handle_key, os.environ)
+        return HandleDelivery(
+            self._tools,
+            self._wire,
+            self._default,
+            SignedHandles(keys, settings.handle_lifetime, settings.stale_handles, time.time),
+            settings.handles,
+            self._stored,
+            CallToolProxy(settings.call_tool, with_handle=True),
+            self._make_renderer(self._wire, modern=True, adjust=with_handle),
+            self._options,
+            self._tasks_of,
+        )
+
+    def instructions(self, given: str | None, *, modern: bool) -> str:
+        """Return the instructions for clients of an era: those given, and how groups are opened."""
+        catalog = self._tools.catalog_under(self._default.profile)
+        return instructions_for(given, catalog, self._wire, self._settings.call_tool_for(modern=modern), modern=modern)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[TaskGroup]:
+        """Yield the task group of a running server, which sends announcements and ends idle sessions (SPEC SES-3)."""
+        subscriptions = self._subscriptions
+        async with background() as tasks:
+
+            def announce(event: Event) -> None:
+                # in memory, each client runs the server
+                if isinstance(event, ListsAnnounced) and subscriptions.running[0] is tasks:
+                    subscriptions.announce(event.kinds)
+
+            stop = self._tools.observe(announce)
+            for pool in (self._tools.pool, self._stored):
+                tasks.start_soon(_end_idle_sessions, pool, tasks)
+            subscriptions.running.append(tasks)
+            try:
+                yield tasks
+            finally:
+                stop()
+                subscriptions.running.remove(tasks)
+                if not subscriptions.running:
+                    await end_all(self._stored, ENDING_SECONDS)
+
+
+async def _end_idle_sessions(pool: SessionPool[Session], tasks: TaskGroup) -> None:
+    """End idle sessions of a pool periodically, each time in a task of its own, since hooks may hang."""
+    if pool.idle_timeout is not None:
+        while True:
+            await anyio.sleep(pool.idle_timeout / 10)
+            tasks.start_soon(pool.end_idle)
+
+
+async def end_all(pool: SessionPool[Session], seconds: float) -> None:
+    """End all sessions of a pool, and wait for them at most for `seconds`.
+
+    Sessions whose hooks take longer are abandoned. That needs a task that outlives this call, which only asyncio has;
+    on trio there is no such limit.
+    """
+    sessions = pool.sessions
+    with anyio.CancelScope(shield=True):
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            await pool.end_all()
+            return
+        task = asyncio.ensure_future(pool.end_all())
+        await asyncio.wait([task], timeout=seconds)
+        if not task.done():
+            named = ", ".join(session.id for session in sessions if session.is_open)
+            log.warning(
+                "hooks of these sessions were still running %g seconds after the server ended: %s", seconds, named
+            )

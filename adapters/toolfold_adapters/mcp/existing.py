@@ -1,0 +1,97 @@
+"""`group_server`: an existing server of the MCP SDK, with its tools in groups (SPEC INT-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypedDict, TypeVar, Unpack, cast
+
+from mcp.server import MCPServer, Server
+
+from toolfold import ConfigError, Profile, ToolSet
+
+from ..sdk import low_level_of
+from .answers import AnswerForm
+from .application import is_fastmcp
+from .deliveries import DeliverySettings
+from .grouped import GroupedServer, ListTools
+from .grouping import By, Grouping
+from .handles import Handles, Stale
+from .limits import Limits
+from .passing import Definition, dumped
+
+T = TypeVar("T")
+
+
+class GroupedOptions(TypedDict, total=False):
+    """How the groups of an existing server are delivered; see `build_server`."""
+
+    profile: str | Profile | None
+    active: Iterable[str]
+    selection: bool
+    call_tool: str
+    legacy_call_tool: bool
+    handle_key: str | bytes | Sequence[str | bytes] | None
+    handle_lifetime: float
+    stale_handles: Stale
+    limits: Limits
+    handles: Handles
+    answers: AnswerForm
+    answer_tokens: int
+
+
+S = TypeVar("S", bound=Server[Any] | MCPServer[Any])
+
+
+def group_server(
+    server: S, by: By | None = None, *, tools: ToolSet | None = None, **options: Unpack[GroupedOptions]
+) -> S:
+    """Return the same server with its tools in groups that clients open and close (SPEC INT-1).
+
+    Its middleware, authentication, lifespan, context injection, prompts and resources work as before; definitions and
+    results are its own. Tools in no group stay in view. Call it once, after the server's tools are registered; those
+    that come later are grouped when they are first listed.
+
+    Args:
+        server: An `MCPServer` or a low-level `Server` of the MCP SDK.
+        by: `"tags"`, or a mapping of groups, by path, to the names of their tools or patterns of them. A tool that is
+            marked with `meta=in_group(...)` is in that group in any case.
+        tools: A tool set whose groups, with their descriptions, exclusions, hooks and profiles, are used; groups that
+            it lacks are added. By default one with a single control tool, `open_group`, beside `close_group`.
+        options: Those of `build_server` that are about delivery.
+
+    Raises:
+        ConfigError: It is no such server, has no tools, or has groups already; or its tools can't be grouped so.
+    """
+    low = low_level_of(server)
+    if low is None:
+        hint = " Import group_server from toolfold_adapters.integrations.fastmcp." if is_fastmcp(server) else ""
+        raise ConfigError(f"{type(server).__name__} is no server of the MCP SDK: give an MCPServer or a Server.{hint}")
+    list_all = partial(_definitions, server) if isinstance(server, MCPServer) else None
+    made = grouped_server(low, by, tools, options, list_all)
+    if isinstance(server, MCPServer):
+        made.check(at_once(_definitions(server)), complete=True)
+    made.install()
+    return server
+
+
+def grouped_server(
+    server: Server[Any], by: By | None, tools: ToolSet | None, options: GroupedOptions, list_all: ListTools | None
+) -> GroupedServer:
+    """Return a low-level server with groups that are still to be installed; raises as `group_server`."""
+    tools = tools or ToolSet(server.name, control="open_group", on_hidden="hint")
+    return GroupedServer(server, tools, Grouping(by), DeliverySettings(disclosure=False, **options), list_all)
+
+
+def at_once(awaitable: Awaitable[T]) -> T:
+    """Return the result of a coroutine that waits for nothing."""
+    steps = awaitable.__await__()
+    try:
+        next(steps)
+    except StopIteration as done:
+        return cast("T", done.value)
+    raise RuntimeError("the coroutine waits for something")
+
+
+async def _definitions(server: MCPServer[Any]) -> list[Definition]:
+    return [dumped(tool) for tool in await server.list_tools()]

@@ -1,0 +1,128 @@
+"""A server's own definitions and results, passed on as the server made them; and its own names (SPEC INT-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, cast
+
+from attrs import field, frozen
+from mcp.server.caching import CacheHint
+from pydantic import BaseModel
+
+from toolfold import Component, Page, ToolNotFound, ToolResult, WireNames
+from toolfold.spi import Kind, table
+
+from ..names import WIRE_SEPARATOR
+from .render import Renderer
+
+_LONGEST = 1_024
+_FIELDS = {"ttlMs": "ttl_ms", "cacheScope": "cache_scope"}
+
+Definition = Mapping[str, Any]
+
+
+@frozen
+class Offer:
+    """What a server offers the caller of a request: definitions by name, and what else its list says."""
+
+    definitions: Mapping[str, Definition]
+    rest: Mapping[str, Any] = field(factory=dict[str, Any])
+
+
+@frozen(kw_only=True, eq=False)
+class Passed(ToolResult):
+    """The result of a server's own tool, or the exception that its handler raised, to be passed on unchanged."""
+
+    outcome: Any = None
+
+
+_offer: ContextVar[Offer | None] = ContextVar("toolfold_offer", default=None)
+
+
+class OwnNames(WireNames):
+    """Names on the wire where a server's own tools keep theirs, whatever characters they have.
+
+    `own` maps the names that its tools are registered by to their own.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(WIRE_SEPARATOR, _LONGEST)
+        self.own: dict[str, str] = {}
+
+    def to_wire(self, name: str) -> str:
+        """Return the name that clients see."""
+        return self.own[name] if name in self.own else super().to_wire(name)
+
+    def knows(self, wire: str) -> bool:
+        """Return whether a tool has that name on the wire."""
+        try:
+            self.from_wire(wire)
+        except ToolNotFound:
+            return False
+        return True
+
+
+class PassingRenderer(Renderer):
+    """Puts a server's own definitions and results on the wire as the server made them; see `Renderer`.
+
+    Of its own tools it shows those that the server offers to the caller of the request.
+    """
+
+    def __init__(self, own: Mapping[str, str], wire: WireNames, **options: Any) -> None:
+        super().__init__(wire, **options)
+        self._own = own
+
+    def page(self, page: Page, kind: Kind) -> dict[str, Any]:
+        """Return a page of a list; how long it may be cached is for the server to say."""
+        shown = super().page(page, kind)
+        offer = _offer.get()
+        return shown if offer is None else {**shown, **offer.rest}
+
+    def definition(self, component: Component) -> dict[str, Any] | None:
+        """Return a definition as the caller is offered it, or `None` if it is not."""
+        if component.name not in self._own:
+            return super().definition(component)
+        offer = _offer.get()
+        offered = None if offer is None else offer.definitions.get(self._own[component.name])
+        return None if offered is None else cast("dict[str, Any]", offered)
+
+    def result(self, result: ToolResult) -> dict[str, Any]:
+        """Return a result; that of a server's own tool as it came, unless something has been added to it."""
+        if not isinstance(result, Passed):
+            return super().result(result)
+        if not result.content and not result.meta:
+            return cast("dict[str, Any]", result.outcome)
+        if isinstance(result.outcome, BaseException):
+            return cast("dict[str, Any]", result.outcome)
+        outcome = dumped(result.outcome)
+        meta = {"_meta": {**(table(outcome.get("_meta")) or {}), **result.meta}} if result.meta else {}
+        return {**outcome, "content": [*outcome.get("content", ()), *map(dict, result.content)], **meta}
+
+
+def dumped(result: Any) -> dict[str, Any]:
+    """Return a result of a handler as it goes on the wire."""
+    if isinstance(result, BaseModel):
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return dict(result or {})
+
+
+def rest_of(result: Any, page: Mapping[str, Any], hint: CacheHint | None) -> dict[str, Any]:
+    """Return what a list says beside its items, where it does not say how long it may be cached with the `hint`."""
+    rest = {key: page[key] for key in ("_meta", "ttlMs", "cacheScope") if key in page}
+    said = result.model_fields_set if isinstance(result, BaseModel) else page.keys()
+    if hint is None:
+        return rest
+    hints = {"ttlMs": hint.ttl_ms, "cacheScope": hint.scope}
+    return rest | {key: value for key, value in hints.items() if key not in said and _FIELDS[key] not in said}
+
+
+@contextmanager
+def offering(offer: Offer) -> Generator[None]:
+    """Have `offer` hold for what is rendered within."""
+    token = _offer.set(offer)
+    try:
+        yield
+    finally:
+        _offer.reset(token)

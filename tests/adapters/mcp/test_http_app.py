@@ -1,0 +1,72 @@
+"""`http_app`: MCP mounted in an application of one's own, lifespan included (SPEC INT-1, DEL-10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from tests.adapters.mcp.desk import make_desk
+from tests.adapters.mcp.existing import shop
+from tests.adapters.mcp.support import RawLegacy, modern_body, modern_headers
+from toolfold import ConfigError, ToolSet
+from toolfold_adapters.mcp import group_server, http_app
+
+URL = "http://localhost/tools/mcp"
+
+
+def grouped_shop() -> Any:
+    return group_server(shop(), {"database": "db_*"})
+
+
+@pytest.mark.spec("INT-1", "DEL-10")
+@pytest.mark.parametrize(
+    ("make", "shown"), [(make_desk, "database__activate"), (shop, "db_row"), (grouped_shop, "ping")]
+)
+async def test_an_application_that_mounts_it_serves_both_eras_and_runs_its_lifespan(make: Any, shown: str) -> None:
+    app = http_app(make())
+    outer = Starlette(routes=[Mount("/tools", app)], lifespan=app.lifespan)
+    async with (
+        outer.router.lifespan_context(outer),
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(outer)) as http,
+    ):
+        legacy = RawLegacy(http, URL)
+        await legacy.initialize()
+        answers = [(await legacy.request("tools/list"))[-1]]
+        response = await http.post(URL, json=modern_body("tools/list"), headers=modern_headers("tools/list"))
+        answers.append(response.json())
+    for answer in answers:
+        assert shown in [tool["name"] for tool in answer["result"]["tools"]]
+
+
+@pytest.mark.spec("INT-1", "DEL-10")
+async def test_a_host_that_is_not_allowed_is_refused_where_it_is_mounted_too() -> None:
+    app = http_app(make_desk())
+    async with app.lifespan(), httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as http:
+        response = await http.post("http://evil.example/mcp", json=modern_body("tools/list"))
+    assert response.status_code == 421
+
+
+@pytest.mark.spec("INT-1", "ERR-2")
+async def test_a_lifespan_that_was_forgotten_is_named_with_the_remedy() -> None:
+    outer = Starlette(routes=[Mount("/tools", http_app(make_desk()))])
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(outer)) as http:
+        with pytest.raises(ConfigError, match=r"FastAPI\(lifespan=app\.lifespan\)"):
+            await http.post(URL, json=modern_body("tools/list"))
+
+
+@pytest.mark.spec("INT-1", "ERR-2")
+@pytest.mark.parametrize(
+    ("served", "options", "message"),
+    [
+        (shop(), {"separator": "."}, "separator is an option for tool sets; MCPServer is a server"),
+        ("shop", {}, "str can't be served: give a ToolSet"),
+        (ToolSet("t"), {"path": "mcp"}, "must start with /"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(served: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        http_app(served, **options)
