@@ -27,6 +27,10 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SIGTERM_STATUS = 128 + 15
 
 
+DIVIDED = ("--groups", str(FOLDER / "divided.toml"))
+"""Options with which servers that are small enough to be in no group are divided."""
+
+
 @frozen
 class Upstream:
     """An MCP server of somebody else's, started by a command that is run in the project's folder."""
@@ -42,7 +46,7 @@ class Upstream:
     @property
     def behind_toolfold(self) -> StdioServerParameters:
         """How a client starts it with groups in front."""
-        return _parameters((TOOLFOLD, "serve", "--", *self.command), self.env)
+        return _parameters((TOOLFOLD, "serve", *DIVIDED, "--", *self.command), self.env)
 
 
 NODE_OFFLINE = ("node", "--import", (FOLDER / "offline.mjs").as_uri())
