@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -52,7 +53,11 @@ class Endpoint:
         return Client(self.target(query), mode=era, **options)
 
     async def post(
-        self, method: str, params: dict[str, Any] | None = None, query: str = "", **headers: str
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        query: str = "",
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> httpx2.Response:
         """Post a request of the modern era."""
         given = {**modern_headers(method, (params or {}).get("name")), **headers}

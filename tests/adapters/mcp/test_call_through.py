@@ -26,9 +26,9 @@ async def test_in_a_legacy_session_it_has_the_rules_of_a_direct_call() -> None:
                 await client.call_tool(name, {"item": "x"})
             assert refused.is_error
             assert text_of(refused) == direct.value.message == f"Unknown tool: {name}"
-        direct = await through(client, "stock.activate")
-        assert received(direct)["tools"] == ["stock.count", "stock.fail", "stock.reject"]
-        assert "handle" not in received(direct)
+        activated = await through(client, "stock.activate")
+        assert received(activated)["tools"] == ["stock.count", "stock.fail", "stock.reject"]
+        assert "handle" not in received(activated)
         for name, arguments in (("stock.count", {"item": "x"}), ("stock.fail", {}), ("hello", {})):
             assert await through(client, name, arguments) == await client.call_tool(name, arguments)
         with pytest.raises(MCPError, match="not today"):

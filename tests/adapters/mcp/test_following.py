@@ -124,7 +124,7 @@ async def test_lists_and_direct_calls_follow_the_handle_and_requests_without_one
                 return await endpoint.post(method, params)
             if carried == "meta":
                 return await endpoint.post(method, {**params, "_meta": {HANDLE_META: handle}})
-            return await endpoint.post(method, params, **{HANDLE_HEADER: handle})
+            return await endpoint.post(method, params, headers={HANDLE_HEADER: handle})
 
         plain = (await send("tools/list", {})).content
 

@@ -162,6 +162,6 @@ async def test_a_server_without_selection_answers_as_if_nothing_was_selected(era
     async with endpoint_of(build_server(tools, selection=False, active=["code"])) as endpoint:
         async with endpoint.client(era, "?groups=open&profile=through") as client:
             assert [name for name in await names_of(client) if name.endswith(".go")] == ["code.go"]
-        result = (await endpoint.post("tools/list", **{"toolfold-groups": "open"})).json()["result"]
+        result = (await endpoint.post("tools/list", headers={"toolfold-groups": "open"})).json()["result"]
         assert result["cacheScope"] == "public"
         assert "open.go" not in {tool["name"] for tool in result["tools"]}

@@ -79,7 +79,7 @@ async def test_callers_are_distinguished_by_subject_client_and_issuer() -> None:
     async with endpoint_of(build_server(make_shop(), delivery="principal"), authenticated=True) as endpoint:
 
         async def send(token: str, method: str, **params: Any) -> str:
-            return (await endpoint.post(method, params, authorization=f"Bearer {token}")).text
+            return (await endpoint.post(method, params, headers={"authorization": f"Bearer {token}"})).text
 
         assert "is open" in await send("app-here-ada", "tools/call", name="cash.activate", arguments={})
         for token, own in (("app-here-ada", True), ("other-here-ada", False), ("app-there-ada", False)):

@@ -86,7 +86,7 @@ async def test_lists_that_headers_select_are_not_for_shared_caches() -> None:
             ("", {"toolfold-groups": "mode_a"}, "private"),
             ("", {"toolfold-profile": "nobody"}, "private"),
         ):
-            response = await endpoint.post("tools/list", query=query, **more)
+            response = await endpoint.post("tools/list", query=query, headers=more)
             assert response.json()["result"]["cacheScope"] == scope
 
 
