@@ -181,10 +181,11 @@ async def open_target(
     )
     read = partial(configuration, target, options or GatewayOptions())
     config = read()
+    config_file = Path(config.source).resolve()  # noqa: ASYNC240 (before anything is served)
     gateway = open_gateway(config, runtime=runtime)
     async with gateway as tools:
         if serving and target.kind == "file":
-            gateway.follow(read, changes_of(Path(target.text)))
+            gateway.follow(read, changes_of(config_file))
         report = gateway.report
         yield OpenTarget(
             tools=tools,

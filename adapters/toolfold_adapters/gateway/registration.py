@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from attrs import evolve, field, frozen
 
-from toolfold import ToolfoldError, ToolSet
+from toolfold import Catalog, ToolfoldError, ToolSet
 from toolfold.spi import Kind
 
 from .approval import Approvals
@@ -228,9 +228,10 @@ def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:
     Raises:
         ConfigError: Something does not fit, with the name of the file and the place in it.
     """
+    before = tools.catalog
     for group in layout.groups.values():
         with config.at(group.place):
-            _declare_group(tools, group)
+            _declare_group(tools, before, group)
     for members in layout.exclusions:
         with config.at("exclusions"):
             tools.register_exclusion(*members)
@@ -239,11 +240,10 @@ def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:
             tools.register_profile(profile)
 
 
-def _declare_group(tools: ToolSet, group: PlacedGroup) -> None:
-    known = tools.catalog.index
-    if group.path not in known:
+def _declare_group(tools: ToolSet, before: Catalog, group: PlacedGroup) -> None:
+    if group.path not in before.index:
         tools.register_group(group.path, group.description, title=group.title, pinned=group.pinned)
         return
-    now = tools.catalog.group(group.path)
+    now = before.group(group.path)
     if (now.description, now.title, now.pinned) != (group.description, group.title, group.pinned):
         tools.update_group(group.path, group.description, title=group.title, pinned=group.pinned)
