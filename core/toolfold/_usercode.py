@@ -249,7 +249,7 @@ class _Thread:
     def __init__(self) -> None:
         self._unclaimed = [True]  # who pops it first decides whether the function runs
         self._ended = False
-        self._tell: Callable[[], None] | None = None
+        self._notify: Callable[[], None] | None = None
 
     def begin(self) -> bool:
         """Return whether to go on: not if the call was given up before; in the thread."""
@@ -258,8 +258,8 @@ class _Thread:
     def end(self) -> None:
         """Take note of the end; in the thread."""
         self._ended = True
-        if self._tell is not None:
-            self._tell()
+        if self._notify is not None:
+            self._notify()
 
     def abandon(self, work: _Work) -> None:
         """Count the thread as part of `work` until its end, unless it has not begun: then it never will."""
@@ -270,15 +270,15 @@ class _Thread:
         soon = loop.call_soon_threadsafe if _is_asyncio() else loop.run_sync_soon
 
         def finish() -> None:
-            if self._tell is not None:
-                self._tell = None
+            if self._notify is not None:
+                self._notify = None
                 work.end()
 
-        def tell() -> None:
+        def notify() -> None:
             with suppress(RuntimeError):  # the loop has ended
                 soon(finish)
 
-        self._tell = tell
+        self._notify = notify
         if self._ended:
             finish()
 

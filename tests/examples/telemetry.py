@@ -31,4 +31,4 @@ async def observe(client: Caller, what: str = "logs") -> None:
 async def counts(client: Caller) -> dict[str, dict[str, int]]:
     """Return what the list says of how much there is, for the tools that say anything."""
     metas = {name: definition.get("_meta") for name, definition in (await client.listed()).items()}
-    return {name: meta["data_counts"] for name, meta in metas.items() if meta}
+    return {name: meta["data_counts"] for name, meta in metas.items() if meta and "data_counts" in meta}

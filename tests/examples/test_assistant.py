@@ -302,7 +302,7 @@ async def test_document_c_manual_verification_over_mcp(way: str) -> None:
 
 @pytest.mark.spec("GRP-5", "AGT-1")
 async def test_document_c_system_prompt_has_a_line_for_each_group_whatever_is_loaded() -> None:
-    """Document C, system prompt format; a client of the server gets the same lines in its instructions."""
+    """Document C, system prompt format; a client of the server gets the same lines in the loader's description."""
     tools = build()
     async with Conversation(tools) as conversation:
         prompt = conversation.system_prompt(BASE)
@@ -315,7 +315,8 @@ async def test_document_c_system_prompt_has_a_line_for_each_group_whatever_is_lo
         assert conversation.system_prompt(BASE) == prompt
     for era in ("legacy", "auto"):
         async with Client(build_server(tools), mode=era) as client:
-            assert (client.instructions or "").splitlines()[-len(lines) :] == lines
+            loader = next(tool for tool in (await client.list_tools()).tools if tool.name == "load_tool_group")
+            assert (loader.description or "").splitlines()[-len(lines) :] == lines
 
 
 @pytest.mark.spec("SES-5", "SES-1")

@@ -60,12 +60,13 @@ async def test_document_c_chat_2_a_load_adds_the_tools_of_the_group_to_the_next_
 
 @pytest.mark.spec("GRP-5", "DEL-1", "DEL-2")
 @pytest.mark.parametrize("era", ERAS)
-async def test_document_c_chat_3_instructions_name_every_group_and_how_to_load_it(era: Era) -> None:
-    """Document C, system prompt: a server has no prompt to write into, so its instructions say the same."""
+async def test_document_c_chat_3_a_client_reads_how_to_load_a_group_and_once_what_each_is(era: Era) -> None:
+    """Document C, system prompt: a server has none, so its instructions and the loader's description say the same."""
     async with connected(build_server(assistant()), era) as client:
         received = client.client.instructions or ""
         assert "load_tool_group" in received
-        lines = [line for line in received.splitlines() if line.startswith("- ")]
+        description = (await client.listed())["load_tool_group"]["description"]
+        lines = [line for text in (received, description) for line in text.splitlines() if line.startswith("- ")]
         assert lines == [f"- {name}: {description}" for name, (_, description) in GROUPS.items()]
 
 
