@@ -115,6 +115,8 @@ class Registration:
             self.check(config)
             self._config = config
             self._servers = {name: one for name, one in self._servers.items() if name in config.upstreams}
+            for server in self._servers:
+                self._compare(server)
             return await self._apply(self._wanted(config), frozenset(renewed))
 
     @property
@@ -133,8 +135,13 @@ class Registration:
 
     def _learn(self, server: str, definitions: Definitions) -> None:
         self._servers[server] = usable(definitions)
+        self._compare(server)
+
+    def _compare(self, server: str) -> None:
+        """Find out which tools of an upstream changed since they were approved."""
         if self._approvals is not None and server in self._config.upstreams:
-            self._changed[server] = self._approvals.changed(self._config.upstreams[server], definitions)
+            said = self._servers[server].said
+            self._changed[server] = self._approvals.changed(self._config.upstreams[server], said)
 
     def _wanted(self, config: GatewayConfig) -> Layout:
         return layout_of(config, self._servers, self._reserved, self._changed)
