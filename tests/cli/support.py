@@ -94,7 +94,7 @@ NUMBER = 5
 '''
 
 
-def environment(folder: Path | None = None, **more: str) -> dict[str, str]:
+def environment(folder: Path | None = None, /, **more: str) -> dict[str, str]:
     """This process's environment, with a path on which the packages are found from anywhere.
 
     What the program stores of its user goes below `folder`, if it is given.

@@ -343,3 +343,31 @@ async def test_a_wrong_configuration_changes_nothing() -> None:
     assert tools.catalog is before
     await registration.replace("t", offering("x", "y"))
     assert homes(tools) == {"s__a": "s", "t__x": "t", "t__y": "t"}
+
+
+# -- odd servers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("GWY-2")
+@pytest.mark.parametrize(
+    ("instructions", "beginning"),
+    [
+        ("Reads files. " * 30, "Reads files. " * 11 + "Reads files (1 tool"),
+        ("word " * 100, "word " * 32 + "… (1 tool"),
+        ("x" * 300, "x" * 160 + " … (1 tool"),
+        ("One\n\tline.", "One line (1 tool"),
+    ],
+)
+def test_long_instructions_are_cut_in_the_description_of_a_group(instructions: str, beginning: str) -> None:
+    _, tools, _ = registered({"s": offering("a", instructions=instructions), "t": offering("b")})
+    assert tools.catalog.group("s").description.startswith(beginning)
+
+
+@pytest.mark.spec("GWY-1")
+def test_a_resource_that_two_servers_have_is_the_first_ones_and_reported() -> None:
+    said = Definitions(resources=[{"uri": "file:///a", "name": "a"}])
+    registration, _, report = registered({"s": said, "t": said})
+    placed = registration.find("resource", "file:///a")
+    assert placed is not None
+    assert placed.server == "s"
+    assert report.warnings == ("t: The resource 'file:///a' is also another server's.",)
