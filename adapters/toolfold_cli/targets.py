@@ -173,9 +173,11 @@ async def open_target(
         return
     from toolfold_adapters.gateway import DefinitionCache, Runtime, changes_of, default_folder, open_gateway
     from toolfold_adapters.gateway.approval import Approvals, approvals_folder
+    from toolfold_adapters.gateway.oauth import Authorized, tokens_folder
 
     runtime = Runtime(
         clock=time.monotonic,
+        transport=Authorized(tokens_folder()),
         cache=DefinitionCache(default_folder() if serving else None),
         approvals=Approvals(approvals_folder()) if serving else None,
     )

@@ -25,7 +25,7 @@ from .downstream import Client
 from .lifecycle import Event, Life, NotNow, State, after
 from .listing import CHANGES
 from .reasons import reason_of, too_slow
-from .wire import ConnectionLost, Wire, connect
+from .wire import ConnectionLost, Wire, connect, start_limit
 
 if TYPE_CHECKING:
     from .upstream import Upstream
@@ -211,6 +211,7 @@ class Link:
         event, reason, stray = Event.FAILED, "", 0
         try:
             with anyio.move_on_after(upstream.config.start_timeout) as self._opening:
+                start_limit.set(self._opening)
                 async with connect(
                     upstream.transport(upstream.config),
                     upstream.mode,
