@@ -203,8 +203,8 @@ class Wire:
             answer = await self._send("server/discover", {"_meta": _envelope(version, self.capabilities)}, options)
         except ProtocolError as error:
             supported: Any = (table(error.data) or {}).get("supported")
-            listed = error.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(supported, list)
-            if listed and not set(map(str, supported)) & {*HANDSHAKE_PROTOCOL_VERSIONS}:
+            refused = error.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(supported, list)
+            if refused and not any(known in supported for known in HANDSHAKE_PROTOCOL_VERSIONS):
                 raise NotMcp(f"it speaks no version of the protocol that is known here, but {supported}") from error
             return None
         supported = answer.get("supportedVersions")
