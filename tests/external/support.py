@@ -23,6 +23,8 @@ PACKAGES = FOLDER / "node_modules" / "@modelcontextprotocol"
 TOOLFOLD = str(Path(sys.executable).with_name("toolfold"))
 DESK = ("tests.adapters.mcp.desk:make_desk", "--separator", ".")
 PATIENCE = 120
+GROUPED = ("--groups", str(FOLDER / "groups.toml"))
+"""The options that group the tools of a server."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SIGTERM_STATUS = 128 + 15
 
@@ -42,7 +44,7 @@ class Upstream:
     @property
     def behind_toolfold(self) -> StdioServerParameters:
         """How a client starts it with groups in front."""
-        return _parameters((TOOLFOLD, "serve", "--", *self.command), self.env)
+        return _parameters((TOOLFOLD, "serve", *GROUPED, "--", *self.command), self.env)
 
 
 NODE_OFFLINE = ("node", "--import", (FOLDER / "offline.mjs").as_uri())

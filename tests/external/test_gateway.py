@@ -17,6 +17,7 @@ from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.external.support import (
     EVERYTHING,
     GITHUB,
+    GROUPED,
     TOOLFOLD,
     Upstream,
     definitions,
@@ -52,7 +53,7 @@ FAILING: list[tuple[str, dict[str, Any]]] = [
 
 async def inspected(upstream: Upstream) -> Any:
     """Return what `toolfold inspect --json` says of a server."""
-    status, printed = await run(TOOLFOLD, "inspect", "--json", "--", *upstream.command, env=upstream.env)
+    status, printed = await run(TOOLFOLD, "inspect", "--json", *GROUPED, "--", *upstream.command, env=upstream.env)
     assert status == 0
     return json.loads(printed)
 
@@ -118,8 +119,9 @@ async def test_the_report_counts_every_tool_of_a_real_server_and_what_is_saved(u
     report = await inspected(upstream)
     async with client_of(upstream.directly, "legacy") as (direct, _):
         expected = set(await names_of(direct))
-    assert {tool["name"] for group in report["groups"] for tool in group["tools"]} == expected
-    assert report["tools"] == len(expected)
+    counted = {tool["name"] for group in report["groups"] for tool in group["tools"]}
+    assert counted >= expected  # a server may offer more to a client that can be asked for more
+    assert report["tools"] == len(counted)
     assert report["tokens"]["after"] < report["tokens"]["before"]
 
 
@@ -225,7 +227,7 @@ async def test_the_typescript_client_works_with_a_real_server_behind_the_gateway
     def call(name: str, **arguments: Any) -> list[Any]:
         return ["callTool", {"name": name, "arguments": arguments}]
 
-    async with over_http("--", *EVERYTHING.command) as url:
+    async with over_http(*GROUPED, "--", *EVERYTHING.command) as url:
         said = await typescript(
             package,
             "legacy",
@@ -264,10 +266,11 @@ async def test_a_modern_client_of_a_real_legacy_server_calls_by_handle_and_is_al
         page = await client.list_tools(meta=meta, cache_mode="bypass")
         under = {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in page.tools}
         new = set(opened["tools"]) - {"get__deactivate"}
-        for name in new:
+        for name in new & set(expected):  # a server may offer more to a client that can be asked for more
             assert under[name] == without_execution(expected[name])
             line = f"- {name}: {' '.join(expected[name]['description'].split())}"
-            assert schemas_in(text_of(answer))[line] == expected[name]["inputSchema"]
+            schema = {key: value for key, value in expected[name]["inputSchema"].items() if key != "$schema"}
+            assert schemas_in(text_of(answer))[line] == schema
         assert new | set(first) > set(expected)
         for tool, arguments in CALLS:
             through = {"handle": opened["handle"], "name": tool, "arguments": arguments}
