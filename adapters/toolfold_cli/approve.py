@@ -27,7 +27,8 @@ def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bo
     """Approve the definitions of a TARGET's servers as they are now.
 
     A definition that changed since it was approved is marked, or withheld, where the configuration says
-    on_change = "quarantine". The first definitions of a server are approved when it is first seen.
+    on_change = "quarantine". The first definitions of a server are approved when it is first seen. A gateway that runs
+    takes an approval into account when its configuration file is saved again, or it is restarted.
     """
     target, options = chosen_target(ctx, targets, **given)
     if not target.is_gateway:

@@ -185,10 +185,11 @@ async def open_target(
     )
     read = partial(configuration, target, options or GatewayOptions())
     config = read()
+    file = target.text if target.kind == "file" else options.groups if options else None
     gateway = open_gateway(config, runtime=runtime)
     async with gateway as tools:
-        if serving and target.kind == "file":
-            gateway.follow(read, changes_of(Path(target.text)))
+        if serving and file is not None:
+            gateway.follow(read, changes_of(Path(file).resolve()))  # noqa: ASYNC240 (before anything is served)
         report = gateway.report
         yield OpenTarget(
             tools=tools,

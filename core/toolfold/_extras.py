@@ -26,7 +26,9 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "rich": "cli",
         "sentence_transformers": "embeddings",
         "starlette": "mcp",
+        "tomlkit": "cli",
         "uvicorn": "mcp",
+        "watchfiles": "cli",
     }
 )
 """The extra that installs a package, by the package's import name."""

@@ -94,8 +94,13 @@ NUMBER = 5
 '''
 
 
-def environment(**more: str) -> dict[str, str]:
-    """This process's environment, with a path on which the packages are found from anywhere."""
+def environment(folder: Path | None = None, **more: str) -> dict[str, str]:
+    """This process's environment, with a path on which the packages are found from anywhere.
+
+    What the program stores of its user goes below `folder`, if it is given.
+    """
+    if folder is not None:
+        more = {"XDG_CACHE_HOME": str(folder / ".cache"), "XDG_DATA_HOME": str(folder / ".data"), **more}
     paths = [
         str(Path(package.__file__ or "").parents[1])
         for package in (toolfold, toolfold_cli, toolfold_diagrams, toolfold_specs)
@@ -108,7 +113,7 @@ def run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [*PROGRAM, *arguments],
         cwd=cwd,
-        env=environment(**env),
+        env=environment(cwd, **env),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -127,7 +132,7 @@ def started(*arguments: str, cwd: Path, ignoring: signal.Signals | None = None) 
     process = subprocess.Popen(
         [*nohup, *PROGRAM, *arguments],
         cwd=cwd,
-        env=environment(),
+        env=environment(cwd),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -151,7 +156,7 @@ def started(*arguments: str, cwd: Path, ignoring: signal.Signals | None = None) 
 def server(*arguments: str, cwd: Path) -> StdioServerParameters:
     """The program as a server that a client starts."""
     command, *rest = PROGRAM
-    return StdioServerParameters(command=command, args=[*rest, *arguments], cwd=cwd, env=environment())
+    return StdioServerParameters(command=command, args=[*rest, *arguments], cwd=cwd, env=environment(cwd))
 
 
 def invoke(*arguments: str, stdin: str | None = None) -> Result:

@@ -23,15 +23,17 @@ PACKAGES = FOLDER / "node_modules" / "@modelcontextprotocol"
 TOOLFOLD = str(Path(sys.executable).with_name("toolfold"))
 DESK = ("tests.adapters.mcp.desk:make_desk", "--separator", ".")
 PATIENCE = 120
-GROUPED = ("--groups", str(FOLDER / "groups.toml"))
-"""The options that group the tools of a server."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SIGTERM_STATUS = 128 + 15
 
 
+DIVIDED = ("--groups", str(FOLDER / "divided.toml"))
+"""Options with which servers that are small enough to be in no group are divided."""
+
+
 @frozen
 class Upstream:
-    """An MCP server of somebody else's, started by a command that is run in the project's folder."""
+    """An MCP server that others wrote, started by a command that is run in the project's folder."""
 
     command: tuple[str, ...]
     env: Mapping[str, str] = {}
@@ -44,7 +46,7 @@ class Upstream:
     @property
     def behind_toolfold(self) -> StdioServerParameters:
         """How a client starts it with groups in front."""
-        return _parameters((TOOLFOLD, "serve", *GROUPED, "--", *self.command), self.env)
+        return _parameters((TOOLFOLD, "serve", *DIVIDED, "--", *self.command), self.env)
 
 
 NODE_OFFLINE = ("node", "--import", (FOLDER / "offline.mjs").as_uri())

@@ -15,9 +15,9 @@ from mcp import Client, MCPError
 from tests.adapters.mcp.support import change_of, client_of, names_of, schemas_in
 from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.external.support import (
+    DIVIDED,
     EVERYTHING,
     GITHUB,
-    GROUPED,
     TOOLFOLD,
     Upstream,
     definitions,
@@ -53,16 +53,21 @@ FAILING: list[tuple[str, dict[str, Any]]] = [
 
 async def inspected(upstream: Upstream) -> Any:
     """Return what `toolfold inspect --json` says of a server."""
-    status, printed = await run(TOOLFOLD, "inspect", "--json", *GROUPED, "--", *upstream.command, env=upstream.env)
+    status, printed = await run(TOOLFOLD, "inspect", "--json", *DIVIDED, "--", *upstream.command, env=upstream.env)
     assert status == 0
     return json.loads(printed)
 
 
 async def open_all(client: Client) -> None:
     """Open every group."""
-    for name in await names_of(client):
-        if name.endswith("__activate"):
-            assert not (await client.call_tool(name)).is_error
+    for path in await groups_of(client):
+        assert not (await client.call_tool("open_group", {"group": path})).is_error
+
+
+async def groups_of(client: Client) -> list[str]:
+    """Return the groups that can be opened."""
+    tools = {tool.name: tool.description or "" for tool in (await client.list_tools()).tools}
+    return [line[2:].partition(":")[0] for line in tools["open_group"].splitlines() if line.startswith("- ")]
 
 
 def without_execution(definition: dict[str, Any]) -> dict[str, Any]:
@@ -90,10 +95,10 @@ async def test_a_group_of_a_real_server_opens_and_closes_with_one_notification_e
         for path, members in groups.items():
             listener.notified.clear()
             assert not members & set(closed)
-            await client.call_tool(f"{path}__activate")
+            await client.call_tool("open_group", {"group": path})
             assert listener.changes == 1
-            assert set(await names_of(client)) - set(closed) == members | {f"{path}__deactivate"}
-            await client.call_tool(f"{path}__deactivate")
+            assert set(await names_of(client)) - set(closed) == members
+            await client.call_tool("close_group", {"group": path})
             assert listener.changes == 2
             assert await names_of(client) == closed
 
@@ -120,7 +125,7 @@ async def test_the_report_counts_every_tool_of_a_real_server_and_what_is_saved(u
     async with client_of(upstream.directly, "legacy") as (direct, _):
         expected = set(await names_of(direct))
     counted = {tool["name"] for group in report["groups"] for tool in group["tools"]}
-    assert counted >= expected  # a server may offer more to a client that can be asked for more
+    assert counted >= expected  # a server may offer more to the gateway, which can do all that any client can
     assert report["tools"] == len(counted)
     assert report["tokens"]["after"] < report["tokens"]["before"]
 
@@ -162,7 +167,7 @@ async def test_a_server_that_answers_with_errors_of_the_protocol_has_them_passed
 async def test_progress_of_a_real_server_arrives_in_order_and_before_the_result() -> None:
     arguments = {"duration": 0.1, "steps": 5}
     reports: list[list[tuple[float, float | None, str | None]]] = []
-    for target in (EVERYTHING.directly, EVERYTHING.behind_toolfold):
+    for direct in (True, False):
         heard: list[tuple[float, float | None, str | None]] = []
 
         async def hear(
@@ -173,7 +178,9 @@ async def test_progress_of_a_real_server_arrives_in_order_and_before_the_result(
         ) -> None:
             heard.append((progress, total, message))
 
-        async with client_of(target, "legacy") as (client, _):
+        async with client_of(EVERYTHING.directly if direct else EVERYTHING.behind_toolfold, "legacy") as (client, _):
+            if not direct:
+                await open_all(client)
             assert not (await client.call_tool(LONG, arguments, progress_callback=hear)).is_error
             reports.append(list(heard))
     assert reports[0] == reports[1] == [(step, 5, None) for step in range(1, 6)]
@@ -195,6 +202,7 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_real_server(tmp_path
 
     try:
         async with client_of(overheard.behind_toolfold, "legacy") as (client, _):
+            await open_all(client)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(work, client)
                 await under_way.wait()
@@ -227,28 +235,30 @@ async def test_the_typescript_client_works_with_a_real_server_behind_the_gateway
     def call(name: str, **arguments: Any) -> list[Any]:
         return ["callTool", {"name": name, "arguments": arguments}]
 
-    async with over_http(*GROUPED, "--", *EVERYTHING.command) as url:
+    async with over_http(*DIVIDED, "--", *EVERYTHING.command) as url:
         said = await typescript(
             package,
             "legacy",
             url,
             ["listTools"],
             call("get-structured-content", location="Chicago"),
-            call("get__activate"),
+            call("open_group", group="other"),
             ["listTools"],
             call("get-structured-content", location="Chicago"),
+            call("open_group", group="other_2"),
             call(LONG, duration=0.1, steps=3),
-            call("get__deactivate"),
+            call("close_group", group="other_2"),
+            call("close_group", group="other"),
             ["listTools"],
         )
-    closed, refused, _, opened, weather, long, _, after = said["steps"]
+    closed, refused, _, opened, weather, _, long, _, _, after = said["steps"]
     assert "Unknown tool" in refused["error"]["message"]
     assert "get-structured-content" in names_in(opened["result"]) - names_in(closed["result"])
     assert set(weather["result"]["structuredContent"]) == {"temperature", "conditions", "humidity"}
     # What comes with the answer may be lost: this client forgets the progress handler as soon as it reads an answer.
     assert [update["progress"] for update in long["progress"]] in ([1, 2], [1, 2, 3])
     assert after["result"] == closed["result"]
-    assert [step["heard"] for step in said["steps"]] == [0, 0, 1, 1, 1, 1, 2, 2]
+    assert [step["heard"] for step in said["steps"]] == [0, 0, 1, 1, 1, 2, 2, 3, 4, 4]
 
 
 @pytest.mark.spec("GWY-1", "DEL-2", "DEL-7")
@@ -259,21 +269,27 @@ async def test_a_modern_client_of_a_real_legacy_server_calls_by_handle_and_is_al
     ):
         expected = await definitions(direct)
         first = await definitions(client)
-        assert set(first) & set(expected)
-        answer = await client.call_tool("get__activate")
-        opened = change_of(answer)
-        meta: Any = {HANDLE_META: opened["handle"]}
+        handle: dict[str, Any] = {}
+        lines: dict[str, Any] = {}
+        new: set[str] = set()
+        for path in await groups_of(client):
+            answer = await client.call_tool("open_group", {"group": path, **handle})
+            opened = change_of(answer)
+            handle = {"handle": opened["handle"]}
+            lines |= schemas_in(text_of(answer))
+            new |= set(opened["tools"])
+        meta: Any = {HANDLE_META: handle["handle"]}
         page = await client.list_tools(meta=meta, cache_mode="bypass")
         under = {tool.name: tool.model_dump(by_alias=True, exclude_none=True) for tool in page.tools}
-        new = set(opened["tools"]) - {"get__deactivate"}
-        for name in new & set(expected):  # a server may offer more to a client that can be asked for more
+        for name in new & set(expected):
             assert under[name] == without_execution(expected[name])
             line = f"- {name}: {' '.join(expected[name]['description'].split())}"
-            schema = {key: value for key, value in expected[name]["inputSchema"].items() if key != "$schema"}
-            assert schemas_in(text_of(answer))[line] == schema
+            assert lines[line] == {
+                key: value for key, value in expected[name]["inputSchema"].items() if key != "$schema"
+            }
         assert new | set(first) > set(expected)
         for tool, arguments in CALLS:
-            through = {"handle": opened["handle"], "name": tool, "arguments": arguments}
+            through = {**handle, "name": tool, "arguments": arguments}
             result = await outcome(client, "call_tool", through)
             same = await outcome(direct, tool, arguments)
             assert {key: result.get(key) for key in RESULT} == {key: same.get(key) for key in RESULT}

@@ -58,19 +58,25 @@ class ClientServers:
     inputs: Mapping[str, str | None]
 
 
-def servers_in(data: Mapping[str, Any]) -> ClientServers | None:
+def servers_in(data: Mapping[str, Any], folder: str = "") -> ClientServers | None:
     """Return the servers in the data of a client's configuration, or `None` if it is none.
+
+    Args:
+        data: The data of the file.
+        folder: The project whose servers are wanted too, where the file has some for each project, as Claude Code's.
 
     Raises:
         ConfigError: They are no table.
     """
+    of_project = table((table((table(data.get("projects")) or {}).get(folder)) or {}).get("mcpServers")) or {}
     for holder, prefix in ((data, ""), (table(data.get("mcp")) or {}, "mcp.")):  # the latter in VS Code's settings.json
         for section in SECTIONS:
             if section in holder:
                 if (entries := table(holder[section])) is None:
                     raise ConfigError(f"{prefix}{section} must be a table of servers by their names.")
+                entries = {**entries, **of_project} if of_project else entries
                 return ClientServers(section=prefix + section, entries=entries, inputs=_inputs(holder.get("inputs")))
-    return None
+    return ClientServers(section="mcpServers", entries=of_project, inputs={}) if of_project else None
 
 
 def is_disabled(entry: Any) -> bool:

@@ -27,7 +27,7 @@ available = ["*"]
 description = "For a look around"
 
 [budgets]                               # in approximate tokens
-group_tokens = 4000                     # a server whose tools are more is divided into groups
+group_tokens = 2000                     # a server whose tools are more is divided into groups
 answer_tokens = 8000                    # the answer that opens a group is no longer
 list_tokens = 20000                     # opening a group that would make the list longer is refused; see evict
 
@@ -137,7 +137,7 @@ class BudgetsConfig(_Table):
         list_tokens: Opening a group that would make the list longer is refused, or closes others (SPEC FND-3).
     """
 
-    group_tokens: Annotated[int, Field(gt=0)] = 4000
+    group_tokens: Annotated[int, Field(gt=0)] = 2000
     answer_tokens: Annotated[int, Field(gt=0)] = ANSWER_TOKENS
     list_tokens: Annotated[int, Field(gt=0)] | None = None
 

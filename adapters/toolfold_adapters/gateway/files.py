@@ -89,7 +89,7 @@ def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> G
 def parse_config(file: Path, data: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> GatewayConfig:
     """Return the configuration in the data of a file; see `load_config`."""
     try:
-        servers = servers_in(data)
+        servers = servers_in(data, str(Path.cwd()))
     except ConfigError as error:
         raise ConfigError(f"{file}, {error}") from error
     variables = Variables(

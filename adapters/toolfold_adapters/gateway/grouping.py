@@ -19,8 +19,9 @@ MIN_TOOLS = 3
 SMALL = 8
 """A group of less than this part of the budget joins another: each costs a line in the list of groups."""
 OTHER = "other"
+BALANCING_STEPS = 8
 MAX_NAME = 28
-DESCRIPTION_LENGTH = 110
+DESCRIPTION_LENGTH = 80
 
 
 @frozen(kw_only=True)
@@ -125,16 +126,25 @@ def _home(tool: Sized, own: Sequence[str], kept: set[str], counts: Mapping[str, 
 
 
 def _chunks(path: tuple[str, ...], tools: Sequence[Sized], budget: int) -> list[_Class]:
-    """Return classes of tools that nouns don't divide, in their order, each within the budget."""
-    chunks: list[list[Sized]] = []
+    """Return classes of tools that nouns don't divide, in their order: as few as the budget allows, of like sizes."""
+    fewest = len(_cut(tools, budget))
+    least = sum(tool.tokens for tool in tools) // max(fewest, 1)
+    limits = (least + (budget - least) * step // BALANCING_STEPS for step in range(BALANCING_STEPS))
+    chunks = next((cut for limit in limits if len(cut := _cut(tools, limit)) == fewest), _cut(tools, budget))
+    return [_Class(nouns=path, tools=chunk) for chunk in chunks]
+
+
+def _cut(tools: Sequence[Sized], limit: int) -> list[tuple[Sized, ...]]:
+    """Return tools in runs that have no more than so many tokens, unless they are one tool."""
+    chunks: list[tuple[Sized, ...]] = []
     size = 0
     for tool in tools:
-        if not chunks or size + tool.tokens > budget:
-            chunks.append([])
+        if not chunks or size + tool.tokens > limit:
+            chunks.append(())
             size = 0
-        chunks[-1].append(tool)
+        chunks[-1] = (*chunks[-1], tool)
         size += tool.tokens
-    return [_Class(nouns=path, tools=tuple(chunk)) for chunk in chunks]
+    return chunks
 
 
 def _settled(classes: Sequence[_Class], budget: int) -> list[_Class]:

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from attrs import evolve, field, frozen
 
-from toolfold import ToolfoldError, ToolSet
+from toolfold import Catalog, ToolfoldError, ToolSet
 from toolfold.spi import Kind
 
 from .approval import Approvals
@@ -115,6 +115,8 @@ class Registration:
             self.check(config)
             self._config = config
             self._servers = {name: one for name, one in self._servers.items() if name in config.upstreams}
+            for server in self._servers:
+                self._compare(server)
             return await self._apply(self._wanted(config), frozenset(renewed))
 
     @property
@@ -133,8 +135,13 @@ class Registration:
 
     def _learn(self, server: str, definitions: Definitions) -> None:
         self._servers[server] = usable(definitions)
+        self._compare(server)
+
+    def _compare(self, server: str) -> None:
+        """Find out which tools of an upstream changed since they were approved."""
         if self._approvals is not None and server in self._config.upstreams:
-            self._changed[server] = self._approvals.changed(self._config.upstreams[server], definitions)
+            said = self._servers[server].said
+            self._changed[server] = self._approvals.changed(self._config.upstreams[server], said)
 
     def _wanted(self, config: GatewayConfig) -> Layout:
         return layout_of(config, self._servers, self._reserved, self._changed)
@@ -228,9 +235,10 @@ def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:
     Raises:
         ConfigError: Something does not fit, with the name of the file and the place in it.
     """
+    before = tools.catalog
     for group in layout.groups.values():
         with config.at(group.place):
-            _declare_group(tools, group)
+            _declare_group(tools, before, group)
     for members in layout.exclusions:
         with config.at("exclusions"):
             tools.register_exclusion(*members)
@@ -239,11 +247,10 @@ def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:
             tools.register_profile(profile)
 
 
-def _declare_group(tools: ToolSet, group: PlacedGroup) -> None:
-    known = tools.catalog.index
-    if group.path not in known:
+def _declare_group(tools: ToolSet, before: Catalog, group: PlacedGroup) -> None:
+    if group.path not in before.index:
         tools.register_group(group.path, group.description, title=group.title, pinned=group.pinned)
         return
-    now = tools.catalog.group(group.path)
+    now = before.group(group.path)
     if (now.description, now.title, now.pinned) != (group.description, group.title, group.pinned):
         tools.update_group(group.path, group.description, title=group.title, pinned=group.pinned)

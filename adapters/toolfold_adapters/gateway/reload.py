@@ -76,10 +76,10 @@ async def follow(
             log.info("the configuration was changed, and is served now")
 
 
-def changes_of(file: Path) -> AsyncIterator[object]:
-    """Return an iterator that yields after each change of a file, in place or by replacing it; it never ends."""
+async def changes_of(file: Path) -> AsyncIterator[object]:
+    """Yield after each change of a file, in place or by replacing it; it never ends. The path must be resolved."""
     from watchfiles import awatch
 
-    path = file.resolve()
     # Editors replace files, so the folder is what can be watched.
-    return awatch(path.parent, watch_filter=lambda _, changed: Path(changed) == path, recursive=False)
+    async for changes in awatch(file.parent, watch_filter=lambda _, name: Path(name) == file, recursive=False):
+        yield changes

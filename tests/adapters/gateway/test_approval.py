@@ -57,13 +57,16 @@ def test_quarantine_withholds_what_changed_until_it_is_approved(tmp_path: Path) 
     assert report.warnings == ()
 
 
-async def test_a_definition_that_changes_while_it_is_served_is_withheld(tmp_path: Path) -> None:
+async def test_a_definition_that_changes_while_it_is_served_is_withheld_until_it_is_approved(tmp_path: Path) -> None:
     config = GatewayConfig(upstreams={"s": SERVER}, on_change="quarantine")
     tools = config.new_tool_set("t")
     registration = Registration(tools, config, answering, approvals=Approvals(tmp_path))
     registration.register_tools({"s": FIRST})
     await registration.replace("s", LATER)
     assert list(homes(tools)) == ["same"]
+    Approvals(tmp_path).approve(SERVER, LATER)
+    await registration.configure(config)
+    assert sorted(homes(tools)) == ["new", "other", "same"]
 
 
 def test_the_order_of_keys_is_no_change_and_another_command_is_another_server(tmp_path: Path) -> None:

@@ -91,6 +91,15 @@ def test_vs_code_with_comments_inputs_and_variables_of_the_editor(tmp_path: Path
     )
 
 
+def test_claude_code_has_servers_of_the_user_and_of_the_project_in_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    projects = {str(tmp_path): {"mcpServers": {"here": GOOD}}, "/elsewhere": {"mcpServers": {"there": GOOD}}}
+    assert set(load(tmp_path, {"mcpServers": {"user": GOOD}, "projects": projects}).upstreams) == {"user", "here"}
+    assert set(load(tmp_path, {"projects": projects}).upstreams) == {"here"}
+
+
 def test_settings_of_vs_code_have_servers_under_mcp(tmp_path: Path) -> None:
     config = load(tmp_path, {"editor.tabSize": 2, "mcp": {"servers": {"a": GOOD}}}, "settings.json")
     assert config.upstreams == {"a": UpstreamConfig(command=(PYTHON,))}

@@ -165,7 +165,7 @@ def test_a_command_is_served_and_a_signal_leaves_no_child(shop: Path) -> None:
     with started("serve", "--", *RAW, "words", "pid", cwd=shop) as process:
         greet(process)
         names = {tool["name"] for tool in ask(process, {"method": "tools/list"})["result"]["tools"]}
-        assert {"issue__activate", "search"} <= names
+        assert {"issue_get", "search"} <= names
         status, _, err = end(process, signal.SIGINT)
         assert status == 130
         assert "Traceback" not in err

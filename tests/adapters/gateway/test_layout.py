@@ -1,0 +1,80 @@
+"""What a gateway offers, as a function of its configuration and of its servers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolfold_adapters.gateway import BudgetsConfig, Definitions, GatewayConfig, UpstreamConfig
+from toolfold_adapters.gateway.definitions import usable
+from toolfold_adapters.gateway.layout import Layout, layout_of
+from toolfold_adapters.tokens import approximate_tokens
+
+pytestmark = pytest.mark.spec("GWY-2", "GWY-6")
+
+BUDGET = 300
+RESERVED = ("call_tool", "open_group")
+SERVERS = st.dictionaries(
+    st.sampled_from(["a", "a_b", "a-b", "b", "call"]),
+    st.lists(st.text("ab_.ü-", min_size=1, max_size=70) | st.sampled_from(RESERVED), max_size=12, unique=True),
+    min_size=1,
+    max_size=4,
+)
+
+
+def tool(name: str) -> dict[str, object]:
+    return {"name": name, "description": "x" * 10 * (len(name) % 7), "inputSchema": {"type": "object"}}
+
+
+def layout(servers: dict[str, list[str]]) -> Layout:
+    config = GatewayConfig(
+        upstreams={name: UpstreamConfig(url="http://x") for name in servers}, budgets=BudgetsConfig(group_tokens=BUDGET)
+    )
+    offered = {name: usable(Definitions(tools=[tool(one) for one in names])) for name, names in servers.items()}
+    return layout_of(config, offered, RESERVED)
+
+
+@settings(deadline=None)
+@given(SERVERS)
+def test_every_tool_has_one_name_that_clients_accept_and_is_in_a_group_that_exists(
+    servers: dict[str, list[str]],
+) -> None:
+    made = layout(servers)
+    placed = list(made.components.values())
+    assert sorted((one.server, one.original) for one in placed) == sorted(
+        (server, name) for server, names in servers.items() for name in names
+    )
+    for (_, name), one in made.components.items():
+        assert name == one.name
+        assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)
+        assert name not in RESERVED
+        assert one.group in made.groups or (one.group is None and len(servers) == 1)
+    assert layout(servers) == made
+
+
+@settings(deadline=None)
+@given(SERVERS)
+def test_no_group_is_over_the_budget_but_for_a_single_tool(servers: dict[str, list[str]]) -> None:
+    made = layout(servers)
+    for path in made.groups:
+        own = [one for one in made.components.values() if one.group == path]
+        assert own
+        assert len(own) == 1 or sum(approximate_tokens(dict(one.definition)) for one in own) <= BUDGET
+
+
+@settings(deadline=None)
+@given(SERVERS, st.sampled_from(["a", "a_b", "b", "new"]), st.booleans())
+def test_another_server_changes_neither_names_nor_groups_of_the_others(
+    servers: dict[str, list[str]], added: str, first: bool
+) -> None:
+    if len(servers) < 2 or added in servers:
+        return
+    more = {added: ["a", "b"], **servers} if first else {**servers, added: ["a", "b"]}
+    before, after = layout(servers), layout(more)
+    for key, one in before.components.items():
+        assert after.components[key] == one
+    for path, group in before.groups.items():
+        assert after.groups[path] == group

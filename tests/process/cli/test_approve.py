@@ -1,0 +1,48 @@
+"""`toolfold approve`, after `toolfold serve`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client
+
+from tests.cli.support import RAW, SECONDS, run, server
+
+SERVER = """
+import runpy, sys
+sys.argv = [{raw!r}, open({state!r}).read()]
+runpy.run_path({raw!r}, run_name="__main__")
+"""
+
+
+async def names(folder: Path) -> set[str]:
+    with anyio.fail_after(SECONDS):
+        async with Client(server("serve", "gateway.toml", cwd=folder), mode="legacy") as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+
+@pytest.mark.spec("GWY-11")
+async def test_approve_shows_what_changed_since_a_server_was_first_served_and_approves_it(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    script = tmp_path / "server.py"
+    script.write_text(SERVER.format(raw=RAW[1], state=str(state)))
+    command = json.dumps([RAW[0], str(script)])
+    (tmp_path / "gateway.toml").write_text(f'on_change = "quarantine"\n[upstream]\ncommand = {command}\n')
+    state.write_text("plain")
+    assert await names(tmp_path) == {"answer", "one", "two"}
+    state.write_text("full")
+    shown = run("approve", "gateway.toml", "--dry-run", cwd=tmp_path)
+    assert (shown.returncode, shown.stdout) == (0, "upstream: 1 tool changed: full.\n")
+    approved = run("approve", "gateway.toml", cwd=tmp_path)
+    assert (approved.returncode, approved.stdout) == (0, "upstream: 1 tool changed: full. All are approved.\n")
+    assert run("approve", "gateway.toml", cwd=tmp_path).stdout == "upstream: 0 tools changed. All are approved.\n"
+
+
+@pytest.mark.spec("GWY-11")
+def test_tools_that_are_no_other_servers_need_no_approval(tmp_path: Path) -> None:
+    refused = run("approve", "shop:tools", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "shop:tools has tools of its own; there is nothing to approve." in refused.stderr
