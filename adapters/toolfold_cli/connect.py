@@ -41,7 +41,7 @@ def connect_command(ctx: click.Context, /, url: str, headers: tuple[str, ...]) -
     """
     if not url.startswith(("http://", "https://")):
         raise click.UsageError(f"{url!r} is not the URL of an MCP server, such as http://127.0.0.1:8000/mcp.", ctx)
-    parsed = dict(header.partition("=")[::2] for header in headers)
+    parsed = {name: value for name, _, value in (header.partition("=") for header in headers)}
     if not all(parsed) or any("=" not in header for header in headers):
         raise click.UsageError("--header takes NAME=VALUE, such as 'Authorization=Bearer abc'.", ctx)
     with cancelled_by_signals() as shutdown:

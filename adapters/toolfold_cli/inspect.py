@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import asdict
 from rich.text import Text
 
 from toolfold import Component, GroupInfo
@@ -19,6 +20,9 @@ from .options import TargetCommand, chosen_target, examples, gateway_options, pa
 from .printing import approximate, show, show_json, table
 from .signals import stdout_reserved
 from .targets import GatewayOptions, Target, open_target
+
+if TYPE_CHECKING:
+    from toolfold_adapters.gateway import UpstreamStatus
 
 ROOT = "(in no group)"
 
@@ -62,21 +66,24 @@ def inspect_command(
     call_tool and the tools that open groups. Tokens are a quarter of the characters of the definitions.
     """
     target, options = chosen_target(ctx, targets, **given)
-    view, servers = run(partial(_inspected, target, options, profile, active))
+    view, servers, status = run(partial(_inspected, target, options, profile, active))
     if as_json:
-        show_json(_report(view, servers))
+        show_json({**_report(view, servers), "upstreams": [asdict(one) for one in status]})
     else:
         _show_table(view, with_tools, target)
         _show_servers(view, servers)
+        for one in status:
+            if one.reason:
+                show(f"The server {one.name} is {one.state}: {one.reason}")
 
 
 async def _inspected(
     target: Target, options: GatewayOptions, profile: str | None, active: Iterable[str]
-) -> tuple[RequestView, Mapping[str, str]]:
-    """Return a view of the initial state of a target, and the server of each tool that is another server's."""
+) -> tuple[RequestView, Mapping[str, str], tuple[UpstreamStatus, ...]]:
+    """Return a view of the initial state of a target, the server of each tool of other servers, and their status."""
     with stdout_reserved():
         async with open_target(target, options) as opened:
-            return initial_view(opened.tools, profile, active), opened.servers
+            return initial_view(opened.tools, profile, active), opened.servers, opened.status
 
 
 def _show_servers(view: RequestView, servers: Mapping[str, str]) -> None:

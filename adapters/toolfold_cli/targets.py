@@ -22,7 +22,7 @@ from toolfold_adapters.tokens import ANSWER_TOKENS
 from .references import Reference, load, not_a_module, parse_reference
 
 if TYPE_CHECKING:
-    from toolfold_adapters.gateway import GatewayConfig
+    from toolfold_adapters.gateway import GatewayConfig, UpstreamStatus
     from toolfold_adapters.mcp import Extend
 
 FORMS = (
@@ -138,7 +138,8 @@ class OpenTarget:
     """An open target: its tools, and for a gateway the instructions and the version of the server behind it.
 
     `handles` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), and more to answer (GWY-1).
-    `answer_tokens` too is for it. `servers` maps the name of each of its tools to the server that has it.
+    `answer_tokens` too is for it. `servers` maps the name of each of its tools to the server that has it, and `status`
+    is how each of its servers was doing when it was opened.
     """
 
     tools: ToolSet
@@ -148,6 +149,7 @@ class OpenTarget:
     extend: Extend | None = None
     answer_tokens: int = ANSWER_TOKENS
     servers: Mapping[str, str] = field(factory=dict[str, str])
+    status: tuple[UpstreamStatus, ...] = ()
 
 
 @asynccontextmanager
@@ -173,9 +175,11 @@ async def open_target(
         return
     from toolfold_adapters.gateway import DefinitionCache, Runtime, changes_of, default_folder, open_gateway
     from toolfold_adapters.gateway.approval import Approvals, approvals_folder
+    from toolfold_adapters.gateway.oauth import Authorized, tokens_folder
 
     runtime = Runtime(
         clock=time.monotonic,
+        transport=Authorized(tokens_folder()),
         cache=DefinitionCache(default_folder() if serving else None),
         approvals=Approvals(approvals_folder()) if serving else None,
     )
@@ -195,6 +199,7 @@ async def open_target(
             extend=gateway.extend,
             answer_tokens=config.budgets.answer_tokens,
             servers=report.servers,
+            status=gateway.status,
         )
 
 

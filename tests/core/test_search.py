@@ -30,7 +30,6 @@ from toolfold import (
 from toolfold._names import ancestors
 from toolfold._view.listing import listed
 from toolfold._view.search import findable
-from toolfold.machine import restore
 
 SCHEMA = {
     "type": "object",
@@ -286,9 +285,9 @@ def test_what_is_found_can_be_called_after_opening_what_the_search_would_open(
         if one.closed:
             assert set(one.closed) <= set(openable) - set(after.active)
             try:
-                after = after.after(TransitionRequest(one.needed))
-            except QuotaExceeded:  # once others are closed
-                after = after.at(restore(tools.catalog.forest, one.needed).after)
+                after = after.after(TransitionRequest(one.wanted))
+            except QuotaExceeded:
+                continue  # until others are closed
         listed_then = [component.name for component in listed(view.of(after), "tool")]
         assert name in listed_then
     for path in GROUPS:
@@ -352,6 +351,27 @@ async def test_what_a_tool_needs_beside_what_is_opened_stays_open() -> None:
         assert await found(session, "ferry", open=True, limit=1) == ["ferry"]
         assert session.active == ("east", "ship")
         assert (await session.call("ferry", {})).text == "ok"
+
+
+@pytest.mark.spec("FND-1", "SES-6")
+async def test_a_search_opens_no_group_again_that_its_session_can_not_open() -> None:
+    sessions: list[Session] = []
+
+    def closing(documents: Sequence[SearchDocument]) -> Ranking:
+        def ranked(query: str) -> list[str]:
+            anyio.from_thread.run(sessions[0].deactivate, "event")
+            return ["both"]
+
+        return ranked
+
+    tools = fleet(closing)
+    tools.register_group("event", controls=False)
+    rule = Visibility.group("event") & Visibility.group("ship")
+    tools.register("both", answer, description="needs an event", visibility=rule)
+    async with tools.open_session(active=["event"]) as session:
+        sessions.append(session)
+        assert await found(session, "event", open=True) == ["both"]
+        assert session.active == ("ship",)
 
 
 @pytest.mark.spec("FND-1", "HOOK-4")

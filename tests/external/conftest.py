@@ -7,13 +7,14 @@ import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from inspect import iscoroutinefunction
+from pathlib import Path
 from typing import Any, NoReturn
 
 import anyio
 import pytest
 
 from tests.external.browser import Browser, started
-from tests.external.foreign.servers import Server, load
+from tests.external.foreign.servers import Server, fastmcp, load
 from tests.external.support import FOLDER, PATIENCE, installed_browser, missing
 
 
@@ -51,6 +52,19 @@ def foreign(request: pytest.FixtureRequest) -> Server:
         _skip(server.lacking)
     server.make()
     return server
+
+
+@pytest.fixture(scope="session")
+def fastmcp_python() -> str:
+    """The Python of an environment with FastMCP and what Toolfold needs; without it a test is skipped, or fails."""
+    return fastmcp() or _skip("TOOLFOLD_FASTMCP does not name a Python with fastmcp")
+
+
+@pytest.fixture(scope="session")
+def fastmcp_source() -> Path:
+    """The folder of FastMCP's source distribution, for its tests and examples; without it a test is skipped."""
+    source = os.environ.get("TOOLFOLD_FASTMCP_SOURCE", "")
+    return Path(source) if source else _skip("TOOLFOLD_FASTMCP_SOURCE does not name FastMCP's source distribution")
 
 
 def _skip(lacking: str) -> NoReturn:

@@ -33,7 +33,7 @@ DIVIDED = ("--groups", str(FOLDER / "divided.toml"))
 
 @frozen
 class Upstream:
-    """An MCP server of somebody else's, started by a command that is run in the project's folder."""
+    """An MCP server that others wrote, started by a command that is run in the project's folder."""
 
     command: tuple[str, ...]
     env: Mapping[str, str] = {}

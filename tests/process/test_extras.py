@@ -90,7 +90,7 @@ def test_every_package_of_an_extra_is_known_with_the_first_extra_that_has_it() -
     """`mcp_types` comes with `mcp`."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     brought = {
-        re.split(r"[<>=\[]", requirement)[0]: extra
+        re.split(r"[<>=\[]", requirement)[0].replace("-", "_"): extra
         for extra, requirements in reversed(project["optional-dependencies"].items())
         if extra not in ("all", "dev")
         for requirement in requirements

@@ -8,8 +8,9 @@ import pytest
 from mcp.server import Server
 
 from toolfold_specs.driver import Group, Operation, Setup, Tool
+from toolfold_specs.drivers.connection import Connection
 from toolfold_specs.drivers.fixture import FixtureDriver
-from toolfold_specs.drivers.link import Connection, Link
+from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.sessions import MISSES
 from toolfold_specs.fixture_server import Fixture
 from verification.mutants import MUTANTS

@@ -10,8 +10,8 @@ import pytest
 from toolfold_specs import fixture_server
 from toolfold_specs.checks import run_checks
 from toolfold_specs.drivers.fixture import FixtureDriver
-from toolfold_specs.drivers.link import Era, Link
-from toolfold_specs.drivers.protocol import HANDLE
+from toolfold_specs.drivers.link import Link
+from toolfold_specs.drivers.protocol import HANDLE, Era
 from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.layers import schedules
 from toolfold_specs.layers.wire import CHECKS

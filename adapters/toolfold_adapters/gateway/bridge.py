@@ -77,10 +77,11 @@ class Headers:
             version = message.result.get("protocolVersion")
             self._version = version if isinstance(version, str) else None
         elif asked == "tools/list":
-            for tool in message.result.get("tools") or []:
-                schema = tool.get("inputSchema")
+            tools: list[Any] = message.result.get("tools") or []
+            for tool in map(table, tools):
+                schema = (tool or {}).get("inputSchema")
                 if find_invalid_x_mcp_header(schema) is None and (marked := x_mcp_header_map(schema)):
-                    self._marked[str(tool.get("name"))] = marked
+                    self._marked[str((tool or {}).get("name"))] = marked
 
 
 async def bridge(url: str, headers: Mapping[str, str], close_stdin: Callable[[], None]) -> None:

@@ -137,13 +137,12 @@ def _structured(stored: _Definitions) -> Definitions:
 
 def key_of(config: UpstreamConfig) -> str:
     """Return the name of what is stored of an upstream; it tells nothing of the environment or the headers."""
-    headers: Mapping[str, str] = getattr(config, "headers", None) or {}
     given: dict[str, Any] = {
         "command": config.command,
         "url": config.url,
         "cwd": config.cwd,
         "env": sorted(config.env.items()),
-        "headers": sorted(headers.items()),
+        "headers": sorted(config.headers.items()),
         "mode": config.mode,
     }
     return hashlib.sha256(json.dumps(given).encode()).hexdigest()

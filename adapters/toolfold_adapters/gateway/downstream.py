@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeGuard
 
 from attrs import define, field
 from mcp.server.context import CallNext, ServerRequestContext
@@ -245,9 +245,11 @@ def capabilities_of(ctx: ServerContext) -> dict[str, Any]:
 
 def server_context(request: Any) -> ServerContext | None:
     """Return the request that a server of the SDK got, or `None` for what a program asks."""
-    ctx: Any = request if isinstance(request, ServerRequestContext) else None
-    known: ServerContext | None = ctx
-    return known
+    return request if _is_context(request) else None
+
+
+def _is_context(request: Any) -> TypeGuard[ServerContext]:
+    return isinstance(request, ServerRequestContext)
 
 
 async def remember_request(ctx: ServerContext, call_next: CallNext) -> Any:

@@ -100,8 +100,6 @@ class Forwarding:
             return await self.request(upstream, method, params, client, call, progress)
         except UpstreamError as error:
             raise ToolError(str(error)) from error
-        finally:
-            self._clients.release(client)
 
     async def request(
         self,
@@ -127,6 +125,7 @@ class Forwarding:
                 return await _requested(upstream, method, params, client, call, progress)
             finally:
                 client.calls.remove(call)
+                self._clients.release(client)  # not before: the call may outlive the request that began it
 
         if call.modern and client.capabilities and not _is_modern(upstream):
             return await self._dialogues.go_on(call, principal_of(call.ctx), perform)

@@ -25,7 +25,7 @@ from .downstream import Client
 from .lifecycle import Event, Life, NotNow, State, after
 from .listing import CHANGES
 from .reasons import reason_of, too_slow
-from .wire import ConnectionLost, Wire, connect
+from .wire import ConnectionLost, Wire, connect, start_limit
 
 if TYPE_CHECKING:
     from .upstream import Upstream
@@ -34,6 +34,9 @@ log = logging.getLogger("toolfold.gateway")
 
 WAITING = 1000
 """How many notifications of an upstream may wait for a slow client; of those that come then, log messages are lost."""
+
+SETTLE_SECONDS = 5.0
+"""How long the first call of a new connection waits for what the server asks at the beginning."""
 
 Delivery = Callable[[], Awaitable[None]]
 
@@ -67,6 +70,7 @@ class Link:
         self._deliveries: MemoryObjectSendStream[Delivery] | None = None
         self._relist = anyio.Event()
         self._closed = False
+        self._answered: anyio.Event | None = None
 
     @property
     def in_use(self) -> bool:
@@ -203,9 +207,11 @@ class Link:
 
     async def _run(self) -> None:
         upstream, stop = self.upstream, self._stop
+        self._answered = None
         event, reason, stray = Event.FAILED, "", 0
         try:
             with anyio.move_on_after(upstream.config.start_timeout) as self._opening:
+                start_limit.set(self._opening)
                 async with connect(
                     upstream.transport(upstream.config),
                     upstream.mode,
@@ -215,6 +221,7 @@ class Link:
                 ) as wire:
                     try:
                         listed = await upstream.greet(self, wire)
+                        listed = await self._settled(wire) or listed
                         self._opening.deadline, self._opening = math.inf, None
                         event = Event.LOST
                         await self._hold(wire, stop, listed)
@@ -230,13 +237,30 @@ class Link:
             log.debug("the connection to the MCP server %s failed", upstream.name, exc_info=True)
             reason = reason_of(error, upstream.config, stray)
         finally:
-            self.wire = self._opening = None
+            self.wire = self._opening = self.offered = None
         self.step(event, reason)
+
+    async def _settled(self, wire: Wire) -> bool:
+        """Let a server ask at the beginning what it needs to know, such as roots, before its first call.
+
+        Without a gateway it is started long before it is called; here the call is why it starts. Returns whether it
+        asked, and so was listed anew: what it offers may depend on the answers.
+        """
+        if wire.facts.modern or self.client is None or "roots" not in self.capabilities:
+            return False
+        with anyio.move_on_after(SETTLE_SECONDS):
+            for _ in range(2):  # the first may be answered together with the end of the handshake
+                await wire.request("ping", {})
+            if self._answered is not None:
+                await self._answered.wait()
+                await self.upstream.refresh(self, wire)
+                return True
+        return False
 
     async def _hold(self, wire: Wire, stop: anyio.Event, listed: bool) -> None:
         """Have the connection used until it ends or is to stop."""
         send, receive = anyio.create_memory_object_stream[Delivery](WAITING)
-        self.wire, self._deliveries, self.level, self.offered = wire, send, None, None
+        self.wire, self._deliveries, self.level = wire, send, None
 
         async def until(event: anyio.Event) -> None:
             await event.wait()
@@ -281,7 +305,11 @@ class Link:
         clients = self._clients()
         if len(clients) != 1:
             raise MCPError(code=METHOD_NOT_FOUND, message=f"There is no one client here to answer {method}")
-        return await clients[0].ask(method, params)
+        answered = self._answered = anyio.Event()
+        try:
+            return await clients[0].ask(method, params)
+        finally:
+            answered.set()
 
     def _clients(self) -> list[Client]:
         """Return who uses the connection, or has it."""

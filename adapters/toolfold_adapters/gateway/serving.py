@@ -122,8 +122,6 @@ class Passage:
             raise MCPError(code=error.code, message=error.message, data=error.data) from error
         except ToolfoldError as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
-        finally:
-            self._gateway.clients.release(client)
         assert isinstance(answer, dict), "only calls, prompts and resources ask for input"
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         return {"resultType": "complete", **answer} if modern else answer

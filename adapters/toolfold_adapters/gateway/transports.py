@@ -37,6 +37,8 @@ GRACE_SECONDS = 2.0
 """How long a process may take to end once its standard input is closed, and again once it was asked to end."""
 FLUSH_SECONDS = 0.5
 CONNECT_SECONDS = 30.0
+SSE_SECONDS = 24 * 3600.0
+"""How long a stream of the older HTTP transport may be silent; the SDK has no way to say for ever."""
 LARGE = 64 * 1024
 """Lines longer than this, in bytes, are parsed without a validation of what is in their results."""
 
@@ -45,9 +47,9 @@ def transport_of(config: UpstreamConfig, auth: httpx2.Auth | None = None) -> Tra
     """Return what carries the messages of an upstream, to be entered once."""
     if config.url is None:
         return _process(config)
-    headers = dict(getattr(config, "headers", None) or {})
-    if getattr(config, "transport", None) == "sse":
-        return sse_client(config.url, headers=headers, auth=auth, sse_read_timeout=float("inf"))
+    headers = dict(config.headers)
+    if config.transport == "sse":
+        return sse_client(config.url, headers=headers, auth=auth, sse_read_timeout=SSE_SECONDS)
     return http_transport(config.url, headers, auth)
 
 

@@ -64,7 +64,6 @@ class UpstreamStatus:
     """
 
     name: str
-    target: str
     state: str
     connections: int
     failures: int
@@ -128,7 +127,6 @@ class Upstream:
         worst = max((link.life for link in links), key=lambda life: life.failures, default=None)
         return UpstreamStatus(
             name=self.key,
-            target=self.target,
             state=state.value,
             connections=sum(link.life.state is State.READY for link in links),
             failures=worst.failures if worst else 0,

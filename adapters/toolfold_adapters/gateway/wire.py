@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -63,6 +64,10 @@ Transport = AbstractAsyncContextManager[tuple[ReadStream, WriteStream]]
 """What carries messages, as the SDK has it: its own protocols for streams are not public."""
 OnRequest = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 OnNotification = Callable[[str, Mapping[str, Any]], None]
+
+
+start_limit: ContextVar[anyio.CancelScope | None] = ContextVar("toolfold_gateway_start_limit", default=None)
+"""The time limit on the start of a connection, which stands still while a user logs in."""
 
 
 class ConnectionLost(ToolfoldError):
@@ -198,8 +203,8 @@ class Wire:
             answer = await self._send("server/discover", {"_meta": _envelope(version, self.capabilities)}, options)
         except ProtocolError as error:
             supported: Any = (table(error.data) or {}).get("supported")
-            listed = error.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(supported, list)
-            if listed and not set(map(str, supported)) & {*HANDSHAKE_PROTOCOL_VERSIONS}:
+            refused = error.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(supported, list)
+            if refused and not any(known in supported for known in HANDSHAKE_PROTOCOL_VERSIONS):
                 raise NotMcp(f"it speaks no version of the protocol that is known here, but {supported}") from error
             return None
         supported = answer.get("supportedVersions")

@@ -47,7 +47,8 @@ def group_server(
 
     Raises:
         ConfigError: It is no FastMCP server, is one of another version, or has groups already; or its tools can't be
-            grouped so. Those of providers other than its own are checked when it starts, and problems are logged.
+            grouped so. Those of providers other than its own are grouped when they are first listed; what is wrong
+            with them is logged.
     """
     check_version(_fastmcp.__version__)
     given: Any = server
@@ -57,12 +58,9 @@ def group_server(
             "toolfold_adapters.mcp."
         )
 
-    async def list_all() -> list[Definition]:
-        return _definitions(await given.list_tools(run_middleware=False))
-
     # FastMCP has no public way to put something before its handlers: its middleware can't return a result unchanged,
     # and a cache in it would give what one session lists to others.
-    made = grouped_server(given._mcp_server, by, tools, options, list_all)
+    made = grouped_server(given._mcp_server, by, tools, options)
     own = given.local_provider
     made.check(_definitions(at_once(own.list_tools())), complete=all(one is own for one in given.providers))
     made.install()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Sequence
-from functools import partial
 from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 from mcp.server import MCPServer, Server
@@ -14,7 +13,7 @@ from ..sdk import low_level_of
 from .answers import AnswerForm
 from .application import is_fastmcp
 from .deliveries import DeliverySettings
-from .grouped import GroupedServer, ListTools
+from .grouped import GroupedServer
 from .grouping import By, Grouping
 from .handles import Handles, Stale
 from .limits import Limits
@@ -67,20 +66,17 @@ def group_server(
     if low is None:
         hint = " Import group_server from toolfold_adapters.integrations.fastmcp." if is_fastmcp(server) else ""
         raise ConfigError(f"{type(server).__name__} is no server of the MCP SDK: give an MCPServer or a Server.{hint}")
-    list_all = partial(_definitions, server) if isinstance(server, MCPServer) else None
-    made = grouped_server(low, by, tools, options, list_all)
+    made = grouped_server(low, by, tools, options)
     if isinstance(server, MCPServer):
         made.check(at_once(_definitions(server)), complete=True)
     made.install()
     return server
 
 
-def grouped_server(
-    server: Server[Any], by: By | None, tools: ToolSet | None, options: GroupedOptions, list_all: ListTools | None
-) -> GroupedServer:
+def grouped_server(server: Server[Any], by: By | None, tools: ToolSet | None, options: GroupedOptions) -> GroupedServer:
     """Return a low-level server with groups that are still to be installed; raises as `group_server`."""
     tools = tools or ToolSet(server.name, control="open_group", on_hidden="hint")
-    return GroupedServer(server, tools, Grouping(by), DeliverySettings(disclosure=False, **options), list_all)
+    return GroupedServer(server, tools, Grouping(by), DeliverySettings(disclosure=False, **options))
 
 
 def at_once(awaitable: Awaitable[T]) -> T:

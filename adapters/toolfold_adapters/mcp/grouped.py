@@ -37,17 +37,14 @@ from toolfold.spi import ancestors, table
 
 from .deliveries import DeliverySettings, Service
 from .grouping import Grouping
-from .passing import Definition, Offer, OwnNames, Passed, PassingRenderer, dumped, offering, rest_of
+from .passing import Definition, Offer, OwnNames, Passed, PassingRenderer, dumped, offer_of, offering
 
 log = logging.getLogger("toolfold.mcp")
 
 NAMES_SHOWN = 5
-MAX_PAGES = 1_000
-"""How many pages of a server's list are read, lest one that has no end is read for ever."""
 
 RequestContext = ServerRequestContext[Any, Any]
 T = TypeVar("T")
-ListTools = Callable[[], Awaitable[Sequence[Definition]]]
 
 
 class RunningTasks:
@@ -70,8 +67,6 @@ class GroupedServer:
         tools: The tool set that its tools are registered in.
         grouping: Says which groups they belong to.
         settings: How they are delivered.
-        list_all: Returns the definitions of all tools outside of a request, once the server runs; `None` if that is not
-            possible.
 
     Raises:
         ConfigError: The server has no tools, or groups already; or a setting is wrong.
@@ -83,12 +78,11 @@ class GroupedServer:
         tools: ToolSet,
         grouping: Grouping,
         settings: DeliverySettings,
-        list_all: ListTools | None = None,
     ) -> None:
         self.tools = tools
         self._server = server
         self._grouping = grouping
-        self._list_all = list_all
+        self._checked = False
         self._names = OwnNames()
         self._placed: dict[str, tuple[str, ...]] = {}
         self._reported: set[str] = set()
@@ -103,6 +97,8 @@ class GroupedServer:
             raise ConfigError(
                 f"The server {server.name!r} has groups already: group_server is called once for a server."
             )
+        if tools.page_size is not None:
+            raise ConfigError(f"The server {server.name!r} pages its own list: leave page_size out of the ToolSet.")
         self._listed, self._called = listed, called
         make_renderer = cast("Any", partial(PassingRenderer, self._names.own))
         self._service = Service(tools, self._names, settings, make_renderer, lambda _: cast("TaskGroup", self._tasks))
@@ -119,7 +115,6 @@ class GroupedServer:
             async with lifespan(low) as context, self._service.running() as tasks:
                 self._tasks.running.append(tasks)
                 try:
-                    await self._learn()
                     yield context
                 finally:
                     self._tasks.running.remove(tasks)
@@ -142,22 +137,11 @@ class GroupedServer:
         Raises:
             ConfigError: They can't be grouped as asked.
         """
+        self._checked = complete
         problems = self._grouping.problems(self._server.name, definitions) if complete else []
         if problems:
             raise ConfigError(problems[0])
         self._register(definitions, describe=True)
-
-    async def _learn(self) -> None:
-        """Register the tools that the server has when it starts, so that its instructions name their groups."""
-        if self._list_all is None:
-            return
-        try:
-            definitions = await self._list_all()
-        except Exception:
-            log.warning("the tools of %r can't be listed yet", self._server.name, exc_info=True)
-            return
-        self._warn(*self._grouping.problems(self._server.name, definitions))
-        self._register_each(definitions, describe=True)
 
     def _register_each(self, definitions: Sequence[Definition], *, describe: bool = False) -> None:
         """Register tools one by one; what is wrong with one is reported once."""
@@ -237,9 +221,14 @@ class GroupedServer:
     # -- requests -----------------------------------------------------------------------------------------------------
 
     async def list_tools(self, ctx: RequestContext, params: Any) -> Any:
-        """Answer `tools/list`: what the server offers to the caller, as far as its groups are open."""
-        with await self._offered(ctx):
-            return await self._service.handlers.list("tool", ctx, params)
+        """Answer `tools/list`: a page of what the server offers to the caller, as far as its groups are open.
+
+        Pages are the server's own; the first has the tools that open and close groups, too.
+        """
+        offer = await self._page(ctx, dict(ctx.params or {}))
+        self._take_note(await self._all(ctx) if offer.next_cursor and not self._checked else offer)
+        with offering(offer):
+            return await self._service.handlers.list("tool", ctx, None)
 
     async def call_tool(self, ctx: RequestContext, params: Any) -> Any:
         """Answer `tools/call`; a name that no list has had is the server's own to answer."""
@@ -263,9 +252,34 @@ class GroupedServer:
 
     async def _offered(self, ctx: RequestContext) -> AbstractContextManager[None]:
         """Return a context in which the definitions are those that the server offers to the caller of a request."""
-        offer = await self._ask(ctx)
-        self._register_each([one for name, one in offer.definitions.items() if self._is_new(name, one)])
+        offer = await self._all(ctx)
+        self._take_note(offer)
         return offering(offer)
+
+    async def _all(self, ctx: RequestContext) -> Offer:
+        """Return all that a server offers to the caller of a request."""
+        asked: dict[str, Any] = {"_meta": ctx.params["_meta"]} if ctx.params and "_meta" in ctx.params else {}
+        page = await self._page(ctx, asked)
+        definitions: dict[str, Definition] = dict(page.definitions)
+        cursors: set[str | None] = {None}
+        while page.next_cursor not in cursors:
+            cursors.add(page.next_cursor)
+            page = await self._page(ctx, {**asked, "cursor": page.next_cursor})
+            definitions |= page.definitions
+        return Offer(definitions)
+
+    async def _page(self, ctx: RequestContext, asked: dict[str, Any]) -> Offer:
+        """Return what the server itself lists to the caller of a request, one page."""
+        params = self._listed.params_type.model_validate(asked, by_name=False)
+        result = await self._listed.handler(replace(ctx, method="tools/list", params=asked), params)
+        return offer_of(result, self._server.cache_hints.get("tools/list"), first=asked.get("cursor") is None)
+
+    def _take_note(self, offer: Offer) -> None:
+        """Register the tools that are new."""
+        if not self._checked and offer.first and offer.next_cursor is None:
+            self._checked = True
+            self._warn(*self._grouping.problems(self._server.name, list(offer.definitions.values())))
+        self._register_each([one for name, one in offer.definitions.items() if self._is_new(name, one)])
 
     def _is_new(self, name: str, definition: Definition) -> bool:
         return self._placed.get(name) != self._paths(definition)
@@ -277,26 +291,6 @@ class GroupedServer:
         except ConfigError as error:
             self._warn(str(error))
             return ()
-
-    async def _ask(self, ctx: RequestContext) -> Offer:
-        """Return what the server itself lists to the caller of a request, all pages."""
-        definitions: dict[str, Definition] = {}
-        rest: dict[str, Any] = {}
-        asked: dict[str, Any] = {"_meta": ctx.params["_meta"]} if ctx.params and "_meta" in ctx.params else {}
-        cursor: str | None = None
-        for _ in range(MAX_PAGES):
-            asked = asked if cursor is None else {**asked, "cursor": cursor}
-            own = replace(ctx, method="tools/list", params=asked)
-            result = await self._listed.handler(own, self._listed.params_type.model_validate(asked, by_name=False))
-            page = dumped(result)
-            rest = rest or rest_of(result, page, self._server.cache_hints.get("tools/list"))
-            for definition in page.get("tools", ()):
-                definitions.setdefault(str(definition["name"]), definition)
-            following = page.get("nextCursor")
-            if following is None or following == cursor:
-                break
-            cursor = following
-        return Offer(definitions, rest)
 
     def _passing(self, name: str) -> Callable[[dict[str, Any], Context], Awaitable[ToolResult]]:
         """Return the handler of a server's own tool, by its own name."""

@@ -38,7 +38,7 @@ class Grouping:
     patterns, the first that matches a name gets it; `*`, `?` and `[…]` are wild, and upper and lower case differ.
 
     Args:
-        by: How tools are grouped; `None` for marks alone.
+        by: How tools are grouped; `None` for marks alone, and an empty mapping for marks, should there be any.
 
     Raises:
         ConfigError: `by` is something else, or has a path or pattern that can't be one.
@@ -46,6 +46,7 @@ class Grouping:
 
     def __init__(self, by: By | None = None) -> None:
         self.by_tags = by == "tags"
+        self.leaves_all = by == {}
         self.patterns: dict[str, tuple[str, ...]] = {}
         given = table(by)
         if given is None and by not in (None, "tags"):
@@ -91,7 +92,7 @@ class Grouping:
                 found.append(str(error))
         for path, globs in self.patterns.items():
             found += [self._unmatched(server, path, glob, names) for glob in globs if not _matches(glob, names)]
-        if not found and not any(paths):
+        if not found and not any(paths) and not self.leaves_all:
             what = "no tool has tags" if self.by_tags else "no tool is marked with meta=in_group(...)"
             found.append(f"The tools of the server {server!r} can't be grouped so: {what}; {_REMEDY}.")
         return found

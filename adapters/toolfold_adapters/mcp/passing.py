@@ -25,10 +25,19 @@ Definition = Mapping[str, Any]
 
 @frozen
 class Offer:
-    """What a server offers the caller of a request: definitions by name, and what else its list says."""
+    """What a server offers the caller of a request, in one page of its list or in all of them.
+
+    Attributes:
+        definitions: The definitions of its tools, by name.
+        rest: What else the page says.
+        next_cursor: The cursor of the next page, if there is one.
+        first: Whether the list begins with it.
+    """
 
     definitions: Mapping[str, Definition]
     rest: Mapping[str, Any] = field(factory=dict[str, Any])
+    next_cursor: str | None = None
+    first: bool = True
 
 
 @frozen(kw_only=True, eq=False)
@@ -82,9 +91,9 @@ class PassingRenderer(Renderer):
 
     def definition(self, component: Component) -> dict[str, Any] | None:
         """Return a definition as the caller is offered it, or `None` if it is not."""
-        if component.name not in self._own:
-            return super().definition(component)
         offer = _offer.get()
+        if component.name not in self._own:
+            return super().definition(component) if offer is None or offer.first else None
         offered = None if offer is None else offer.definitions.get(self._own[component.name])
         return None if offered is None else cast("dict[str, Any]", offered)
 
@@ -108,14 +117,18 @@ def dumped(result: Any) -> dict[str, Any]:
     return dict(result or {})
 
 
-def rest_of(result: Any, page: Mapping[str, Any], hint: CacheHint | None) -> dict[str, Any]:
-    """Return what a list says beside its items, where it does not say how long it may be cached with the `hint`."""
-    rest = {key: page[key] for key in ("_meta", "ttlMs", "cacheScope") if key in page}
+def offer_of(result: Any, hint: CacheHint | None, *, first: bool) -> Offer:
+    """Return a page of a server's list; how long it may be cached is the server's `hint`, unless the page says."""
+    page = dumped(result)
+    rest = {key: page[key] for key in ("_meta", "nextCursor", *_FIELDS) if key in page}
     said = result.model_fields_set if isinstance(result, BaseModel) else page.keys()
-    if hint is None:
-        return rest
-    hints = {"ttlMs": hint.ttl_ms, "cacheScope": hint.scope}
-    return rest | {key: value for key, value in hints.items() if key not in said and _FIELDS[key] not in said}
+    if hint is not None:
+        hints = {"ttlMs": hint.ttl_ms, "cacheScope": hint.scope}
+        rest |= {key: value for key, value in hints.items() if key not in said and _FIELDS[key] not in said}
+    definitions: dict[str, Definition] = {}
+    for definition in page.get("tools", ()):
+        definitions.setdefault(str(definition["name"]), definition)
+    return Offer(definitions, rest, page.get("nextCursor"), first)
 
 
 @contextmanager

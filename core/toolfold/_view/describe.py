@@ -8,6 +8,8 @@ from typing import Any
 
 from attrs import frozen
 
+from .._plain import array, table
+
 SHORTENED = "Not all input schemas fit in here: an answer that refuses wrong arguments gives the schema."
 
 
@@ -18,7 +20,7 @@ class Described:
     Attributes:
         name: The name that the reader calls it by.
         line: Name and description, on one line.
-        schema: The input schema as JSON without white space, and without the URI of its dialect.
+        schema: The input schema as JSON without white space; see `compact`.
     """
 
     name: str
@@ -30,13 +32,51 @@ class Described:
         """Return the parts of a definition as it is listed to the reader."""
         name = str(definition["name"])
         line = line_of(name, str(definition.get("description", "")))
-        schema = {key: value for key, value in definition["inputSchema"].items() if key != "$schema"}
+        schema = compact(definition["inputSchema"], name)
         return cls(name, line, json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
 
     @property
     def full(self) -> str:
         """Name, description and input schema."""
         return f"{self.line}\n  {self.schema}"
+
+
+_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SINGLE = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+
+
+def compact(schema: Any, name: str | None = None) -> Any:
+    """Return a schema without what tells a reader nothing: its dialect, and titles that repeat a name (SPEC CTL-4).
+
+    Generators of schemas write such titles: `Max Results` for `max_results`, `searchArguments` for `search`. Property
+    names and values stay as they are, whatever they are called.
+
+    Args:
+        schema: The schema, or a part of one; what is no object comes back unchanged.
+        name: What it is called: the tool, or the property.
+    """
+    whole = table(schema)
+    if whole is None:
+        return schema
+    kept = {key: value for key, value in whole.items() if key != "$schema" and not _repeats(key, value, name)}
+    for key in kept.keys() & {*_MAPS, *_LISTS, *_SINGLE}:
+        if key in _MAPS and (parts := table(kept[key])) is not None:
+            kept[key] = {part: compact(inner, part) for part, inner in parts.items()}
+        elif key in _LISTS and (several := array(kept[key])) is not None:
+            kept[key] = [compact(inner) for inner in several]
+        elif key in _SINGLE:
+            kept[key] = compact(kept[key])
+    return kept
+
+
+def _repeats(key: str, value: Any, name: str | None) -> bool:
+    """Return whether an entry is a title that says no more than the name; a tool's may be that of its arguments."""
+    if key != "title" or name is None or not isinstance(value, str):
+        return False
+    title, said = (text.casefold().replace("_", "").replace(" ", "") for text in (value, name))
+    tool = title.removesuffix("arguments")
+    return title == said or (tool not in ("", title) and said.endswith(tool))
 
 
 def line_of(name: str, description: str) -> str:

@@ -65,12 +65,13 @@ class Found:
 
     Attributes:
         component: The tool as the session is listed it, or would be listed it.
-        needed: The groups to be active for it to be available, ancestors first.
-        closed: Those of them that are not active; none if it is available now.
+        wanted: The groups that a step names to open it, ancestors first: of those that it needs, all that the session
+            can open. Those that are active are among them, so that the step does not take them away.
+        closed: Those of them that are not active; none if the tool is available now.
     """
 
     component: Component
-    needed: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
 
 
@@ -94,7 +95,7 @@ def _findable(by_name: Mapping[str, Component], view: RequestView) -> Iterator[F
             continue
         if available(component, view):
             if is_listed(component, view):
-                yield Found(render(component, view), reach.named(required_groups(component.rule)))
+                yield Found(render(component, view), reach.wanted(component))
         elif (found := reach.find(component)) is not None:
             yield found
 
@@ -104,28 +105,29 @@ class _Reach:
 
     def __init__(self, view: RequestView) -> None:
         self._view = view
+        self._forest = view.snapshot.catalog.forest
         self._openable = _openable(view.snapshot.catalog)
         self._opened: dict[int, RequestView | None] = {}
 
     def find(self, component: Component) -> Found | None:
         """Return a tool that is not available now, with the groups that make it so; `None` if opening does not help."""
-        snapshot = self._view.snapshot
-        forest, active = snapshot.catalog.forest, snapshot.configuration.active
+        forest, active = self._forest, self._view.snapshot.configuration.active
         required = required_groups(component.rule)
         for paths in [required] if required else [[path] for path in sorted(groups_of(component.rule))]:
             needed = self._with_ancestors(paths)
             view = self._after_opening(needed) if needed & ~active else None
             if view is not None and is_listed(component, view):
-                return Found(render(component, view), forest.named(needed), forest.named(needed & ~active))
+                wanted = forest.named(needed & self._openable)
+                return Found(render(component, view), wanted, forest.named(needed & ~active))
         return None
 
-    def named(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return groups and those that they are in, in canonical order."""
-        return self._view.snapshot.catalog.forest.named(self._with_ancestors(paths))
+    def wanted(self, component: Component) -> tuple[str, ...]:
+        """Return the groups that a step names so that a tool which is available stays so."""
+        return self._forest.named(self._with_ancestors(required_groups(component.rule)) & self._openable)
 
     def _with_ancestors(self, paths: Iterable[str]) -> int:
         """Return groups and those that they are in as a bit set; nothing if one of them does not exist."""
-        forest, mask = self._view.snapshot.catalog.forest, 0
+        forest, mask = self._forest, 0
         for path in paths:
             if path not in forest.index:
                 return 0
@@ -142,11 +144,10 @@ class _Reach:
         snapshot = self._view.snapshot
         if needed & ~(snapshot.configuration.active | self._openable):
             return None
-        paths = snapshot.catalog.forest.named(needed)
         try:
-            after = snapshot.after(TransitionRequest(activate=paths))
+            after = snapshot.after(TransitionRequest(activate=self._forest.named(needed & self._openable)))
         except QuotaExceeded:  # it can be opened once others are closed
-            after = snapshot.at(restore(snapshot.catalog.forest, paths).after)
+            after = snapshot.at(restore(self._forest, self._forest.named(needed)).after)
         except ToolfoldError:
             return None
         return self._view.of(after)
@@ -267,15 +268,14 @@ def to_state(found: Iterable[Found], view: RequestView) -> list[Found]:
 
 
 def at_once(found: Sequence[Found], snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the groups that tools need and that can be active together, those of the best tools first.
+    """Return the groups of tools that can be active together, those of the best tools first.
 
     Those of the best tool are among them whether they can be opened or not: a refusal says why. Another tool is passed
-    over if its groups can't be active beside those of better tools. Groups that are active already are named, too, so
-    that a limit or an exclusion does not take them away.
+    over if its groups can't be active beside those of better tools.
     """
-    wanted = dict.fromkeys(found[0].needed) if found else {}
+    wanted = dict.fromkeys(found[0].wanted) if found else {}
     for one in found[1:]:
-        more = wanted | dict.fromkeys(one.needed)
+        more = wanted | dict.fromkeys(one.wanted)
         try:
             snapshot.after(TransitionRequest(activate=tuple(more)))
         except ToolfoldError:

@@ -1,10 +1,12 @@
 """Drivers: ways to reach an implementation.
 
-toolfold.py  Toolfold's core, in process             quiet.py        a loop that can be run until nothing goes on
-remote.py    a driver in another language             messages.py     the driver protocol, by its schema
-piped.py     the same, a command                      tool.py         the same, behind a tool over MCP
-fixture.py   an MCP server made for the kit           protocol.py     the protocol over MCP
-blackbox.py  any other MCP server, a black box        description.py  what is known of such a server's groups
-link.py      a line to any MCP server                sessions.py     what drivers over MCP have in common
-process.py   a server in a process of its own        replies.py      what comes of asking it
+toolfold.py    Toolfold's core, in process           quiet.py        a loop that runs until everything in it waits
+remote.py      a driver in another language          messages.py     the driver protocol, by its schema
+piped.py       the same, a command                   tool.py         the same, behind a tool over MCP
+over_mcp.py    whichever driver a server needs       sessions.py     what drivers over MCP have in common
+fixture.py     an MCP server made for the kit        protocol.py     the protocol over MCP
+blackbox.py    any other MCP server, a black box     description.py  what is known of such a server's groups
+link.py        the way to a server                   connection.py   one client of it
+process.py     a server in a process of its own      spares.py       such servers, started ahead
+replies.py     the outcome of a request              failures.py     failures, each in one sentence
 """

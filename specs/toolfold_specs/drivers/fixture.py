@@ -11,7 +11,8 @@ from attrs import frozen
 
 from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, DriverFault, Operation, Setup, TargetFailed
 
-from .link import Connection, Link
+from .connection import Connection
+from .link import Link
 from .messages import HELLO, Greeting, greeting, validated
 from .protocol import BEYOND, BEYOND_MODERN, CLAIMED, TOOL, wire_capabilities
 from .replies import Pending

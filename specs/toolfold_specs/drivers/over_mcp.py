@@ -11,8 +11,9 @@ from toolfold_specs.driver import Driver
 from .blackbox import BlackBoxDriver
 from .description import Description
 from .fixture import FixtureDriver
-from .link import Command, Era, Link
-from .protocol import TOOL
+from .link import Link
+from .process import Command
+from .protocol import TOOL, Era
 
 
 @define(eq=False)
@@ -46,7 +47,7 @@ def _is_made_for_the_kit(link: Link) -> bool:
     try:
         connection = link.connect()
         found = any(tool.get("name") == TOOL for tool in connection.list_all_tools())
-        link.keep(connection)
+        link.put_back(connection)
         return found
     except BaseException:
         link.close()

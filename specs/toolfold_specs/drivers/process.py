@@ -163,38 +163,6 @@ async def _write(stdin: ByteSendStream, said: Any, hang_up: Callable[[], None]) 
         hang_up()
 
 
-class Spares:
-    """Servers that are started ahead: many take longer to start than to answer a few requests.
-
-    Args:
-        command: Starts one.
-        number: How many are kept.
-    """
-
-    def __init__(self, command: Command, number: int) -> None:
-        self._command = command
-        self._number = number
-        self._ready: list[Child] = []
-
-    def take(self) -> Child | None:
-        """Return the one that was started first; none if there is none."""
-        return self._ready.pop(0) if self._ready else None
-
-    async def fill(self) -> None:
-        """Start as many as are wanted."""
-        with suppress(OSError):
-            while len(self._ready) < self._number:
-                spare = Child(self._command)
-                await spare.start()
-                self._ready.append(spare)
-
-    async def close(self) -> None:
-        """End those that are left; from now on there are none."""
-        self._number = 0
-        while self._ready:
-            await self._ready.pop().end(patience=0)
-
-
 async def _end(process: Process, patience: float) -> None:
     """Have a process end, in bounded time and by force if need be, and everything in its group with it."""
     with suppress(*GONE):

@@ -10,7 +10,8 @@ from attrs import define, field
 
 from toolfold_specs.driver import MAIN, Answer, Driver, Operation, Setup, TargetFailed
 
-from .link import Connection, Link
+from .connection import Connection
+from .link import Link
 from .protocol import ERROR_META, HANDLE, HANDLE_META, INVALID_PARAMS, TOOL
 from .replies import Reply, WireError
 

@@ -12,7 +12,7 @@ from ..drivers.replies import Reply, WireError
 from .over_mcp import SETUP, Json, Wire, items, mapping, name_in, on, seen, without_hint
 
 if TYPE_CHECKING:
-    from ..drivers.link import Connection
+    from ..drivers.connection import Connection
 
 ACTIVATION = "an activation that succeeds"
 

@@ -13,7 +13,8 @@ from ..drivers.replies import Reply
 from ..runs import TestRun
 
 if TYPE_CHECKING:
-    from ..drivers.link import Connection, Link
+    from ..drivers.connection import Connection
+    from ..drivers.link import Link
 
 Json: TypeAlias = dict[str, Any]
 

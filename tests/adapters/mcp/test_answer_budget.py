@@ -181,3 +181,38 @@ def test_schemas_are_dropped_first_then_descriptions_then_names_from_the_last_to
 def test_a_tool_that_is_too_long_does_not_shorten_the_others() -> None:
     tools = [of_length("a", 5_000, 0), of_length("b", 20, 5_000), of_length("c", 20, 100)]
     assert describe(tools, 500) == "\n".join(["- a", tools[1].line, tools[2].full, SHORTENED])
+
+
+def test_a_described_schema_has_no_dialect_and_no_titles_that_repeat_names() -> None:
+    page = {"title": "Page Size", "type": "integer"}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "find_allArguments",
+        "type": "object",
+        "properties": {
+            "page_size": page,
+            "title": {"title": "Title", "type": "string", "default": {"title": "title", "$schema": "x"}},
+            "where": {"title": "A folder below the root", "anyOf": [{"type": "string"}, {"$ref": "#/$defs/Place"}]},
+            "files": {"title": "s"},
+            "many": {"title": "Many", "type": "array", "items": {"type": "object", "properties": {"page_size": page}}},
+        },
+        "$defs": {"Place": {"title": "Place", "enum": [{"title": "Place"}]}},
+        "required": ["title"],
+    }
+    described = Described.of({"name": "library__find_all", "inputSchema": schema})
+    assert json.loads(described.schema) == {
+        "type": "object",
+        "properties": {
+            "page_size": {"type": "integer"},
+            "title": {"type": "string", "default": {"title": "title", "$schema": "x"}},
+            "where": {"title": "A folder below the root", "anyOf": [{"type": "string"}, {"$ref": "#/$defs/Place"}]},
+            "files": {"title": "s"},
+            "many": {"type": "array", "items": {"type": "object", "properties": {"page_size": {"type": "integer"}}}},
+        },
+        "$defs": {"Place": {"enum": [{"title": "Place"}]}},
+        "required": ["title"],
+    }
+    assert json.loads(Described.of({"name": "odd", "inputSchema": {"type": "object", "items": True}}).schema) == {
+        "type": "object",
+        "items": True,
+    }

@@ -174,13 +174,21 @@ async def test_an_exception_of_a_low_level_handler_is_answered_as_without_groups
 
 
 @both_eras
-@pytest.mark.spec("INT-1")
-async def test_all_pages_of_a_low_level_server_are_grouped(era: Era) -> None:
+@pytest.mark.spec("INT-1", "LST-2")
+async def test_the_pages_of_a_server_stay_its_pages_and_what_opens_groups_is_on_the_first(era: Era) -> None:
     tools = [plain_tool(f"t{number}") for number in range(7)]
     server = group_server(listing(*tools, pages=3), {"even": ["t0", "t2", "t4", "t6"]})
     async with Client(server, mode=era) as client:
-        assert await listed(client) == sorted([*CONTROLS, "t1", "t3", "t5"])
-        handle = await opened(client, "even")
+        pages: list[list[str]] = []
+        cursor: str | None = None
+        while cursor is not None or not pages:
+            page = await client.list_tools(cursor=cursor)
+            pages.append([tool.name for tool in page.tools])
+            cursor = page.next_cursor
+        assert pages == [sorted([*CONTROLS, "t1"]), ["t3", "t5"], []]
+        result = await client.call_tool("open_group", {"group": "even"})
+        assert all(f"t{number}: About" in str(result.content) for number in (0, 2, 4, 6))
+        handle = {"handle": (result.meta or {})[HANDLE_META]} if era == "auto" else {}
         call = {"name": "t6", "arguments": {"x": 1}, **handle}
         assert (await client.call_tool("call_tool", call)).content[0].text == "t6 {'x': 1}"  # type: ignore[union-attr]
 
@@ -295,6 +303,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "the proxy's name": (lambda: _with("call_tool"), {"by": {"d": "*"}}, "'call_tool'.*call_tool="),
     "no tools": (lambda: Server("empty"), {"by": {"d": "*"}}, "no tools to group"),
     "groups already": (lambda: group_server(shop(), {"d": "db_*"}), {"by": {"d": "*"}}, "has groups already"),
+    "pages of its own": (shop, {"tools": ToolSet("t", page_size=5)}, "leave page_size out of the ToolSet"),
     "no server": (lambda: ToolSet("t"), {"by": {"d": "*"}}, "ToolSet is no server of the MCP SDK"),
 }
 

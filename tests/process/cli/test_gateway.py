@@ -141,3 +141,18 @@ def test_init_measures_by_starting_the_servers(shop: Path) -> None:
         ["words", "7", "~125"],
     ]
     assert "  ~125 tokens of tool definitions become ~125 at first." in result.stdout
+
+
+@pytest.mark.spec("GWY-3")
+def test_inspect_says_how_each_server_is_doing(tmp_path: Path) -> None:
+    servers = {
+        "fine": {"command": RAW[0], "args": [RAW[1], "plain"]},
+        "broken": {"command": RAW[0], "args": [RAW[1], "crash", str(tmp_path / "pid")]},
+    }
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    status = {one["name"]: one for one in json.loads(invoke("inspect", "--json", str(config)).stdout)["upstreams"]}
+    assert (status["fine"]["reason"], status["fine"]["tools"]) == ("", 3)
+    assert (status["broken"]["state"], status["broken"]["tools"]) == ("backing off", None)
+    assert "it ended before it answered" in status["broken"]["reason"]
+    assert "The server broken is backing off: it ended before it answered" in invoke("inspect", str(config)).stdout

@@ -15,8 +15,9 @@ from toolfold_specs.checks import Options, run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Setup
 from toolfold_specs.drivers.blackbox import NO_GROUPS, BlackBoxDriver
 from toolfold_specs.drivers.description import Call, DescriptionError, described, infer, load
-from toolfold_specs.drivers.link import Era, Link
+from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.process import Command
+from toolfold_specs.drivers.protocol import Era
 from toolfold_specs.layers import exhaustive, wire
 from toolfold_specs.layers.over_mcp import without_hint
 from toolfold_specs.report import Status

@@ -18,8 +18,11 @@ import pytest
 
 from tests.process.specs.support import fixture_command, served_fixture
 from toolfold_specs.driver import TargetFailed
-from toolfold_specs.drivers.link import Connection, Era, Link, TargetNotStarted, WireError
+from toolfold_specs.drivers.connection import Connection
+from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.process import Command
+from toolfold_specs.drivers.protocol import Era
+from toolfold_specs.drivers.replies import TargetNotStarted, WireError
 
 RAW = Path(__file__).with_name("targets") / "raw.py"
 ERAS: tuple[Era, ...] = ("legacy", "modern")
@@ -106,7 +109,7 @@ def test_a_notice_that_is_late_can_be_waited_for() -> None:
         ("crash", "It ended with status 1 before it answered tools/call. Its stderr ends with: RuntimeError: the last"),
         ("close", "It closed the connection before it answered tools/call."),
         ("garbage", "It wrote to its stdout what is no message: 'Now calling the tool!'"),
-        ("wrong types", "It answered tools/call with what is not of the protocol: content"),
+        ("wrong types", "Its answer to tools/call does not conform to the protocol: content"),
         ("hang", "It did not answer tools/call within 0.5 seconds."),
     ],
 )
@@ -123,7 +126,7 @@ def test_a_server_that_fails_in_a_call_is_a_failed_target_in_one_sentence(fault:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("wrong types", "It answered tools/list with what is not of the protocol: tools.0."),
+        ("wrong types", "Its answer to tools/list does not conform to the protocol: tools.0."),
         ("endless pages", "It answered tools/list with the same cursor again: its pages do not end."),
     ],
 )
@@ -142,7 +145,7 @@ def test_a_list_that_can_not_be_read_is_a_failed_target(fault: str, said: str) -
             "It ended with status 1 before it was ready. Its stderr ends with: no licence was found",
         ),
         ("garbage at the start", "It wrote to its stdout what is no message: 'Welcome to the server!'"),
-        ("wrong first answer", "Its first answer is not of the protocol: protocolVersion"),
+        ("wrong first answer", "Its first answer does not conform to the protocol: protocolVersion"),
         ("strange version", "It can't be started: RuntimeError: Unsupported protocol version from the server: 1999"),
         ("mute", "It closed the connection before it was ready."),
         ("silence", "It did not answer within 0.7 seconds."),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.process.specs.support import served_fixture
 from tests.specs.test_wire_layer import assert_every_check_passes, run
-from toolfold_specs.drivers.link import Era
+from toolfold_specs.drivers.protocol import Era
 
 
 @pytest.mark.spec("CNF-1", "DEL-10")

@@ -24,7 +24,7 @@ SAMPLE: dict[str, Any] = {
     "messages": [{"role": "user", "content": {"type": "text", "text": "Think."}}],
     "maxTokens": 10,
 }
-QUESTIONS = {
+QUESTIONS: dict[str, Any] = {
     "elicit": t.ElicitRequest.model_validate({"method": "elicitation/create", "params": ELICIT}),
     "sample": t.CreateMessageRequest.model_validate({"method": "sampling/createMessage", "params": SAMPLE}),
     "roots": t.ListRootsRequest(),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from fastmcp import Context, FastMCP  # type: ignore[import-not-found]
+from fastmcp import Context, FastMCP  # pyright: ignore[reportAttributeAccessIssue]
 
 mcp = FastMCP("tagged-groups")
 

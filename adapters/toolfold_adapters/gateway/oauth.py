@@ -1,0 +1,202 @@
+"""Logins at upstreams over HTTP: the SDK's OAuth client, with a loopback redirect and tokens in files (SPEC GWY-8).
+
+It begins when a server answers with status 401. The user's browser is sent to the authorization server, which sends it
+back to a port of this machine; the tokens are stored for the next time, readable for their owner alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import anyio.to_thread
+from anyio.abc import SocketAttribute, SocketStream
+from mcp.client.auth import OAuthClientProvider
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl, BaseModel, ValidationError
+
+from toolfold.spi import table
+
+from .config import UpstreamConfig
+from .transports import transport_of
+from .wire import Transport, start_limit
+
+log = logging.getLogger("toolfold.gateway")
+
+LOGIN_SECONDS = 300.0
+"""How long a user may take to log in."""
+CALLBACK = "/callback"
+FIRST_PORT, PORTS = 49152, 16000
+MOST_BYTES = 16 * 1024
+DONE = b"You are logged in, and can close this window."
+
+OpenUrl = Callable[[str], Coroutine[Any, Any, None]]
+M = TypeVar("M", bound=BaseModel)
+
+
+class FileTokens:
+    """The tokens and the registration for one server, in a file that its owner alone can read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return the stored tokens, if there are any."""
+        return self._model(OAuthToken, "tokens")
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Store tokens."""
+        self._store("tokens", tokens)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return what the authorization server knows this program as, if it does."""
+        return self._model(OAuthClientInformationFull, "client")
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Store that."""
+        self._store("client", client_info)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return table(json.loads(self._path.read_bytes())) or {}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            log.warning("the stored tokens in %s can't be read: %s", self._path, type(error).__name__)
+            return {}
+
+    def _model(self, model: type[M], key: str) -> M | None:
+        try:
+            return model.model_validate(stored) if (stored := self._read().get(key)) is not None else None
+        except ValidationError:
+            log.warning("the stored tokens in %s are damaged", self._path)
+            return None
+
+    def _store(self, key: str, value: BaseModel) -> None:
+        data = {**self._read(), key: value.model_dump(mode="json", exclude_none=True)}
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, name = tempfile.mkstemp(dir=self._path.parent)  # with the mode 0600
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(data, file)
+        Path(name).replace(self._path)
+
+
+class Authorized:
+    """Makes transports to upstreams, of which those over HTTP log in where they have to.
+
+    Args:
+        folder: Where tokens are stored.
+        open_url: Shows a page to the user.
+    """
+
+    def __init__(self, folder: Path, open_url: OpenUrl | None = None) -> None:
+        self._folder = folder
+        self._open_url = open_url or _in_browser
+        self._logins: dict[str, OAuthClientProvider] = {}
+
+    def __call__(self, config: UpstreamConfig) -> Transport:
+        """Return the transport to an upstream; a header of its own for authorization is left alone."""
+        if config.url is None or any(name.lower() == "authorization" for name in config.headers):
+            return transport_of(config)
+        if config.url not in self._logins:
+            self._logins[config.url] = self._login(config.url)
+        return transport_of(config, self._logins[config.url])
+
+    def _login(self, url: str) -> OAuthClientProvider:
+        digest = hashlib.sha256(url.encode()).hexdigest()
+        redirect = _Redirect(FIRST_PORT + int(digest[:8], 16) % PORTS, self._open_url)
+        metadata = OAuthClientMetadata(
+            client_name="Toolfold",
+            redirect_uris=[AnyUrl(redirect.uri)],
+            grant_types=["authorization_code", "refresh_token"],
+            token_endpoint_auth_method="none",
+        )
+        tokens = FileTokens(self._folder / f"{digest}.json")
+        return OAuthClientProvider(url, metadata, tokens, redirect.begin, redirect.result)
+
+
+class _Redirect:
+    """One login: the user's browser goes to the authorization server, and comes back to a port of this machine.
+
+    The port is always the same for a server, since some want the very address that was registered.
+    """
+
+    def __init__(self, port: int, open_url: OpenUrl) -> None:
+        self.uri = f"http://127.0.0.1:{port}{CALLBACK}"
+        self._port = port
+        self._open_url = open_url
+        self._page = ""
+
+    async def begin(self, url: str) -> None:
+        """Take note of the page to log in at."""
+        self._page = url
+
+    async def result(self) -> AuthorizationCodeResult:
+        """Show the page, and return what the browser comes back with."""
+        limit, deadline = start_limit.get(), 0.0
+        if limit is not None:
+            deadline, limit.deadline = limit.deadline - anyio.current_time(), anyio.current_time() + LOGIN_SECONDS
+        try:
+            with anyio.fail_after(LOGIN_SECONDS):
+                return await self._listen()
+        finally:
+            if limit is not None:
+                limit.deadline = anyio.current_time() + deadline
+
+    async def _listen(self) -> AuthorizationCodeResult:
+        found: list[AuthorizationCodeResult] = []
+
+        async def serve(stream: SocketStream) -> None:
+            async with stream:
+                if (result := await _answered(stream)) is not None:
+                    found.append(result)
+                    tasks.cancel_scope.cancel()
+
+        async with (
+            await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port) as listener,
+            anyio.create_task_group() as tasks,
+        ):
+            log.debug("waiting for a login at port %s", listener.extra(SocketAttribute.local_port))
+            tasks.start_soon(self._open_url, self._page)
+            await listener.serve(serve)
+        return found[0]
+
+
+async def _answered(stream: SocketStream) -> AuthorizationCodeResult | None:
+    """Answer a request of a browser, and return what it brings; `None` if it is another one."""
+    head = b""
+    while b"\r\n" not in head and len(head) < MOST_BYTES:
+        try:
+            head += await stream.receive()
+        except anyio.EndOfStream:
+            return None
+    target = urlsplit(head.split(b"\r\n")[0].decode("latin-1").split(" ")[1] if b" " in head else "")
+    given = {name: values[0] for name, values in parse_qs(target.query).items()}
+    if target.path != CALLBACK:
+        await stream.send(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        return None
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+    await stream.send(head + b"Content-Length: %d\r\n\r\n" % len(DONE) + DONE)
+    return AuthorizationCodeResult(code=given.get("code", ""), state=given.get("state"), iss=given.get("iss"))
+
+
+async def _in_browser(url: str) -> None:
+    import webbrowser
+
+    log.warning("a server asks you to log in: %s", url)
+    await anyio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+
+
+def tokens_folder() -> Path:
+    """Return where tokens are stored on this machine, by its conventions."""
+    from platformdirs import user_data_path
+
+    return user_data_path("toolfold") / "tokens"

@@ -1,0 +1,269 @@
+"""One client of an MCP server, for synchronous code: over stdio or streamable HTTP, in either era.
+
+Every request is bounded in time. A server that can't be started is `TargetNotStarted`; one that crashes, hangs, writes
+anything but messages, or does not conform to the protocol is `TargetFailed`, in one sentence. An error that the server
+returns is a `WireError`, and a response like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from typing import Any, TypeAlias
+
+import anyio
+import anyio.lowlevel
+from anyio.from_thread import BlockingPortal
+from attrs import frozen
+from pydantic import TypeAdapter
+
+from toolfold.spi import extras_named
+from toolfold_specs.driver import TargetFailed
+
+from .failures import Failures
+from .process import Child, Command
+from .protocol import Era
+from .replies import Pending, Reply, TargetNotStarted, WireError
+
+with extras_named():
+    import mcp_types as types
+    from mcp import Client
+    from mcp.client import advertise
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.server import Server
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+Json: TypeAlias = dict[str, Any]
+
+CHANGED = "notifications/tools/list_changed"
+CLOSE_TIMEOUT = 5.0  # seconds
+
+for noisy in ("mcp", "client", "httpx2"):  # the errors here say what they log
+    logging.getLogger(noisy).addHandler(logging.NullHandler())
+
+
+class _Params(types.RequestParams, extra="allow"):
+    """The parameters of an extension's request."""
+
+
+class _Other(types.Request[_Params, str]):
+    """A request of an extension."""
+
+    method: str
+
+
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+
+
+@frozen
+class Address:
+    """Where a server is, the era to speak, and the seconds that a request and the start may take."""
+
+    target: Command | str | Server[Any]
+    era: Era
+    timeout: float
+    start_timeout: float
+
+
+class Connection:
+    """One client of a server; made by `Link.connect`.
+
+    Args:
+        address: Where the server is. A command is started for this connection.
+        portal: The loop that the connection runs in.
+        extension: An extension of the protocol that the client declares.
+        started: The server's process, if it was started ahead.
+        on_close: Called once the connection is closed.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        portal: BlockingPortal,
+        extension: str | None = None,
+        started: Child | None = None,
+        on_close: Callable[[Connection], None] = lambda _: None,
+    ) -> None:
+        self._address = address
+        self._portal = portal
+        self._on_close = on_close
+        target = address.target
+        self._child = started or (Child(target) if isinstance(target, Command) else None)
+        self._failures = Failures(self._child, target if isinstance(target, str) else None)
+        self.changes = 0
+        """The number of list_changed notifications that have arrived."""
+        self.calls = 0
+        """The number of calls that were sent: without any, the server is in its initial state."""
+        self._changed: anyio.Event | None = None
+        self._extensions = None if extension is None else [advertise(extension, {})]
+        self._stack = ExitStack()
+        with self._failures.of_start(address.start_timeout):
+            self._client = self._stack.enter_context(portal.wrap_async_context_manager(self._connected()))
+
+    # -- what the server says of itself -------------------------------------------------------------------------------
+
+    @property
+    def protocol_version(self) -> str:
+        """The revision that is spoken."""
+        return self._client.protocol_version
+
+    @property
+    def server(self) -> str:
+        """The server's name and version."""
+        info = self._client.server_info
+        return f"{info.name} {info.version}" if info is not None else "unnamed"
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process that was started for this connection."""
+        return self._child.pid if self._child else None
+
+    @property
+    def capabilities(self) -> Json:
+        """What the server says it can do, as on the wire."""
+        return self._client.server_capabilities.model_dump(by_alias=True, exclude_none=True)
+
+    @property
+    def instructions(self) -> str | None:
+        """The instructions that it gives to its clients."""
+        return self._client.instructions
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def list_tools(self, cursor: str | None = None, meta: Mapping[str, Any] | None = None) -> Json:
+        """Return a page of the list as it came; raises as `call_tool` does."""
+        return self._ask("tools/list", self._list, cursor, meta)
+
+    def is_served(self) -> bool:
+        """Return whether the server still answers, if only by a refusal."""
+        try:
+            self.list_tools()
+        except WireError:
+            return True
+        except TargetFailed:
+            return False
+        return True
+
+    def list_all_tools(self, meta: Mapping[str, Any] | None = None) -> list[Json]:
+        """Return the tools on all pages; raises `TargetFailed`, if a page is refused too."""
+        tools: list[Json] = []
+        seen: list[str | None] = [None]
+        while True:
+            try:
+                page = self.list_tools(seen[-1], meta)
+            except WireError as error:
+                raise TargetFailed(f"It does not list tools: {error}") from error
+            tools += page["tools"]
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return tools
+            if cursor in seen:
+                said = self._failures.last_words()
+                raise TargetFailed(f"It answered tools/list with the same cursor again: its pages do not end.{said}")
+            seen.append(cursor)
+
+    def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None
+    ) -> Json:
+        """Return the result of a call as it came.
+
+        Raises:
+            WireError: The server answered with an error of the protocol.
+            TargetFailed: It did not answer, or not what could be read.
+        """
+        return self._ask("tools/call", self._call, name, arguments, meta)
+
+    def reply(
+        self, name: str, arguments: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None
+    ) -> Reply:
+        """Return the result of a call, or the error of the protocol; raises `TargetFailed`."""
+        try:
+            return Reply(self.call_tool(name, arguments, meta))
+        except WireError as error:
+            return Reply(refused=error)
+
+    def request(self, method: str, params: Mapping[str, Any]) -> Json:
+        """Return the answer to any other request as it came; raises as `call_tool` does."""
+        return self._ask(method, self._send, _Other(method=method, params=_Params(**params)))
+
+    def start_call(
+        self, name: str, arguments: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None
+    ) -> Pending:
+        """Begin a call and return it."""
+        return Pending(
+            self._portal.start_task_soon(self._call, name, arguments, meta),
+            self._failures.of_request("tools/call", self._address.timeout),
+        )
+
+    def wait_for_change(self, seen: int, seconds: float) -> None:
+        """Return once more than `seen` notices of a changed list have arrived, or after that time."""
+        self._portal.call(self._wait_for_change, seen, seconds)
+
+    def close(self) -> None:
+        """End the connection, and the server if it was started for it."""
+        self._on_close(self)
+        try:
+            self._stack.close()
+        except Exception as error:  # at the end nothing depends on it any more
+            logging.getLogger("toolfold.specs").debug("closing: %s", error)
+
+    def _ask(self, method: str, send: Callable[..., Awaitable[Json]], *arguments: Any) -> Json:
+        with self._failures.of_request(method, self._address.timeout):
+            return self._portal.call(send, *arguments)
+
+    # -- within the loop ----------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncGenerator[Client]:
+        """Yield a client; both the start and the end take no longer than they may."""
+        mode = "legacy" if self._address.era == "legacy" else "auto"
+        target = self._address.target
+        transport: Any = self._child.run() if self._child else target
+        if isinstance(target, str):
+            transport = streamable_http_client(target)
+        client = Client(transport, mode=mode, cache=None, message_handler=self._received, extensions=self._extensions)
+        ready = False
+        with anyio.CancelScope(deadline=anyio.current_time() + self._address.start_timeout) as scope:
+            async with client:
+                if self._address.era == "modern" and client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+                    raise TargetNotStarted(
+                        f"It speaks MCP {client.protocol_version}, and not {MODERN_PROTOCOL_VERSIONS[-1]}."
+                    )
+                scope.deadline, ready = math.inf, True
+                yield client
+                scope.deadline = anyio.current_time() + CLOSE_TIMEOUT
+        if not ready:
+            raise TimeoutError
+
+    async def _received(self, message: object) -> None:
+        if getattr(message, "method", None) == CHANGED:
+            self.changes += 1
+            if self._changed is not None:
+                self._changed.set()
+
+    async def _list(self, cursor: str | None, meta: Mapping[str, Any] | None) -> Json:
+        params = types.PaginatedRequestParams(cursor=cursor, **_with_meta(meta))
+        return await self._send(types.ListToolsRequest(params=params))
+
+    async def _call(self, name: str, arguments: Mapping[str, Any] | None, meta: Mapping[str, Any] | None) -> Json:
+        self.calls += 1
+        params = types.CallToolRequestParams(name=name, arguments=dict(arguments or {}), **_with_meta(meta))
+        return await self._send(types.CallToolRequest(params=params))
+
+    async def _send(self, request: types.ListToolsRequest | types.CallToolRequest | _Other) -> Json:
+        with anyio.fail_after(self._address.timeout):
+            answer: Json = await self._client.session.send_request(request, _ANYTHING)
+        await anyio.lowlevel.checkpoint()  # so that notices from before the answer are counted
+        return answer
+
+    async def _wait_for_change(self, seen: int, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            while self.changes <= seen:
+                self._changed = anyio.Event()
+                await self._changed.wait()
+
+
+def _with_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {"_meta": dict(meta)} if meta else {}

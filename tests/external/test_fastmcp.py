@@ -1,0 +1,197 @@
+"""FastMCP 4 with groups: its own tests and examples, both eras, both transports, and bad input (SPEC INT-1).
+
+FastMCP is in an environment of its own, together with Toolfold; TOOLFOLD_FASTMCP names its Python. Its tests and
+examples are those of its source distribution, unpacked in the folder that TOOLFOLD_FASTMCP_SOURCE names.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.streams.text import TextReceiveStream
+from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+
+from tests.external.support import ROOT
+from toolfold_adapters.mcp.meta import HANDLE_META
+
+HERE = Path(__file__).with_name("grouped")
+SHOP = (str(HERE / "shop.py"), "shop")
+MINUTES = 10 * 60
+CONTROLS = {"call_tool", "close_group", "open_group"}
+OWN_TESTS = (
+    *("middleware", "mount", "transforms", "test_context.py", "test_dependencies.py", "test_mrtr_guards.py"),
+    *("test_pagination.py", "test_cache_hints.py", "test_protocol_eras.py", "test_session_visibility.py"),
+    *("test_server_lifespan.py", "test_extensions.py", "test_auth_integration.py"),
+)
+EXAMPLES = (
+    *(("echo", "mcp"), ("simple_echo", "mcp"), ("complex_inputs", "mcp"), ("mount_example", "app")),
+    *(("tool_result_echo", "mcp"), ("custom_tool_serializer_decorator", "server")),
+)
+
+pytestmark = pytest.mark.spec("INT-1")
+both_eras = pytest.mark.parametrize("era", ["legacy", "auto"])
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a process in which FastMCP and Toolfold can be imported."""
+    path = [str(ROOT / folder) for folder in ("core", "adapters")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(HERE)])}
+
+
+@asynccontextmanager
+async def served(python: str, era: Any, transport: str, *arguments: str) -> AsyncGenerator[Client]:
+    """Serve a FastMCP server, and yield a client of it."""
+    file, name, *flags = arguments
+    command = [str(HERE / "served.py"), file, name, transport, *flags]
+    if transport == "stdio":
+        async with Client(StdioServerParameters(command=python, args=command, env=environment()), mode=era) as client:
+            yield client
+        return
+    async with await anyio.open_process([python, *command], env=environment(), stderr=None) as process:
+        assert process.stdout is not None
+        url = ""
+        async for text in TextReceiveStream(process.stdout):
+            url += text
+            if "\n" in url:
+                break
+        try:
+            async with Client(url.strip(), mode=era) as client:
+                yield client
+        finally:
+            process.terminate()
+
+
+async def answer(client: Client, name: str, arguments: dict[str, Any]) -> Any:
+    """Return what a call is answered, as data; handles and where it was served left out."""
+    try:
+        result = await client.call_tool(name, arguments)
+    except MCPError as error:
+        return {"code": error.code, "message": error.message, "data": error.data}
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+async def opened(client: Client, group: str) -> tuple[str, dict[str, Any]]:
+    """Open a group; return the answer's text and what `call_tool` takes beside name and arguments."""
+    result = await client.call_tool("open_group", {"group": group})
+    assert not result.is_error, result
+    handle = (result.meta or {}).get(HANDLE_META)
+    return result.content[0].text, {} if handle is None else {"handle": handle}  # type: ignore[union-attr]
+
+
+async def listed(client: Client) -> set[str]:
+    """Return the names of the tools that a client is listed."""
+    return {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
+
+
+def sample(schema: Any) -> Any:
+    """Return a value that fits a schema, roughly: the server judges it, with groups and without."""
+    kinds: dict[Any, Any] = {"string": "x", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+    return schema["default"] if "default" in schema else kinds.get(schema.get("type"))
+
+
+def test_the_tests_of_fastmcp_pass_with_groups_in_front(fastmcp_python: str, fastmcp_source: Path) -> None:
+    tests = [f"tests/server/{name}" for name in OWN_TESTS]
+    command = [fastmcp_python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-p", "toolfold_in_front"]
+    done = subprocess.run(
+        [*command, *tests], cwd=fastmcp_source, env=environment(), capture_output=True, text=True, timeout=MINUTES
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert int(done.stdout.rpartition(" passed")[0].split()[-1]) > 700
+
+
+@both_eras
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(("example", "name"), EXAMPLES)
+async def test_the_examples_of_fastmcp_answer_the_same_with_groups_and_without(
+    fastmcp_python: str, fastmcp_source: Path, example: str, name: str, transport: str, era: str
+) -> None:
+    file = str(fastmcp_source / "examples" / f"{example}.py")
+    async with (
+        served(fastmcp_python, era, transport, file, name) as plain,
+        served(fastmcp_python, era, transport, file, name, "--groups") as client,
+    ):
+        assert await listed(client) == CONTROLS
+        _, handle = await opened(client, "all")
+        tools = (await plain.list_tools()).tools
+        for tool in tools:
+            arguments = {key: sample(one) for key, one in tool.input_schema.get("properties", {}).items()}
+            call = {"name": tool.name, "arguments": arguments, **handle}
+            assert await answer(client, "call_tool", call) == await answer(plain, tool.name, arguments)
+        if era == "legacy":
+            shown = {tool.name: tool for tool in (await client.list_tools(cache_mode="bypass")).tools}
+            assert [shown[tool.name] for tool in tools] == tools
+        assert await client.list_resources() == await plain.list_resources()
+        assert await client.list_resource_templates() == await plain.list_resource_templates()
+        assert await client.list_prompts() == await plain.list_prompts()
+
+
+@both_eras
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_server_with_groups_by_tags_works_as_it_did(fastmcp_python: str, transport: str, era: str) -> None:
+    async with served(fastmcp_python, era, transport, *SHOP, "--tags") as client:
+        assert (client.instructions or "").startswith("A shop.")
+        assert await listed(client) == {*CONTROLS, "ping", "journal"}
+        refused = await answer(client, "stock", {})
+        assert (refused["code"], "open_group" in refused["message"]) == (-32602, True)
+        text, handle = await opened(client, "database")
+        assert "- stock: Tell the stock" in text
+        assert (await client.call_tool("call_tool", {"name": "stock", **handle})).structured_content == {"result": 3}
+        failed = await client.call_tool("call_tool", {"name": "drop", "arguments": {"table": "t"}, **handle})
+        assert "t can't be dropped" in str(failed.content)
+        _, handle = await opened(client, "play")
+        rolled = await client.call_tool("call_tool", {"name": "games_roll", "arguments": {"sides": "4"}, **handle})
+        assert rolled.structured_content == {"result": 4}
+        seen = (await client.call_tool("journal")).structured_content
+        assert seen == {"result": ["stock", "drop", "games_roll", "journal"]}
+        assert (await client.get_prompt("greet", {"name": "Ada"})).messages[0].content.text == "Hello Ada"  # type: ignore[union-attr]
+
+
+@both_eras
+async def test_what_middleware_hides_from_lists_is_hidden_in_groups_too(fastmcp_python: str, era: str) -> None:
+    async with served(fastmcp_python, era, "stdio", *SHOP, "--tags") as client:
+        text, _ = await opened(client, "admin")
+        assert "drop" in text
+        assert "hidden" not in text
+        assert "hidden" not in await listed(client)
+
+
+BAD = {
+    "a pattern that matches nothing": ("group_server(FastMCP('m', tools=[f]), {'g': 'x*'})", "'x*' of the group 'g'"),
+    "no tags": ("group_server(FastMCP('m', tools=[f]), 'tags')", "no tool has tags"),
+    "a server of the SDK": ("group_server(MCPServer('m'), 'tags')", "import group_server from toolfold_adapters.mcp."),
+    "not imported from here": ("mcp.group_server(FastMCP('m'), 'tags')", "toolfold_adapters.integrations.fastmcp"),
+    "an old version": ("check_version('3.4.1')", 'pip install "fastmcp>=4.1,<5"'),
+    "twice": ("group_server(group_server(FastMCP('m', tools=[f]), {}), {})", "has groups already"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_grouped_is_refused_in_a_sentence(fastmcp_python: str, case: str) -> None:
+    code, message = BAD[case]
+    program = (
+        "from fastmcp import FastMCP\nfrom mcp.server import MCPServer\nfrom toolfold_adapters import mcp\n"
+        "from toolfold_adapters.integrations.fastmcp import check_version, group_server\n"
+        f"def f() -> int: return 1\n{code}\n"
+    )
+    done = subprocess.run(
+        [fastmcp_python, "-c", program], env=environment(), capture_output=True, text=True, timeout=MINUTES
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("toolfold.errors.ConfigError: ")
+    assert message in last
+
+
+def test_a_grouped_server_mounts_in_fastapi(fastmcp_python: str) -> None:
+    program = (HERE / "fastapi_app.py").read_text(encoding="utf-8")
+    done = subprocess.run(
+        [fastmcp_python, "-c", program], env=environment(), capture_output=True, text=True, timeout=MINUTES
+    )
+    assert (done.returncode, done.stdout) == (0, "ping open_group\nping open_group\n"), done.stderr

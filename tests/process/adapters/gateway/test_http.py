@@ -1,0 +1,141 @@
+"""The gateway over HTTP: many clients, apart; and upstreams over HTTP that come and go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import mcp_types as t
+import pytest
+import uvicorn
+from mcp import Client
+
+from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of
+from tests.adapters.gateway.upstreams.shop import Shop
+from tests.adapters.mcp.support import over_http
+from toolfold_adapters.gateway import DefinitionCache, GatewayConfig, Runtime, UpstreamConfig, open_gateway
+from toolfold_adapters.mcp.meta import HANDLE_META
+
+SECONDS = 20
+
+
+def text_of(result: t.CallToolResult) -> str:
+    return "".join(block.text for block in result.content if isinstance(block, t.TextContent))
+
+
+@asynccontextmanager
+async def gateway_over_http(house: House, config: GatewayConfig, **options: Any) -> AsyncGenerator[str]:
+    gateway = gateway_of(house, config)
+    with anyio.fail_after(SECONDS):
+        async with gateway as tools, over_http(tools, handles="stored", extend=gateway.extend, **options) as url:
+            yield url
+
+
+@pytest.mark.spec("GWY-10")
+async def test_clients_with_sessions_are_apart_at_the_upstreams() -> None:
+    house = House()
+    async with (
+        gateway_over_http(house, config_of("shop", mode="legacy")) as url,
+        Client(url, mode="legacy") as one,
+        Client(url, mode="legacy") as two,
+    ):
+        await one.call_tool("add", {"item": "bread"})
+        assert text_of(await two.call_tool("cart")) == "[]"
+        assert text_of(await one.call_tool("cart")) == '["bread"]'
+
+
+@pytest.mark.spec("GWY-10")
+async def test_clients_without_sessions_have_the_state_that_their_handle_names_and_none_without_one() -> None:
+    house = House()
+    config = config_of("shop", "other", mode="legacy")
+    async with gateway_over_http(house, config) as url, Client(url) as one, Client(url) as two:
+        handles: list[Any] = []
+        for client in (one, two):
+            opened = await client.call_tool("open_group", {"group": "shop"})
+            handles.append((opened.meta or {})[HANDLE_META])
+        add = {"name": "shop__add", "arguments": {"item": "bread"}}
+        assert text_of(await one.call_tool("call_tool", {"handle": handles[0], **add})) == '["bread"]'
+        cart = {"name": "shop__cart"}
+        assert text_of(await two.call_tool("call_tool", {"handle": handles[1], **cart})) == "[]"
+        assert text_of(await one.call_tool("call_tool", {"handle": handles[0], **cart})) == '["bread"]'
+
+
+@pytest.mark.spec("GWY-10")
+async def test_a_modern_request_without_a_handle_finds_no_state_of_another() -> None:
+    async with gateway_over_http(House(), config_of("shop", mode="legacy")) as url, Client(url) as client:
+        assert text_of(await client.call_tool("add", {"item": "bread"})) == '["bread"]'
+        assert text_of(await client.call_tool("cart")) == "[]"
+
+
+@pytest.mark.spec("GWY-1")
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_what_an_upstream_asks_reaches_its_client_over_http(era: str) -> None:
+    async def elicit(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+        return t.ElicitResult(action="accept", content={"count": 3})
+
+    async with (
+        gateway_over_http(House(), config_of("shop", mode="legacy")) as url,
+        Client(url, mode=era, elicitation_callback=elicit) as client,
+    ):
+        assert json.loads(text_of(await client.call_tool("elicit")))["content"] == {"count": 3}
+
+
+# -- upstreams over HTTP ----------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def shop_over_http(port: int) -> AsyncGenerator[Shop]:
+    shop = Shop()
+    app = shop.server.streamable_http_app()
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=port, log_level="critical", ws="none", timeout_graceful_shutdown=1)
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve)
+        while not server.started:
+            await anyio.lowlevel.checkpoint()
+        yield shop
+        server.should_exit = True
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_an_upstream_over_http_that_was_restarted_is_used_again_without_an_error(
+    free_tcp_port: int, mode: str
+) -> None:
+    clock = Clock()
+    url = f"http://127.0.0.1:{free_tcp_port}/mcp"
+    config = GatewayConfig().with_upstream(UpstreamConfig.model_validate({"url": url, "mode": mode}))
+    with anyio.fail_after(SECONDS):
+        async with shop_over_http(free_tcp_port):
+            known = await known_at(config)
+        async with (
+            open_gateway(config, runtime=Runtime(clock=clock, cache=known)) as tools,
+            tools.open_session(active=list(tools.catalog.index)) as session,
+        ):
+            for item in ("bread", "milk"):
+                async with shop_over_http(free_tcp_port):
+                    assert (await session.call("add", {"item": item})).text == f'["{item}"]'
+                clock.now += 60
+
+
+async def known_at(config: GatewayConfig) -> Any:
+    """Return a cache that has what the servers of a configuration offer."""
+
+    class Memory(DefinitionCache):
+        def __init__(self) -> None:
+            super().__init__()
+            self.known: Any = None
+
+        def read(self, config: UpstreamConfig) -> Any:
+            return self.known
+
+        def write(self, config: UpstreamConfig, known: Any) -> None:
+            self.known = known
+
+    cache = Memory()
+    async with open_gateway(config, runtime=Runtime(clock=Clock(), cache=cache)):
+        return cache

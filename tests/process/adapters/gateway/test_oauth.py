@@ -1,0 +1,176 @@
+"""A server that wants a login: the browser's way there and back, and the tokens that stay."""
+
+from __future__ import annotations
+
+import secrets
+import stat
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+import uvicorn
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    ProviderTokenVerifier,
+    RefreshToken,
+    construct_redirect_uri,
+)
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import AnyHttpUrl
+
+from tests.adapters.gateway.upstreams.shop import Shop
+from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
+from toolfold_adapters.gateway.oauth import Authorized
+
+pytestmark = pytest.mark.spec("GWY-8")
+
+SECONDS = 20
+
+
+class Accounts:
+    """An authorization server that lets everybody in, whose tokens can be forgotten."""
+
+    def __init__(self) -> None:
+        self.clients: dict[str, OAuthClientInformationFull] = {}
+        self.codes: dict[str, AuthorizationCode] = {}
+        self.tokens: dict[str, AccessToken] = {}
+        self.logins = 0
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        return self.clients.get(client_id)
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        assert client_info.client_id is not None
+        self.clients[client_info.client_id] = client_info
+
+    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        self.logins += 1
+        code = AuthorizationCode(
+            code=secrets.token_hex(16),
+            scopes=params.scopes or [],
+            expires_at=time.time() + 60,
+            client_id=client.client_id or "",
+            code_challenge=params.code_challenge,
+            redirect_uri=params.redirect_uri,
+            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
+            resource=params.resource,
+        )
+        self.codes[code.code] = code
+        return construct_redirect_uri(str(params.redirect_uri), code=code.code, state=params.state)
+
+    async def load_authorization_code(self, client: Any, authorization_code: str) -> AuthorizationCode | None:
+        return self.codes.get(authorization_code)
+
+    async def exchange_authorization_code(self, client: Any, authorization_code: AuthorizationCode) -> OAuthToken:
+        token = secrets.token_hex(16)
+        self.tokens[token] = AccessToken(
+            token=token, client_id=client.client_id, scopes=[], resource=authorization_code.resource
+        )
+        return OAuthToken(access_token=token, expires_in=3600)
+
+    async def load_refresh_token(self, client: Any, refresh_token: str) -> RefreshToken | None:
+        return None
+
+    async def exchange_refresh_token(self, *_: Any) -> OAuthToken:
+        raise NotImplementedError
+
+    async def load_access_token(self, token: str) -> AccessToken | None:
+        return self.tokens.get(token)
+
+    async def revoke_token(self, token: Any) -> None:
+        self.tokens.clear()
+
+
+@asynccontextmanager
+async def guarded(accounts: Any, free_port: int) -> AsyncGenerator[str]:
+    """Serve a shop over HTTP to those who have logged in, and yield the URL."""
+    base = f"http://127.0.0.1:{free_port}"
+    app = Shop().server.streamable_http_app(
+        auth=AuthSettings(
+            issuer_url=AnyHttpUrl(base),
+            resource_server_url=AnyHttpUrl(f"{base}/mcp"),
+            client_registration_options=ClientRegistrationOptions(enabled=True),
+            validate_token_resource=False,
+        ),
+        auth_server_provider=accounts,
+        token_verifier=ProviderTokenVerifier(accounts),
+    )
+    server = uvicorn.Server(uvicorn.Config(app, port=free_port, log_level="error", ws="none"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve)
+        while not server.started:
+            await anyio.lowlevel.checkpoint()
+        yield f"{base}/mcp"
+        server.should_exit = True
+
+
+async def browse(url: str) -> None:
+    """Go where a browser would, from one redirect to the next."""
+    async with httpx2.AsyncClient(follow_redirects=True) as browser:
+        assert "logged in" in (await browser.get(url)).text
+
+
+def authorized(folder: Path, open_url: Any = browse) -> Runtime:
+    return Runtime(clock=time.monotonic, transport=Authorized(folder, open_url))
+
+
+async def call(url: str, runtime: Runtime) -> str:
+    config = GatewayConfig().with_upstream(UpstreamConfig(url=url))
+    with anyio.fail_after(SECONDS):
+        async with open_gateway(config, runtime=runtime) as tools, tools.open_session() as session:
+            return (await session.call("cart")).text
+
+
+def only_file(folder: Path) -> Path:
+    (file,) = folder.iterdir()
+    return file
+
+
+async def test_a_login_is_asked_for_once_and_its_tokens_are_stored_for_their_owner_alone(
+    tmp_path: Path, free_tcp_port: int
+) -> None:
+    accounts, folder = Accounts(), tmp_path / "tokens"
+    async with guarded(accounts, free_tcp_port) as url:
+        assert await call(url, authorized(folder)) == "[]"
+        assert await call(url, authorized(folder)) == "[]"
+    assert accounts.logins == 1
+    assert stat.S_IMODE(only_file(folder).stat().st_mode) == 0o600
+
+
+async def test_damaged_tokens_are_as_none(tmp_path: Path, free_tcp_port: int) -> None:
+    accounts, folder = Accounts(), tmp_path / "tokens"
+    async with guarded(accounts, free_tcp_port) as url:
+        await call(url, authorized(folder))
+        only_file(folder).write_text('{"tokens": 5, "client": []}')
+        assert await call(url, authorized(folder)) == "[]"
+    assert accounts.logins == 2
+
+
+async def test_a_header_of_the_configuration_takes_the_place_of_a_login(tmp_path: Path, free_tcp_port: int) -> None:
+    accounts = Accounts()
+    accounts.tokens["given"] = AccessToken(token="given", client_id="c", scopes=[])
+    async with guarded(accounts, free_tcp_port) as url:
+        config = GatewayConfig().with_upstream(UpstreamConfig(url=url, headers={"Authorization": "Bearer given"}))
+        async with open_gateway(config, runtime=authorized(tmp_path)) as tools:
+            assert "cart" in tools.catalog.tools
+    assert accounts.logins == 0
+
+
+async def test_a_login_that_is_refused_is_a_failed_start(tmp_path: Path, free_tcp_port: int) -> None:
+    async def refuse(url: str) -> None:
+        back = httpx2.URL(url).params["redirect_uri"]
+        async with httpx2.AsyncClient() as browser:
+            await browser.get(back.replace("/callback", "/favicon.ico"))
+            await browser.get(back, params={"error": "access_denied", "state": httpx2.URL(url).params["state"]})
+
+    async with guarded(Accounts(), free_tcp_port) as url:
+        with pytest.raises(UpstreamError, match=r"did not start: .*No authorization code"):
+            await call(url, authorized(tmp_path, refuse))
