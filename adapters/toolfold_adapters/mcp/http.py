@@ -49,12 +49,12 @@ class HttpApp:
         app.router.lifespan_context = cast("Any", self.lifespan)  # also where it runs alone
 
     @asynccontextmanager
-    async def lifespan(self, app: Any = None) -> AsyncGenerator[Mapping[str, Any] | None]:
+    async def lifespan(self, app: Any = None) -> AsyncGenerator[Mapping[str, Any]]:
         """Run the server for the duration of the block; it can run once."""
         async with self._context(self._app) as state:
             self._running = True
             try:
-                yield state
+                yield state or {}
             finally:
                 self._running = False
 

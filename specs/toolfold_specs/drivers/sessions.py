@@ -235,7 +235,7 @@ class McpDriver(Driver):
         error, detail = self._refusal(operation, reply)
         if error is not None and self._setup.relevant_controls and self._is_so(operation, session):
             error = None  # there is no tool for what is so already
-        change = reply.change if error is None else {}
+        change: Mapping[str, Any] = reply.change if error is None else {}
         active = (
             self._active(session) if change.get("active") is None else canonical(change["active"], self._setup.paths)
         )

@@ -100,7 +100,8 @@ class Wire:
         """A call of a tool on the list that is known to do no harm: of a tool of the kit, or that opens a group."""
         if self.test_run.can("setups"):
             root = (tool for tool in self.setup.tools if tool.group is None and tool.does == "echo" and not tool.hidden)
-            return next(((self.driver.name_of(tool.full_name), {}) for tool in root), None)
+            names = [self.driver.name_of(tool.full_name) for tool in root]
+            return (names[0], {}) if names else None
         if not self.setup.groups:
             return None
         name, arguments = self.driver.control("activate", self.group)

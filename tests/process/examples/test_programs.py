@@ -24,7 +24,7 @@ def demonstration(name: str, **variables: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", f"examples.{name}"],
         cwd=ROOT,
-        env=environment(**variables),
+        env=environment(None, **variables),
         capture_output=True,
         encoding="utf-8",
         timeout=60,
