@@ -83,7 +83,11 @@ async def _inspected(
     """Return a view of the initial state of a target, the server of each tool of other servers, and their status."""
     with stdout_reserved():
         async with open_target(target, options) as opened:
-            return initial_view(opened.tools, profile, active), opened.servers, opened.status
+            return (
+                initial_view(opened.tools, profile, opened.active(profile, (*active,))),
+                opened.servers,
+                opened.status,
+            )
 
 
 def _show_servers(view: RequestView, servers: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 from click.core import ParameterSource
 
 from toolfold import ToolSet
@@ -154,6 +154,7 @@ async def _serve_http(target: Target, options: GatewayOptions, server: ServerOpt
     from toolfold_adapters.mcp import serve
 
     async with open_target(target, options, serving=True) as opened:
+        server = evolve(server, active=opened.active(server.profile, server.active))
         summary = summarise(opened.tools, server)
         await serve(
             opened.tools,
@@ -174,6 +175,7 @@ async def _serve_stdio(target: Target, options: GatewayOptions, server: ServerOp
 
     with stdout_reserved() as released:
         async with open_target(target, options, serving=True) as opened:
+            server = evolve(server, active=opened.active(server.profile, server.active))
             summary = summarise(opened.tools, server)
             with released(), stdin_closed_by_signals(shutdown):
                 await serve(opened.tools, on_ready=lambda _: _announce(summary), **_server_arguments(opened, server))

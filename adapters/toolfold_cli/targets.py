@@ -139,7 +139,7 @@ class OpenTarget:
 
     `handles` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), and more to answer (GWY-1).
     `answer_tokens` too is for it. `servers` maps the name of each of its tools to the server that has it, and `status`
-    is how each of its servers was doing when it was opened.
+    is how each of its servers was doing when it was opened. `pinned` groups are open from the start.
     """
 
     tools: ToolSet
@@ -148,8 +148,14 @@ class OpenTarget:
     handles: Literal["auto", "stored"] = "auto"
     extend: Extend | None = None
     answer_tokens: int = ANSWER_TOKENS
+    pinned: tuple[str, ...] = ()
     servers: Mapping[str, str] = field(factory=dict[str, str])
     status: tuple[UpstreamStatus, ...] = ()
+
+    def active(self, profile: str | None, more: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return the groups to open first: the pinned ones that exist under a profile, and more (SPEC FND-4)."""
+        selected = self.tools.profile(profile)
+        return (*(path for path in self.pinned if selected is None or selected.admits(path)), *more)
 
 
 @asynccontextmanager
@@ -198,6 +204,7 @@ async def open_target(
             handles="stored",
             extend=gateway.extend,
             answer_tokens=config.budgets.answer_tokens,
+            pinned=config.pinned_groups(),
             servers=report.servers,
             status=gateway.status,
         )

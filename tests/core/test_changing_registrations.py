@@ -35,6 +35,14 @@ def test_a_tool_that_replaced_a_control_tool_stays_when_its_group_changes() -> N
     assert tools.catalog.tools["a.activate"].description == "Mine"
 
 
+def test_a_group_that_clients_can_no_longer_close_loses_its_deactivator_and_gets_it_back() -> None:
+    tools = a_tool_set()
+    tools.update_group("a", "Old", show_deactivator=False)
+    assert "a.deactivate" not in tools.catalog.tools
+    tools.update_group("a", "Old")
+    assert "a.deactivate" in tools.catalog.tools
+
+
 def test_a_wrong_change_of_a_group_changes_nothing() -> None:
     tools = a_tool_set()
     with pytest.raises(GroupNotFound):

@@ -45,6 +45,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolfold import ConfigError, DuplicateName, ListBudget, ToolfoldError, ToolSet
+from toolfold.spi import ancestors
 from toolfold_adapters.search import bm25
 from toolfold_adapters.tokens import ANSWER_TOKENS, approximate_tokens
 
@@ -109,7 +110,7 @@ class UpstreamConfig(_Table):
 class GroupConfig(_Table):
     """A group: the patterns of its tools' names, and texts about it. The description is derived if not given.
 
-    A `pinned` one is never closed to make room.
+    A `pinned` one is open from the start, and is never closed (SPEC FND-4).
     """
 
     tools: Texts = ()
@@ -211,6 +212,11 @@ class GatewayConfig(_Table):
                     raise DuplicateName("group", path)
             paths[key] = path
         return paths
+
+    def pinned_groups(self) -> tuple[str, ...]:
+        """Return the paths of pinned groups, with the groups that they are in."""
+        pinned = [path for key, path in self.paths().items() if (self.groups or {})[key].pinned]
+        return tuple(dict.fromkeys(needed for path in pinned for needed in (*ancestors(path), path)))
 
     def new_tool_set(self, name: str) -> ToolSet:
         """Return an empty tool set with the options; raises `ConfigError`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import anyio
 from attrs import evolve, field, frozen
@@ -15,6 +15,15 @@ from .approval import Approvals
 from .config import GatewayConfig, quoted_key
 from .definitions import Definitions, Usable, register, usable
 from .layout import Layout, Placed, PlacedGroup, layout_of
+
+
+class GroupTexts(TypedDict):
+    """What a layout says of a group beside its description; a pinned one can't be closed (SPEC FND-4)."""
+
+    title: str | None
+    pinned: bool
+    show_deactivator: bool
+
 
 Forwarder = Callable[[str, Kind, str], Callable[..., Any]]
 """Returns the handler of something, given the name of its upstream, its kind, and what the upstream calls it."""
@@ -248,9 +257,10 @@ def _declare(tools: ToolSet, config: GatewayConfig, layout: Layout) -> None:
 
 
 def _declare_group(tools: ToolSet, before: Catalog, group: PlacedGroup) -> None:
+    texts: GroupTexts = {"title": group.title, "pinned": group.pinned, "show_deactivator": not group.pinned}
     if group.path not in before.index:
-        tools.register_group(group.path, group.description, title=group.title, pinned=group.pinned)
+        tools.register_group(group.path, group.description, **texts)
         return
     now = before.group(group.path)
     if (now.description, now.title, now.pinned) != (group.description, group.title, group.pinned):
-        tools.update_group(group.path, group.description, title=group.title, pinned=group.pinned)
+        tools.update_group(group.path, group.description, **texts)

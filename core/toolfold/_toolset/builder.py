@@ -153,9 +153,12 @@ class Builder:
         group = evolve(self.known(path), **changes)
         for what, value in (("description", group.description), ("title", group.title)):
             check_text(path, what, value)
-        self._groups[path] = group
         tools = self._specs["tool"]
-        tools.update({name: made for name, made in self.style.components(group).items() if tools[name].control})
+        for name in self.style.components(self.known(path)):
+            if tools[name].control:
+                del tools[name]
+        self._groups[path] = group
+        tools.update({name: made for name, made in self.style.components(group).items() if name not in tools})
         self.newest = None
         return group
 

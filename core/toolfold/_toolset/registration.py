@@ -66,13 +66,29 @@ class Registration:
         hooks = decorators.hooks(str(name), given, in_thread=given.pop("run_in_thread"))
         return self._builder.add_group(name, parent, {"description": description, **given, **hooks})
 
-    def update_group(self, path: str, description: str, *, title: str | None = None, pinned: bool = False) -> GroupSpec:
-        """Change the texts of a group, and whether a quota spares it, and return it; sessions have it open as before.
+    def update_group(
+        self,
+        path: str,
+        description: str,
+        *,
+        title: str | None = None,
+        pinned: bool = False,
+        show_deactivator: bool = True,
+    ) -> GroupSpec:
+        """Change the texts of a group, whether a quota spares it and whether clients can close it, and return it.
+
+        Sessions have it open as before.
 
         Raises:
             GroupNotFound, InvalidDefinition: Nothing has changed.
         """
-        return self._builder.update_group(path, {"description": description, "title": title, "pinned": pinned})
+        changes = {
+            "description": description,
+            "title": title,
+            "pinned": pinned,
+            "show_deactivator": show_deactivator,
+        }
+        return self._builder.update_group(path, changes)
 
     @on_loop
     def register_exclusion(self, *groups: str) -> None:

@@ -253,6 +253,16 @@ async def test_configured_groups_have_the_tools_that_their_patterns_match() -> N
     assert report.warnings == ("The pattern 'nothing*' of group 'more' matches none of the tools.",)
 
 
+@pytest.mark.spec("FND-4")
+async def test_a_pinned_group_is_not_closed_by_clients() -> None:
+    groups = {"a": GroupConfig(tools=("a*",), pinned=True), "b": GroupConfig(tools=("b*",))}
+    _, tools, _ = registered({"s": offering("a1", "b1")}, groups=groups)
+    async with tools.open_session(active=["a", "b"]) as session:
+        assert (await session.call("close_group", {"group": "a"})).is_error
+        assert not (await session.call("close_group", {"group": "b"})).is_error
+        assert session.active == ("a",)
+
+
 @pytest.mark.spec("GWY-2")
 def test_what_no_configured_group_takes_stays_in_the_group_of_its_server() -> None:
     _, tools, _ = registered(

@@ -128,6 +128,17 @@ def test_the_configuration_of_a_client_is_inspected_server_by_server_and_what_is
     assert [line.split()[:2] for line in lines[-3:]] == [["SERVER", "TOOLS"], ["words", "7"], ["plain", "3"]]
 
 
+@pytest.mark.spec("FND-4", "GWY-2")
+def test_a_pinned_group_is_open_from_the_start_where_the_profile_has_it(shop: Path) -> None:
+    (shop / "gateway.toml").write_text(
+        f"[upstream]\ncommand = {json.dumps([*RAW, 'words'])}\n"
+        '[groups.issues]\ntools = ["issue*"]\npinned = true\n[groups.rest]\ntools = ["*"]\n'
+        '[profiles.few]\navailable = ["rest"]\n'
+    )
+    assert json.loads(invoke("inspect", "gateway.toml", "--json").stdout)["active"] == ["issues"]
+    assert json.loads(invoke("inspect", "gateway.toml", "--json", "--profile", "few").stdout)["active"] == []
+
+
 @pytest.mark.spec("GWY-5")
 def test_init_measures_by_starting_the_servers(shop: Path) -> None:
     program, *arguments = RAW
