@@ -128,7 +128,7 @@ def _home(tool: Sized, own: Sequence[str], kept: set[str], counts: Mapping[str, 
 def _chunks(path: tuple[str, ...], tools: Sequence[Sized], budget: int) -> list[_Class]:
     """Return classes of tools that nouns don't divide, in their order: as few as the budget allows, of like sizes."""
     fewest = len(_cut(tools, budget))
-    least = sum(tool.tokens for tool in tools) // max(fewest, 1)
+    least = min(sum(tool.tokens for tool in tools) // max(fewest, 1), budget)
     limits = (least + (budget - least) * step // BALANCING_STEPS for step in range(BALANCING_STEPS))
     chunks = next((cut for limit in limits if len(cut := _cut(tools, limit)) == fewest), _cut(tools, budget))
     return [_Class(nouns=path, tools=chunk) for chunk in chunks]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolfold.spi import check_segment
@@ -109,6 +109,9 @@ TOOLS = st.lists(
 
 @settings(deadline=None)
 @given(tools=TOOLS, budget=st.integers(100, 3000))
+@example(
+    tools=[*sized("get", "issue", tokens=1), *sized("search", tokens=108), *sized("create", tokens=191)], budget=109
+)
 def test_every_tool_is_in_one_group_within_the_budget_and_of_three_where_there_is_room(
     tools: list[Sized], budget: int
 ) -> None:
