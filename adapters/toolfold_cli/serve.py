@@ -184,7 +184,9 @@ async def _serve_stdio(target: Target, options: GatewayOptions, server: ServerOp
 def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, Any]:
     arguments = {
         **asdict(server, recurse=False),
-        "answer_tokens": opened.answer_tokens if server.answer_tokens is None else server.answer_tokens,
+        "answer_tokens": next(
+            tokens for tokens in (server.answer_tokens, opened.answer_tokens, ANSWER_TOKENS) if tokens is not None
+        ),
         "handles": opened.handles,
         "extend": opened.extend,
         "instructions": opened.instructions,

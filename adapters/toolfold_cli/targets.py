@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 from attrs import field, frozen
 
 from toolfold import ConfigError, ToolSet
-from toolfold_adapters.tokens import ANSWER_TOKENS
 
 from .references import Reference, load, not_a_module, parse_reference
 
@@ -147,7 +146,7 @@ class OpenTarget:
     version: str = ""
     handles: Literal["auto", "stored"] = "auto"
     extend: Extend | None = None
-    answer_tokens: int = ANSWER_TOKENS
+    answer_tokens: int | None = None
     pinned: tuple[str, ...] = ()
     servers: Mapping[str, str] = field(factory=dict[str, str])
     status: tuple[UpstreamStatus, ...] = ()
