@@ -61,7 +61,7 @@ class Forwarding:
 
     def __init__(self, clients: Clients, tasks: TaskGroup) -> None:
         self._clients = clients
-        self._dialogues = Dialogues(tasks)
+        self.dialogues = Dialogues(tasks)
 
     def handler(self, upstream: Upstream, kind: Kind, original: str) -> Handler:
         """Return the handler of something that an upstream offers, which calls it `original`."""
@@ -128,7 +128,7 @@ class Forwarding:
                 self._clients.release(client)  # not before: the call may outlive the request that began it
 
         if call.modern and client.capabilities and not _is_modern(upstream):
-            return await self._dialogues.go_on(call, principal_of(call.ctx), perform)
+            return await self.dialogues.go_on(call, principal_of(call.ctx), perform)
         return await perform(call)
 
 

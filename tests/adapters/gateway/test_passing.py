@@ -285,3 +285,15 @@ async def test_a_subscription_to_a_resource_reaches_the_upstream_and_its_updates
         await client.session.send_request(wanted, t.EmptyResult)
         assert house.of("shop")[-1].subscribed == ["shop://list"]
         await updated.wait()
+
+
+async def test_a_call_whose_client_does_not_answer_in_time_is_cancelled_at_the_upstream() -> None:
+    house = House()
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (gateway, server),
+        Client(server, mode="auto", elicitation_callback=Person().elicit) as client,
+    ):
+        gateway.forwarding.dialogues.patience = 0
+        asked = await client.session.call_tool("elicit", {}, allow_input_required=True)
+        assert isinstance(asked, t.InputRequiredResult)
+        await house.of("shop")[-1].given_up.wait()
