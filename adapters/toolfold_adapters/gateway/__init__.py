@@ -12,7 +12,8 @@ transports.py    processes and URLs                          oauth.py       logi
 listing.py       asking a server what it offers              cache.py       what it offered when it was last asked
 downstream.py    the clients, as upstreams know them         forward.py     requests there, and answers back
 dialogue.py      questions of upstreams, between the eras    serving.py     completions, log levels, subscriptions
-bridge.py        `toolfold connect`                          reasons.py     why a server did not start
+outbox.py        what comes beside answers, in order         reasons.py     why a server did not start
+bridge.py        `toolfold connect`
 """
 
 from toolfold.spi import extras_named

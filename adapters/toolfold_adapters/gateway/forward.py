@@ -183,7 +183,7 @@ async def _answered(
             return await in_rounds(call, params, request)
         return await request(params)
     finally:
-        await link.delivered()
+        await link.flushed()
 
 
 async def set_level(link: Link, wire: Wire, client: Client) -> None:
@@ -210,7 +210,7 @@ def _reporter(link: Link, progress: ProgressFnT) -> ProgressFnT:
             log.debug("progress could not be reported", exc_info=True)
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        link.deliver(partial(passed, progress, total, message))
+        link.pass_on(partial(passed, progress, total, message))
 
     return report
 
