@@ -168,7 +168,7 @@ async def _answered(
 ) -> dict[str, Any]:
     """Return what is answered over an open connection, after all that came before it has been passed on."""
     await set_level(link, wire, client)
-    report = _reporter(link, progress) if progress is not None and _wants_progress(call.ctx) else None
+    report = _reporter(link, client, progress) if progress is not None and _wants_progress(call.ctx) else None
     again: dict[str, Any] = {}
     if wire.facts.modern and call.modern and call.ctx is not None:
         again = {key: value for key, value in (call.ctx.params or {}).items() if key in _AGAIN}
@@ -183,7 +183,7 @@ async def _answered(
             return await in_rounds(call, params, request)
         return await request(params)
     finally:
-        await link.flushed()
+        await link.flushed(client)
 
 
 async def set_level(link: Link, wire: Wire, client: Client) -> None:
@@ -202,7 +202,7 @@ async def set_level(link: Link, wire: Wire, client: Client) -> None:
         log.debug("a log level was not taken: %s", error)
 
 
-def _reporter(link: Link, progress: ProgressFnT) -> ProgressFnT:
+def _reporter(link: Link, client: Client, progress: ProgressFnT) -> ProgressFnT:
     async def passed(value: float, total: float | None, message: str | None) -> None:
         try:
             await progress(value, total, message)
@@ -210,7 +210,7 @@ def _reporter(link: Link, progress: ProgressFnT) -> ProgressFnT:
             log.debug("progress could not be reported", exc_info=True)
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        link.pass_on(partial(passed, progress, total, message))
+        link.pass_on(client, partial(passed, progress, total, message))
 
     return report
 

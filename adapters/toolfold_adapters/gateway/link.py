@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND
 
@@ -62,7 +63,8 @@ class Link:
         self._changed = anyio.Event()
         self._stop = anyio.Event()
         self._opening: anyio.CancelScope | None = None
-        self._outbox = Outbox()
+        self._outboxes: dict[Client, Outbox] = {}
+        self._holding: TaskGroup | None = None
         self._relist = anyio.Event()
         self._closed = False
         self._answered: anyio.Event | None = None
@@ -88,6 +90,8 @@ class Link:
         finally:
             for user in users:
                 self._users.remove(user)
+                if user not in self._users and user is not self.client:
+                    self._outboxes.pop(user, None)
             self._used = self.upstream.clock()
 
     async def opened(self) -> Wire:
@@ -107,13 +111,21 @@ class Link:
             await self._changed.wait()
         return self.wire
 
-    async def flushed(self) -> None:
-        """Wait until all that the upstream has sent so far has been passed on."""
-        await self._outbox.flushed()
+    async def flushed(self, client: Client) -> None:
+        """Wait until all that the upstream has sent so far to a client has been passed on."""
+        if (outbox := self._outboxes.get(client)) is not None:
+            await outbox.flushed()
 
-    def pass_on(self, delivery: Delivery) -> None:
-        """Have something passed on after what came before it; dropped if far too much waits already."""
-        if not self._outbox.put(delivery):
+    def pass_on(self, client: Client, delivery: Delivery) -> None:
+        """Have something passed on to a client after what came before it; dropped if far too much waits already.
+
+        Each client has an outbox, so that one that is slow holds up no other on a shared connection.
+        """
+        if self._holding is None:
+            return
+        if client not in self._outboxes:
+            self._outboxes[client] = Outbox(self._holding)
+        if not self._outboxes[client].put(delivery):
             log.warning("something that the MCP server %s sent was dropped", self.upstream.name)
 
     # -- its life -----------------------------------------------------------------------------------------------------
@@ -214,7 +226,7 @@ class Link:
             log.debug("the connection to the MCP server %s failed", upstream.name, exc_info=True)
             reason = reason_of(error, upstream.config, stray)
         finally:
-            self.wire = self._opening = self.offered = None
+            self.wire = self._opening = self.offered = self._holding = None
         self.step(event, reason)
 
     async def _settled(self, wire: Wire) -> bool:
@@ -236,14 +248,14 @@ class Link:
 
     async def _hold(self, wire: Wire, stop: anyio.Event, listed: bool) -> None:
         """Have the connection used until it ends or is to stop."""
-        self.wire, self._outbox, self.level = wire, Outbox(), None
+        self.wire, self._outboxes, self.level = wire, {}, None
 
         async def until(event: anyio.Event) -> None:
             await event.wait()
             tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._outbox.run)
+            self._holding = tasks
             tasks.start_soon(until, wire.ended)
             tasks.start_soon(until, stop)
             tasks.start_soon(self._follow, wire, listed)
@@ -273,7 +285,7 @@ class Link:
             self._relist.set()  # also once a subscription begins: what changed before it was not notified
         elif method not in ("notifications/progress", "notifications/cancelled"):
             for client in self._clients():
-                self.pass_on(partial(client.notify, method, params))
+                self.pass_on(client, partial(client.notify, method, params))
 
     async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer what the server asks of its client: the one whose request caused it."""

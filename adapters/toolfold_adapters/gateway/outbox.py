@@ -5,13 +5,11 @@ An answer waits until all that came before it has been passed on, also what is j
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
 import anyio
-
-log = logging.getLogger("toolfold.gateway")
+from anyio.abc import TaskGroup
 
 MOST_WAITING = 1000
 """How much may wait for a slow client; what comes then is dropped."""
@@ -20,15 +18,20 @@ Delivery = Callable[[], Awaitable[None]]
 
 
 class Outbox:
-    """The deliveries of one connection, in order."""
+    """The deliveries of one connection to one client, in order.
 
-    def __init__(self) -> None:
+    Args:
+        tasks: Where they are passed on, while there are any.
+    """
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self._tasks = tasks
         self._waiting: deque[Delivery] = deque()
-        self._more = anyio.Event()
+        self._running = False
+        self._closed = False
         self._put = 0
         self._passed = 0
         self._progress = anyio.Event()
-        self._closed = False
 
     def put(self, delivery: Delivery) -> bool:
         """Have something passed on after what came before it; return whether it was taken."""
@@ -36,7 +39,9 @@ class Outbox:
             return False
         self._waiting.append(delivery)
         self._put += 1
-        self._more.set()
+        if not self._running:
+            self._running = True
+            self._tasks.start_soon(self._run)
         return True
 
     async def flushed(self) -> None:
@@ -45,18 +50,15 @@ class Outbox:
         while self._passed < until and not self._closed:
             await self._progress.wait()
 
-    async def run(self) -> None:
-        """Pass on what is put, until cancelled."""
+    async def _run(self) -> None:
         try:
-            while True:
-                while self._waiting:
-                    await self._waiting.popleft()()
-                    self._passed += 1
-                    self._moved()
-                self._more = anyio.Event()
-                await self._more.wait()
+            while self._waiting:
+                await self._waiting.popleft()()
+                self._passed += 1
+                self._moved()
+            self._running = False
         finally:
-            self._closed = True
+            self._closed = self._running
             self._moved()
 
     def _moved(self) -> None:

@@ -332,3 +332,21 @@ async def test_a_call_does_not_wait_for_what_can_not_be_passed_on_any_more() -> 
         await begun.wait()
         await house.kill("shop")
     assert len(answers) == 1
+
+
+async def test_a_client_that_takes_nothing_holds_up_no_other_on_a_shared_connection() -> None:
+    stuck = anyio.Event()
+
+    async def never(progress: float, total: float | None, message: str | None) -> None:
+        stuck.set()
+        await anyio.sleep_forever()
+
+    async with (
+        opened(House(), config_of("shop", shared=True)) as (gateway, one),
+        gateway.tools.open_session(active=one.active) as two,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(lambda: one.call("steps", progress=never))
+        await stuck.wait()
+        assert (await two.call("steps")).text == "[]"
+        tasks.cancel_scope.cancel()
