@@ -317,13 +317,13 @@ async def test_all_progress_is_reported_before_the_result_to_a_slow_client_too(s
 async def test_a_call_does_not_wait_for_what_can_not_be_passed_on_any_more() -> None:
     house = House()
     begun, never = anyio.Event(), anyio.Event()
+    answers: list[str] = []
 
     async def stuck(progress: float, total: float | None, message: str | None) -> None:
         begun.set()
         await never.wait()
 
     async with opened(house, config_of("shop", mode="legacy")) as (_, session), anyio.create_task_group() as tasks:
-        answers: list[str] = []
 
         async def call() -> None:
             answers.append((await session.call("steps", progress=stuck)).text)

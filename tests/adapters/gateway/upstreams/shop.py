@@ -116,7 +116,7 @@ class Shop:
     ) -> t.CallToolResult | t.InputRequiredResult:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             related = ServerMessageMetadata(related_request_id=ctx.request_id)
-            answer = None
+            answer: Any = None
             try:
                 answer = await ctx.session.send_request(QUESTIONS[name], ANSWERS[name], metadata=related)
             except MCPError as error:
