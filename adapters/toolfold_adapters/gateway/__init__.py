@@ -1,9 +1,19 @@
 """Groups in front of MCP servers (SPEC 20): their tools in groups that open and close, their answers unchanged.
 
-gateway.py   `open_gateway`, and opening and closing it    upstream.py  the connection to one server
-layout.py    the name and the group of everything, a value  forward.py   calls there and back
-registration.py  a layout in a tool set                     config.py    the TOML file
-grouping.py  groups from names, or by patterns              naming.py    names that clients may be given
+gateway.py       `open_gateway`: opening and closing it      config.py      its configuration, as values
+registration.py  a layout in a tool set                      files.py       configuration files, ours and of clients
+layout.py        the name and the group of everything        definitions.py what an upstream offers
+grouping.py      groups from names, or by patterns           naming.py      names that clients accept
+reload.py        what an edited configuration changes        approval.py    definitions that were approved
+
+upstream.py      one server: what it offers, connections     lifecycle.py   the life of a connection, as a table
+link.py          one connection, and the task that holds it  wire.py        messages over it, as they are
+transports.py    processes and URLs                          oauth.py       logins
+listing.py       asking a server what it offers              cache.py       what it offered when it was last asked
+downstream.py    the clients, as upstreams know them         forward.py     requests there, and answers back
+dialogue.py      questions of upstreams, between the eras    serving.py     completions, log levels, subscriptions
+outbox.py        what comes beside answers, in order         reasons.py     why a server did not start
+bridge.py        `toolfold connect`
 """
 
 from toolfold.spi import extras_named

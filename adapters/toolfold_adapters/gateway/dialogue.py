@@ -22,13 +22,15 @@ from attrs import define, field
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
-from toolfold import InputRequired, ToolError, ToolfoldError
+from toolfold import InputRequired, ToolError
 from toolfold.spi import table
 
 from .downstream import Call
 
 ROUNDS = 10
 """How often in a row an upstream may ask for more before its call is given up."""
+ANSWER_SECONDS = 600.0
+"""How long a client may take to answer before its call is given up."""
 MOST_DIALOGUES = 1000
 """How many calls may wait for answers of their clients; beyond it, the one that has waited longest is given up."""
 
@@ -65,8 +67,6 @@ class Dialogue:
         with self._scope:
             try:
                 self._outcome = await perform()
-            except ToolfoldError as error:
-                self._outcome = error
             except Exception as error:
                 self._outcome = error
         if self._outcome is None:
@@ -117,6 +117,7 @@ class Dialogues:
     """The dialogues that wait for their clients, by token."""
 
     def __init__(self, tasks: TaskGroup) -> None:
+        self.patience = ANSWER_SECONDS
         self._tasks = tasks
         self._waiting: OrderedDict[str, Dialogue] = OrderedDict()
 
@@ -148,7 +149,13 @@ class Dialogues:
         self._waiting[token] = dialogue
         if len(self._waiting) > MOST_DIALOGUES:
             self._waiting.popitem(last=False)[1].give_up()
+        self._tasks.start_soon(self._expire, token)
         return InputRequired(outcome.requests, token)
+
+    async def _expire(self, token: str) -> None:
+        await anyio.sleep(self.patience)
+        if (dialogue := self._waiting.pop(token, None)) is not None:
+            dialogue.give_up()
 
 
 async def in_rounds(call: Call, params: Mapping[str, Any], request: Request) -> dict[str, Any]:

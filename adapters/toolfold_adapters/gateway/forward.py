@@ -61,7 +61,7 @@ class Forwarding:
 
     def __init__(self, clients: Clients, tasks: TaskGroup) -> None:
         self._clients = clients
-        self._dialogues = Dialogues(tasks)
+        self.dialogues = Dialogues(tasks)
 
     def handler(self, upstream: Upstream, kind: Kind, original: str) -> Handler:
         """Return the handler of something that an upstream offers, which calls it `original`."""
@@ -128,7 +128,7 @@ class Forwarding:
                 self._clients.release(client)  # not before: the call may outlive the request that began it
 
         if call.modern and client.capabilities and not _is_modern(upstream):
-            return await self._dialogues.go_on(call, principal_of(call.ctx), perform)
+            return await self.dialogues.go_on(call, principal_of(call.ctx), perform)
         return await perform(call)
 
 
@@ -168,7 +168,7 @@ async def _answered(
 ) -> dict[str, Any]:
     """Return what is answered over an open connection, after all that came before it has been passed on."""
     await set_level(link, wire, client)
-    report = _reporter(link, progress) if progress is not None and _wants_progress(call.ctx) else None
+    report = _reporter(link, client, progress) if progress is not None and _wants_progress(call.ctx) else None
     again: dict[str, Any] = {}
     if wire.facts.modern and call.modern and call.ctx is not None:
         again = {key: value for key, value in (call.ctx.params or {}).items() if key in _AGAIN}
@@ -183,7 +183,7 @@ async def _answered(
             return await in_rounds(call, params, request)
         return await request(params)
     finally:
-        await link.delivered()
+        await link.flushed(client)
 
 
 async def set_level(link: Link, wire: Wire, client: Client) -> None:
@@ -202,7 +202,7 @@ async def set_level(link: Link, wire: Wire, client: Client) -> None:
         log.debug("a log level was not taken: %s", error)
 
 
-def _reporter(link: Link, progress: ProgressFnT) -> ProgressFnT:
+def _reporter(link: Link, client: Client, progress: ProgressFnT) -> ProgressFnT:
     async def passed(value: float, total: float | None, message: str | None) -> None:
         try:
             await progress(value, total, message)
@@ -210,7 +210,7 @@ def _reporter(link: Link, progress: ProgressFnT) -> ProgressFnT:
             log.debug("progress could not be reported", exc_info=True)
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        link.deliver(partial(passed, progress, total, message))
+        link.pass_on(client, partial(passed, progress, total, message))
 
     return report
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND
 
@@ -24,6 +24,7 @@ from .definitions import Definitions
 from .downstream import Client
 from .lifecycle import Event, Life, NotNow, State, after
 from .listing import CHANGES
+from .outbox import Delivery, Outbox
 from .reasons import reason_of, too_slow
 from .wire import ConnectionLost, Wire, connect, start_limit
 
@@ -32,13 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolfold.gateway")
 
-WAITING = 1000
-"""How many notifications of an upstream may wait for a slow client; of those that come then, log messages are lost."""
-
 SETTLE_SECONDS = 5.0
 """How long the first call of a new connection waits for what the server asks at the beginning."""
-
-Delivery = Callable[[], Awaitable[None]]
 
 
 class UpstreamError(ToolfoldError):
@@ -67,7 +63,8 @@ class Link:
         self._changed = anyio.Event()
         self._stop = anyio.Event()
         self._opening: anyio.CancelScope | None = None
-        self._deliveries: MemoryObjectSendStream[Delivery] | None = None
+        self._outboxes: dict[Client, Outbox] = {}
+        self._holding: TaskGroup | None = None
         self._relist = anyio.Event()
         self._closed = False
         self._answered: anyio.Event | None = None
@@ -93,6 +90,8 @@ class Link:
         finally:
             for user in users:
                 self._users.remove(user)
+                if user not in self._users and user is not self.client:
+                    self._outboxes.pop(user, None)
             self._used = self.upstream.clock()
 
     async def opened(self) -> Wire:
@@ -112,32 +111,22 @@ class Link:
             await self._changed.wait()
         return self.wire
 
-    async def delivered(self) -> None:
-        """Wait until all that the upstream has sent so far has been passed on."""
-        if self._deliveries is None or not self._deliveries.statistics().current_buffer_used:
+    async def flushed(self, client: Client) -> None:
+        """Wait until all that the upstream has sent so far to a client has been passed on."""
+        if (outbox := self._outboxes.get(client)) is not None:
+            await outbox.flushed()
+
+    def pass_on(self, client: Client, delivery: Delivery) -> None:
+        """Have something passed on to a client after what came before it; dropped if far too much waits already.
+
+        Each client has an outbox, so that one that is slow holds up no other on a shared connection.
+        """
+        if self._holding is None:
             return
-        done = anyio.Event()
-
-        async def mark() -> None:
-            done.set()
-
-        try:
-            self._deliveries.send_nowait(mark)
-        except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return
-        await done.wait()
-
-    def deliver(self, delivery: Delivery) -> None:
-        """Have something passed on after what came before it; dropped if far too much waits already."""
-        if self._deliveries is not None:
-            try:
-                self._deliveries.send_nowait(delivery)
-            except anyio.WouldBlock:
-                log.warning(
-                    "a notification of the MCP server %s was dropped: its client is too slow", self.upstream.name
-                )
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return
+        if client not in self._outboxes:
+            self._outboxes[client] = Outbox(self._holding)
+        if not self._outboxes[client].put(delivery):
+            log.warning("something that the MCP server %s sent was dropped", self.upstream.name)
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
@@ -237,7 +226,7 @@ class Link:
             log.debug("the connection to the MCP server %s failed", upstream.name, exc_info=True)
             reason = reason_of(error, upstream.config, stray)
         finally:
-            self.wire = self._opening = self.offered = None
+            self.wire = self._opening = self.offered = self._holding = None
         self.step(event, reason)
 
     async def _settled(self, wire: Wire) -> bool:
@@ -259,20 +248,18 @@ class Link:
 
     async def _hold(self, wire: Wire, stop: anyio.Event, listed: bool) -> None:
         """Have the connection used until it ends or is to stop."""
-        send, receive = anyio.create_memory_object_stream[Delivery](WAITING)
-        self.wire, self._deliveries, self.level = wire, send, None
+        self.wire, self._outboxes, self.level = wire, {}, None
 
         async def until(event: anyio.Event) -> None:
             await event.wait()
             tasks.cancel_scope.cancel()
 
-        async with send, anyio.create_task_group() as tasks:
-            tasks.start_soon(_pass_on, receive)
+        async with anyio.create_task_group() as tasks:
+            self._holding = tasks
             tasks.start_soon(until, wire.ended)
             tasks.start_soon(until, stop)
             tasks.start_soon(self._follow, wire, listed)
             self.step(Event.STARTED)
-        self._deliveries = None
 
     async def _follow(self, wire: Wire, listed: bool) -> None:
         """Have the upstream learn what the server offers, and again whenever it says that this changed."""
@@ -298,7 +285,7 @@ class Link:
             self._relist.set()  # also once a subscription begins: what changed before it was not notified
         elif method not in ("notifications/progress", "notifications/cancelled"):
             for client in self._clients():
-                self.deliver(partial(client.notify, method, params))
+                self.pass_on(client, partial(client.notify, method, params))
 
     async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer what the server asks of its client: the one whose request caused it."""
@@ -314,12 +301,6 @@ class Link:
     def _clients(self) -> list[Client]:
         """Return who uses the connection, or has it."""
         return list(dict.fromkeys(self._users, None)) if self.client is None else [self.client]
-
-
-async def _pass_on(deliveries: MemoryObjectReceiveStream[Delivery]) -> None:
-    async with deliveries:
-        async for delivery in deliveries:
-            await delivery()
 
 
 async def _listen(wire: Wire) -> None:

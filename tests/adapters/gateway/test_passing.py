@@ -285,3 +285,68 @@ async def test_a_subscription_to_a_resource_reaches_the_upstream_and_its_updates
         await client.session.send_request(wanted, t.EmptyResult)
         assert house.of("shop")[-1].subscribed == ["shop://list"]
         await updated.wait()
+
+
+async def test_a_call_whose_client_does_not_answer_in_time_is_cancelled_at_the_upstream() -> None:
+    house = House()
+    async with (
+        served(house, config_of("shop", mode="legacy")) as (gateway, server),
+        Client(server, mode="auto", elicitation_callback=Person().elicit) as client,
+    ):
+        gateway.forwarding.dialogues.patience = 0
+        asked = await client.session.call_tool("elicit", {}, allow_input_required=True)
+        assert isinstance(asked, t.InputRequiredResult)
+        await house.of("shop")[-1].given_up.wait()
+
+
+@pytest.mark.parametrize("slow", [{0, 1, 2}, {2}], ids=["always", "at last"])
+async def test_all_progress_is_reported_before_the_result_to_a_slow_client_too(slow: set[float]) -> None:
+    seen: list[float] = []
+
+    async def slowly(progress: float, total: float | None, message: str | None) -> None:
+        for _ in range(1000 if progress in slow else 0):
+            await anyio.lowlevel.checkpoint()
+        seen.append(progress)
+
+    async with opened(House(), config_of("shop", mode="legacy")) as (_, session):
+        await session.call("steps", progress=slowly)
+        assert seen == [0, 1, 2]
+
+
+@pytest.mark.spec("GWY-3")
+async def test_a_call_does_not_wait_for_what_can_not_be_passed_on_any_more() -> None:
+    house = House()
+    begun, never = anyio.Event(), anyio.Event()
+    answers: list[str] = []
+
+    async def stuck(progress: float, total: float | None, message: str | None) -> None:
+        begun.set()
+        await never.wait()
+
+    async with opened(house, config_of("shop", mode="legacy")) as (_, session), anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            answers.append((await session.call("steps", progress=stuck)).text)
+
+        tasks.start_soon(call)
+        await begun.wait()
+        await house.kill("shop")
+    assert len(answers) == 1
+
+
+async def test_a_client_that_takes_nothing_holds_up_no_other_on_a_shared_connection() -> None:
+    stuck = anyio.Event()
+
+    async def never(progress: float, total: float | None, message: str | None) -> None:
+        stuck.set()
+        await anyio.sleep_forever()
+
+    async with (
+        opened(House(), config_of("shop", shared=True)) as (gateway, one),
+        gateway.tools.open_session(active=one.active) as two,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(lambda: one.call("steps", progress=never))
+        await stuck.wait()
+        assert (await two.call("steps")).text == "[]"
+        tasks.cancel_scope.cancel()

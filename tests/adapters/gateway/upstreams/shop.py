@@ -56,6 +56,7 @@ class Shop:
         self.roots_changed = anyio.Event()
         self.waiting = anyio.Event()
         self.cancelled = anyio.Event()
+        self.given_up = anyio.Event()
         self.subscribed: list[str] = []
         self.server = _Server(
             "shop",
@@ -115,10 +116,16 @@ class Shop:
     ) -> t.CallToolResult | t.InputRequiredResult:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             related = ServerMessageMetadata(related_request_id=ctx.request_id)
+            given_up = True
             try:
                 answer = await ctx.session.send_request(QUESTIONS[name], ANSWERS[name], metadata=related)
+                given_up = False
             except MCPError as error:
+                given_up = False
                 return _text(f"refused: {error.code}")
+            finally:
+                if given_up:
+                    self.given_up.set()
             return _text(answer.model_dump_json(by_alias=True, exclude_none=True))
         if not params.input_responses:
             return t.InputRequiredResult(input_requests={"q": QUESTIONS[name]}, request_state="state")
