@@ -6,6 +6,7 @@ examples are those of its source distribution, unpacked in the folder that TOOLF
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import AsyncGenerator
@@ -42,7 +43,7 @@ both_eras = pytest.mark.parametrize("era", ["legacy", "auto"])
 
 def environment() -> dict[str, str]:
     """Return the environment of a process in which FastMCP and Toolfold can be imported."""
-    path = [str(ROOT / folder) for folder in ("core", "adapters")]
+    path = [str(ROOT / folder) for folder in ("core", "adapters", "diagrams")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(HERE)])}
 
 
@@ -160,7 +161,8 @@ async def test_what_middleware_hides_from_lists_is_hidden_in_groups_too(fastmcp_
         text, _ = await opened(client, "admin")
         assert "drop" in text
         assert "hidden" not in text
-        assert "hidden" not in await listed(client)
+        assert "hidden" not in str(await client.list_tools(cache_mode="bypass"))
+        assert "hidden" not in str(client.instructions)
 
 
 BAD = {
@@ -187,6 +189,22 @@ def test_what_cannot_be_grouped_is_refused_in_a_sentence(fastmcp_python: str, ca
     last = done.stderr.splitlines()[-1]
     assert last.startswith("toolfold.errors.ConfigError: ")
     assert message in last
+
+
+def test_the_command_line_shows_and_serves_such_a_server(fastmcp_python: str) -> None:
+    command = [fastmcp_python, "-m", "toolfold_cli"]
+    target = ":".join(SHOP)
+    shown = subprocess.run(
+        [*command, "inspect", target, "--json"], env=environment(), capture_output=True, text=True, timeout=MINUTES
+    )
+    report = json.loads(shown.stdout)
+    found = {group["path"]: [tool["name"] for tool in group["tools"]] for group in report["groups"]}
+    assert (found["database"], found["play"], found["mail.out"]) == (["stock"], ["games_roll"], ["send"])
+    served = subprocess.run(
+        [*command, "serve", target], env=environment(), input="", capture_output=True, text=True, timeout=MINUTES
+    )
+    assert (served.returncode, served.stdout) == (0, "")
+    assert "toolfold: 7 tools in 6 groups" in served.stderr
 
 
 def test_a_grouped_server_mounts_in_fastapi(fastmcp_python: str) -> None:
