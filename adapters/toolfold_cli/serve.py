@@ -26,6 +26,7 @@ from .options import (
 )
 from .printing import approximate, counted
 from .profiles import show_profiles
+from .servers import check_options
 from .signals import Shutdown, cancelled_by_signals, stdin_closed_by_signals, stdout_reserved
 from .targets import GatewayOptions, OpenTarget, Target, open_target
 
@@ -49,14 +50,14 @@ class HttpOptions:
 class ServerOptions:
     """The options of the server, over either transport."""
 
-    profile: str | None
-    active: tuple[str, ...]
-    separator: str
-    answers: str
-    answer_tokens: int | None
-    selection: bool
-    disclosure: bool
-    limits: Limits | None
+    profile: str | None = None
+    active: tuple[str, ...] = ()
+    separator: str = WIRE_SEPARATOR
+    answers: str = "auto"
+    answer_tokens: int | None = None
+    selection: bool = True
+    disclosure: bool = True
+    limits: Limits | None = None
 
 
 @click.command(
@@ -155,9 +156,10 @@ async def _serve_http(target: Target, options: GatewayOptions, server: ServerOpt
 
     async with open_target(target, options, serving=True) as opened:
         server = evolve(server, active=opened.active(server.profile, server.active))
+        arguments = _server_arguments(opened, server)
         summary = summarise(opened.tools, server)
         await serve(
-            opened.tools,
+            opened.server or opened.tools,
             transport="http",
             host=http.host,
             port=http.port,
@@ -166,7 +168,7 @@ async def _serve_http(target: Target, options: GatewayOptions, server: ServerOpt
             allowed_origins=http.allow_origin,
             forwarded_allow_ips=http.forwarded_allow_ips,
             on_ready=lambda url: _announce(f"{summary}; serving {url}"),
-            **_server_arguments(opened, server),
+            **arguments,
         )
 
 
@@ -176,12 +178,17 @@ async def _serve_stdio(target: Target, options: GatewayOptions, server: ServerOp
     with stdout_reserved() as released:
         async with open_target(target, options, serving=True) as opened:
             server = evolve(server, active=opened.active(server.profile, server.active))
+            arguments = _server_arguments(opened, server)
             summary = summarise(opened.tools, server)
             with released(), stdin_closed_by_signals(shutdown):
-                await serve(opened.tools, on_ready=lambda _: _announce(summary), **_server_arguments(opened, server))
+                await serve(opened.server or opened.tools, on_ready=lambda _: _announce(summary), **arguments)
 
 
 def _server_arguments(opened: OpenTarget, server: ServerOptions) -> dict[str, Any]:
+    if opened.server is not None:
+        defaults = asdict(ServerOptions())
+        check_options(opened.tools.name, [name for name, value in asdict(server).items() if value != defaults[name]])
+        return {}
     arguments = {
         **asdict(server, recurse=False),
         "answer_tokens": next(

@@ -1,8 +1,9 @@
 """What a TARGET stands for: the one place where the commands find out.
 
-A TARGET is `module:attribute` or `path/to/file.py:attribute` (a `ToolSet`, or a function that makes one), a `.toml` or
-`.json` file (the configuration of a gateway, or of an MCP client), a URL (an MCP server), or, after `--`, a command
-that starts one. `parse_target` tells which; `open_target` opens it as a `ToolSet`, a server behind a gateway.
+A TARGET is `module:attribute` or `path/to/file.py:attribute` (a `ToolSet`, a server of the MCP SDK or of FastMCP, or a
+function that makes one), a `.toml` or `.json` file (the configuration of a gateway, or of an MCP client), a URL (an MCP
+server), or, after `--`, a command that starts one. `parse_target` tells which; `open_target` opens it as a `ToolSet`, a
+server behind a gateway.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
 
 from toolfold import ConfigError, ToolSet
 
 from .references import Reference, load, not_a_module, parse_reference
+from .servers import Server, tools_of
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig, UpstreamStatus
@@ -139,6 +141,7 @@ class OpenTarget:
     `handles` and `extend` are for `build_server`: a gateway has short handles (SPEC DEL-3), and more to answer (GWY-1).
     `answer_tokens` too is for it. `servers` maps the name of each of its tools to the server that has it, and `status`
     is how each of its servers was doing when it was opened. `pinned` groups are open from the start.
+    `server` is an existing server with groups, to be served itself.
     """
 
     tools: ToolSet
@@ -150,6 +153,7 @@ class OpenTarget:
     pinned: tuple[str, ...] = ()
     servers: Mapping[str, str] = field(factory=dict[str, str])
     status: tuple[UpstreamStatus, ...] = ()
+    server: Any = None
 
     def active(self, profile: str | None, more: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the groups to open first: the pinned ones that exist under a profile, and more (SPEC FND-4)."""
@@ -176,7 +180,11 @@ async def open_target(
         UpstreamError: The server behind a gateway could not be started.
     """
     if target.reference is not None:
-        yield OpenTarget(tools=await load(target.reference, ToolSet).instance())
+        made = await load(target.reference, ToolSet, Server).instance()
+        if isinstance(made, ToolSet):
+            yield OpenTarget(tools=made)
+        else:
+            yield OpenTarget(tools=await tools_of(made), server=made)
         return
     from toolfold_adapters.gateway import DefinitionCache, Runtime, changes_of, default_folder, open_gateway
     from toolfold_adapters.gateway.approval import Approvals, approvals_folder

@@ -99,15 +99,15 @@ async def test_a_file_is_the_module_that_others_import(elsewhere: Path) -> None:
         ),
         ("shop", "Which object in 'shop'? Write shop:NAME. In 'shop' there is shop:tools, "),
         ("shop.py", "Which object in 'shop.py'? Write shop.py:NAME. In 'shop.py' there is shop.py:tools, "),
-        ("none.py", "Which object in 'none.py'? Write none.py:NAME. There is no ToolSet in 'none.py'."),
+        ("none.py", "Which object in 'none.py'? Write none.py:NAME. There is no ToolSet or Server in 'none.py'."),
         (
             "shop:NUMBER",
-            "shop:NUMBER is of type int; expected a ToolSet, or a function that makes one. "
+            "shop:NUMBER is of type int; expected a ToolSet or a Server, or a function that makes one. "
             "In 'shop' there is shop:tools, ",
         ),
-        ("none:value", "There is no ToolSet in 'none'."),
+        ("none:value", "There is no ToolSet or Server in 'none'."),
         ("shop:needs", "shop:needs can't be called without arguments: missing a required argument: 'key'."),
-        ("shop:wrong", "shop:wrong returned a value of type int, not a ToolSet."),
+        ("shop:wrong", "shop:wrong returned a value of type int, not a ToolSet or a Server."),
         (
             "./nowhere-at-all.py",
             "There is no file ./nowhere-at-all.py. The folder {folder} has: configured.py, ",

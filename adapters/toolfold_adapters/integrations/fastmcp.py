@@ -43,7 +43,8 @@ def group_server(
             marked with `meta=in_group(...)` is in that group in any case.
         tools: A tool set whose groups, with their descriptions, exclusions, hooks and profiles, are used; groups that
             it lacks are added. By default one with a single control tool, `open_group`, beside `close_group`.
-        options: Those of `build_server` that are about delivery.
+        options: Those of `build_server` that are about delivery; `call_tool` names the tool that calls other tools,
+            where a transform of FastMCP has brought one of that name.
 
     Raises:
         ConfigError: It is no FastMCP server, is one of another version, or has groups already; or its tools can't be

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, TypedDict, TypeVar, Unpack, cast
 
+from mcp import Client
 from mcp.server import MCPServer, Server
 
 from toolfold import ConfigError, Profile, ToolSet
@@ -13,7 +14,7 @@ from ..sdk import low_level_of
 from .answers import AnswerForm
 from .application import is_fastmcp
 from .deliveries import DeliverySettings
-from .grouped import GroupedServer
+from .grouped import GroupedServer, grouped
 from .grouping import By, Grouping
 from .handles import Handles, Stale
 from .limits import Limits
@@ -77,6 +78,31 @@ def grouped_server(server: Server[Any], by: By | None, tools: ToolSet | None, op
     """Return a low-level server with groups that are still to be installed; raises as `group_server`."""
     tools = tools or ToolSet(server.name, control="open_group", on_hidden="hint")
     return GroupedServer(server, tools, Grouping(by), DeliverySettings(disclosure=False, **options))
+
+
+def groups_of(server: object) -> GroupedServer | None:
+    """Return the groups of an existing server, if it has any."""
+    low = low_level_of(server) or getattr(server, "_mcp_server", None)
+    return None if low is None else grouped(low)
+
+
+async def definitions_of(server: Any) -> list[Definition]:
+    """Return the definitions of all tools of an existing server.
+
+    A low-level server lists them to its clients only, so it is run for one; with groups, it lists what is in view.
+    """
+    if is_fastmcp(server):
+        return [dumped(tool.to_mcp_tool(name=tool.name)) for tool in await server.list_tools(run_middleware=False)]
+    if isinstance(server, MCPServer):
+        return await _definitions(server)  # pyright: ignore[reportUnknownArgumentType]
+    found: list[Definition] = []
+    async with Client(server) as client:
+        page = await client.list_tools()
+        found += map(dumped, page.tools)
+        while page.next_cursor is not None:
+            page = await client.list_tools(cursor=page.next_cursor)
+            found += map(dumped, page.tools)
+    return found
 
 
 def at_once(awaitable: Awaitable[T]) -> T:

@@ -41,7 +41,6 @@ from .passing import Definition, Offer, OwnNames, Passed, PassingRenderer, dumpe
 
 log = logging.getLogger("toolfold.mcp")
 
-NAMES_SHOWN = 5
 
 RequestContext = ServerRequestContext[Any, Any]
 T = TypeVar("T")
@@ -107,8 +106,8 @@ class GroupedServer:
     def install(self) -> None:
         """Put the groups in front of the server's own tools."""
         server, lifespan = self._server, self._server.lifespan
-        for path, patterns in self._grouping.patterns.items():
-            self._add_group(path, ", ".join(patterns))
+        for path in self._grouping.patterns:
+            self._add_group(path)
 
         @asynccontextmanager
         async def running(low: Server[Any]) -> AsyncGenerator[Any]:
@@ -141,24 +140,28 @@ class GroupedServer:
         problems = self._grouping.problems(self._server.name, definitions) if complete else []
         if problems:
             raise ConfigError(problems[0])
-        self._register(definitions, describe=True)
+        self._register(definitions)
 
-    def _register_each(self, definitions: Sequence[Definition], *, describe: bool = False) -> None:
+    def is_control(self, name: str) -> bool:
+        """Return whether a name on the wire is that of a tool that the groups brought with them."""
+        return name == self._call_tool or (self._names.knows(name) and name not in self._placed)
+
+    def register(self, definitions: Sequence[Definition]) -> None:
+        """Register tools that the server is known to have, before a client asks for them."""
+        self._register_each(definitions)
+
+    def _register_each(self, definitions: Sequence[Definition]) -> None:
         """Register tools one by one; what is wrong with one is reported once."""
         for definition in definitions:
             try:
-                self._register([definition], describe=describe)
+                self._register([definition])
             except ToolfoldError as error:
                 self._warn(f"The tool {definition['name']!r} is left out: {error}")
 
-    def _register(self, definitions: Sequence[Definition], *, describe: bool) -> None:
+    def _register(self, definitions: Sequence[Definition]) -> None:
         placed = {str(definition["name"]): self._paths(definition) for definition in definitions}
-        members: dict[str, list[str]] = {}
-        for name, paths in placed.items():
-            for path in paths:
-                members.setdefault(path, []).append(name)
-        for path, names in members.items():
-            self._add_group(path, description_of(names) if describe else "")
+        for path in sorted({path for paths in placed.values() for path in paths}):
+            self._add_group(path)
         for definition in definitions:
             name = str(definition["name"])
             if self._placed.get(name) != placed[name]:
@@ -174,6 +177,7 @@ class GroupedServer:
             )
         if registered is not None:
             self.tools.unregister(registered)
+            del self._placed[name]
         registered = registered or self._free_name(name)
         self._names.own[registered] = name
         try:
@@ -207,10 +211,11 @@ class GroupedServer:
             free = f"{base}_{number}"
         return free
 
-    def _add_group(self, path: str, description: str = "") -> None:
+    def _add_group(self, path: str) -> None:
+        """Add a group and what contains it, without a description: not every caller may know what is in it."""
         for each in (*ancestors(path), path):
             if each not in self.tools.catalog.index:
-                self.tools.register_group(each, description if each == path else "")
+                self.tools.register_group(each)
 
     def _warn(self, *sentences: str) -> None:
         for sentence in sentences:
@@ -338,12 +343,6 @@ _grouped: WeakKeyDictionary[Server[Any], GroupedServer] = WeakKeyDictionary()
 def grouped(server: Server[Any]) -> GroupedServer | None:
     """Return the groups of a low-level server, if it has any."""
     return _grouped.get(server)
-
-
-def description_of(names: Sequence[str]) -> str:
-    """Return a description of a group that nobody described: how many tools it has, and the names of a few."""
-    shown = ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
-    return f"{len(names)} {'tool' if len(names) == 1 else 'tools'}: {shown}"
 
 
 def _said(result: Any, field: str, key: str) -> Any:

@@ -102,6 +102,11 @@ class Grouping:
         return f"The pattern {glob!r} of the group {path!r} matches no tool: correct it or remove it; {server!r} {has}."
 
 
+def marked(definition: Mapping[str, Any]) -> bool:
+    """Return whether a tool is marked with `in_group`."""
+    return GROUP_META in (table(definition.get("_meta")) or {})
+
+
 def tags_of(meta: Mapping[str, Any]) -> list[str]:
     """Return the tags of a tool, as FastMCP puts them into its `_meta`, or as `_meta.tags`."""
     given: Any = (table(meta.get("fastmcp")) or {}).get("tags", meta.get("tags", ()))

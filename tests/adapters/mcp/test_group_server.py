@@ -221,7 +221,8 @@ async def test_groups_show_a_caller_nothing_that_the_server_does_not_offer_it(er
         result = await client.call_tool("open_group", {"group": "all"})
         assert "mine" in str(result)
         assert "theirs" not in str(result)
-        assert "theirs" not in await listed(client)
+        assert "theirs" not in str(await client.list_tools(cache_mode="bypass"))
+        assert "theirs" not in str(client.instructions)
 
 
 @both_eras

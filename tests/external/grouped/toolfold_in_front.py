@@ -15,7 +15,8 @@ _original = FastMCP.__init__
 
 def _grouped(self: Any, *arguments: Any, **named: Any) -> None:
     _original(self, *arguments, **named)
-    group_server(self, {}, tools=ToolSet("front", control="none"))
+    # FastMCP's transforms for search bring a tool that is called call_tool.
+    group_server(self, {}, tools=ToolSet("front", control="none"), call_tool="call_tool_in_group")
 
 
 FastMCP.__init__ = _grouped
