@@ -133,7 +133,7 @@ def test_a_run_does_not_depend_on_the_modules_that_are_loaded(
 ) -> None:
     before = drawn(layer, 1)
     name = f"many_constants_{layer.__name__.rpartition('.')[2]}"
-    (tmp_path / f"{name}.py").write_text(f"NUMBERS = {list(range(2, 50, 3))}", encoding="utf-8")
+    (tmp_path / f"{name}.py").write_text(f"NUMBERS = {list(range(100, 250, 3))}", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     import_module(name)
     assert drawn(layer, 1) == before
