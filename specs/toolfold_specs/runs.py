@@ -1,7 +1,7 @@
-"""A test run: one check at work on one driver. It performs, compares, attributes and shortens.
+"""A test run: one check on one driver. It performs operations, and compares, attributes and shrinks.
 
-A `Case` is one configured system with everything that was done to it so far. The first difference ends it: what comes
-after would only show the same mismatch again.
+A `Case` is one configured system with its history. The first mismatch ends it, since later ones may only follow from
+it.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _ABOUT_REFUSALS = {
 
 
 class Spent(Exception):
-    """The budget of a test_run is used up; what was found until then stands."""
+    """The budget of a test run is used up; what it has found stands."""
 
 
 class TestRun:
-    """What a check is given: a driver and somewhere to put what it finds.
+    """What a check receives: a driver, and a place for its findings.
 
     Args:
         driver: What is tested.
         check: The name of the check, for its violations.
-        seed: Of whatever is random.
-        deep: Whether to look further than usual.
-        budget: The greatest number of operations; None for no bound.
-        known: The clauses that checks before this one found broken; this one adds to them.
-        progress: Receives a few words on how far it has come.
+        seed: The seed of everything random.
+        deep: Whether to search further than usual.
+        budget: The greatest number of operations; None for no limit.
+        known: The clauses that earlier checks found violated; this one adds to them.
+        progress: Receives a few words on the progress.
     """
 
     __test__ = False  # or pytest takes it for tests wherever it is imported
@@ -73,19 +73,19 @@ class TestRun:
         self.progress = progress
         self.shown: Counter[str] = Counter()
         self.unseen: dict[str, str] = {}
-        """Clauses that a case put to the test, each with the member of the answer in which it would have been seen."""
+        """Clauses that a case tested, each with the missing member of the answer that would have shown it."""
         self.masked: dict[str, str] = {}
-        """Clauses with a case that went wrong, each with a violated one that it relies on."""
+        """Clauses with a failed case, each with a violated clause that it rests on."""
         self.hidden: dict[str, Violation] = {}
-        """What went wrong there: it may be a fault of its own, or follow from the broken clause."""
+        """The failure of each masked clause: a fault of its own, or a consequence of the violated clause."""
         self.cases = 0
         self.ended_by: str | None = None
-        """The first clause at whose violation a case ended, so that what was to come after it was not seen."""
+        """The first clause whose violation ended a case, so that the rest of that case was not seen."""
         self._violations: dict[str, Violation] = {}
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """One violation for each clause that was found broken, in the order in which they were found."""
+        """One violation for each violated clause, in the order in which they were found."""
         return tuple(self._violations.values())
 
     def can(self, *capabilities: str) -> bool:
@@ -93,7 +93,7 @@ class TestRun:
         return self.driver.capabilities.issuperset(capabilities)
 
     def begin(self, setup: Setup) -> Case | None:
-        """Configure a system; return None if it was rightly refused, or answered wrongly, which is reported."""
+        """Configure a system; return None if it was refused rightly, or if the answer was wrong, which is reported."""
         expected = refusal(setup)
         self.count()
         answer = checked("configure", self.driver.configure(setup))
@@ -117,12 +117,12 @@ class TestRun:
         return case is not None and all(case.do(operation) for operation in operations)
 
     def holds(self, *clauses: str) -> None:
-        """Count a case as evidence for clauses, where no single operation is."""
+        """Count a case as evidence for clauses that no single operation shows."""
         self.shown.update(clauses)
         self.cases += 1
 
     def showed(self, answer: Answer, members: Mapping[str, str]) -> None:
-        """Say that an answer was right, and is evidence for each of these clauses if it shows the member beside it."""
+        """Record a right answer as evidence for each of these clauses, if it shows the member beside it."""
         for clause, member in members.items():
             if clause in self.driver.never_shown:
                 continue
@@ -133,28 +133,28 @@ class TestRun:
                 self.unseen.setdefault(clause, member)
 
     def not_shown(self, what: str, *clauses: str) -> None:
-        """Say that the implementation did not show what it takes to judge some clauses."""
+        """Record that the implementation did not show what some clauses are judged by."""
         for clause in clauses:
             self.unseen.setdefault(clause, what)
 
     def violated(self, clause: str, message: str, **known: Any) -> None:
-        """Report a violation; the first of each clause is kept.
+        """Report a violation; only the first of each clause counts.
 
         Args:
-            clause: The clause that is broken.
+            clause: The violated clause.
             message: What is wrong, in a sentence.
             known: `setup`, `history`, `expected` and `got` of the `Violation`.
         """
         self.found(Violation(clause, self.check, self.driver.name, message, **known))
 
     def found(self, violation: Violation, apart: frozenset[str] = frozenset()) -> None:
-        """Report a violation; the first of each clause is kept.
+        """Report a violation; only the first of each clause counts.
 
-        Where its clause rests on one known to be broken, this may be the same mismatch again: it is kept as hidden.
+        If its clause rests on one known to be violated, this may be the same mismatch again: then it is only hidden.
 
         Args:
             violation: What is wrong.
-            apart: Clauses that it rests on and that can't be why, though they are broken.
+            apart: Violated clauses that it rests on, but that can't be the cause.
         """
         clause = violation.clause
         if broken := (RESTS_ON.get(clause, frozenset()) & self.known) - apart:
@@ -164,23 +164,23 @@ class TestRun:
         self.known.add(clause)
 
     def hide(self, clause: str, broken: str, violation: Violation) -> None:
-        """Note a violation of a clause that may follow from that of another one, which is reported instead."""
+        """Record a violation that may follow from that of another clause, which is reported instead."""
         self.masked.setdefault(clause, broken)
         self.hidden.setdefault(clause, violation)
 
     def knows(self, clause: str) -> bool:
-        """Return whether what goes wrong with this clause was reported already, as a violation or as hidden by one."""
+        """Return whether a violation of this clause was found already, reported or hidden."""
         return clause in self._violations or clause in self.hidden
 
     def count(self) -> None:
-        """Count one operation; raises `Spent` once there were too many."""
+        """Count one operation; raises `Spent` once the budget is used up."""
         self.cases += 1
         if self.budget is not None and self.cases > self.budget:
             raise Spent
 
 
 class Case:
-    """One configured system, and what was done to it."""
+    """One configured system, and its history."""
 
     def __init__(self, test_run: TestRun, setup: Setup) -> None:
         self.test_run = test_run
@@ -191,23 +191,23 @@ class Case:
         self.over = False
         self.last = Answer()
         self.last_step = Answer()
-        """The answer to the last operation that is more than a read."""
+        """The answer to the last operation that is not a read."""
         self._cursors: dict[str, str | None] = {}
 
     @property
     def holder(self) -> Holder:
-        """The state of the main session, by the oracle."""
+        """The state of the main session according to the oracle."""
         return self.world.holder("main")
 
     def do(self, operation: Operation, clause: str | None = None, members: Iterable[str] = ("active",)) -> bool:
         """Perform an operation, and report it if its answer is wrong; return whether the case can go on.
 
-        It can where the answer is right, or is wrong again in a way that is known and leaves the state as it should be.
+        It can if the answer is right, or shows a known violation that leaves the state right.
 
         Args:
             operation: What to do.
-            clause: The clause that is violated, where a check knows better than the comparison.
-            members: The members of the answer in which that clause is seen.
+            clause: The clause that a wrong answer violates, where the check knows it better than the comparison.
+            members: The members of the answer that show that clause.
         """
         if self.over:
             return False
@@ -233,8 +233,8 @@ class Case:
         return False
 
     def _is_known(self, mismatch: Mismatch, operation: Operation, expected: Answer, got: Answer) -> bool:
-        """Return whether a mismatch is an old one, and leaves the state as it should be."""
-        if operation.verb == "register" and mismatch.explains:  # from now on the system is another one
+        """Return whether a mismatch is known and leaves the state right."""
+        if operation.verb == "register" and mismatch.explains:  # the system differs from now on
             return False
         reads = operation.verb in READS and expected.active is None
         return mismatch.clause in self.test_run.known and (reads or _state_is_right(expected, got))
@@ -262,7 +262,7 @@ class Case:
     def _note_evidence(
         self, before: World, operation: Operation, expected: Answer, got: Answer, wrong: Sequence[Mismatch]
     ) -> None:
-        """Note what an answer is evidence for: all that is right in it, if nothing is wrong that explains the rest."""
+        """Record what an answer is evidence for: everything right in it, unless a mismatch explains the rest."""
         if not any(one.explains for one in wrong):
             broken = {one.clause for one in wrong}
             shown = evidence(self.oracle, before, operation, expected)
@@ -280,7 +280,7 @@ class Case:
             raise
 
     def _asks_for_an_unseen_page(self, operation: Operation, expected: Answer) -> bool:
-        """Return whether there is a next page, but the one before it was not shown, nor its cursor."""
+        """Return whether there is a next page, but its cursor was not shown."""
         follows = operation.verb == "list" and operation.arguments.get("cursor") == NEXT and expected.error is None
         return follows and self._cursors.get(operation.session) is None
 
@@ -293,9 +293,10 @@ class Case:
     # -- does a wrong answer depend on what came before? --------------------------------------------------------------
 
     def _finer(self, mismatch: Mismatch, operation: Operation) -> str:
-        """Return the clause that is violated: is the same request in the same state answered rightly in a new session?
+        """Return the clause that is violated.
 
-        That is INV-5; or INV-4, if the group can't be activated any more whatever is done.
+        It is INV-5 if the same request in the same state is answered rightly in a new session, or INV-4 if the
+        group can't be activated again whatever is done.
         """
         if mismatch.clause not in ("ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5") or self.test_run.knows(mismatch.clause):
             return mismatch.clause
@@ -305,7 +306,7 @@ class Case:
         return "INV-4" if mismatch.clause == "ACT-4" and self._dead_end(operation) else "INV-5"
 
     def _dead_end(self, operation: Operation) -> bool:
-        """Return whether the group can't be activated either once all was deactivated and its ancestors opened."""
+        """Return whether it can't be activated even after all were deactivated and its ancestors activated."""
         if self._replayed(self.history) is None:
             return False
         driver, group = self.test_run.driver, operation.arguments["group"]
@@ -341,7 +342,7 @@ class Case:
     def _replayed(
         self, history: Sequence[Operation], setup: Setup | None = None
     ) -> tuple[Mismatch, Answer, Answer] | None:
-        """Return the mismatch that the last operation of a history shows on a new system, if it alone shows one."""
+        """Return the mismatch of the last operation of a history on a new system, if no earlier one has one."""
         quiet = TestRun(self.test_run.driver, self.test_run.check, known=set(self.test_run.known))
         case = quiet.begin(setup or self.setup)
         if case is None:

@@ -155,7 +155,7 @@ def test_a_member_that_is_null_is_as_if_it_were_left_out() -> None:
     assert validated("activate", {**nulls, "changed": True}) == {"changed": True}
 
 
-def test_what_a_driver_does_not_support_is_told_from_a_refusal() -> None:
+def test_an_unsupported_verb_is_distinguished_from_a_refusal() -> None:
     with pytest.raises(NotSupported, match="does not support transition"):
         validated("transition", {"error": "NotSupported"})
     assert validated("transition", {"error": "GroupNotFound"}) == {"error": "GroupNotFound"}
@@ -200,7 +200,7 @@ class Lists(Odd):
         (Mistyped, r'DriverFault: Its response to \w+ breaks the driver protocol in active: "" is not of types'),
     ],
 )
-def test_nonsense_in_process_blames_no_clause_either(driver: type[Driver], reason: str) -> None:
+def test_nonsense_in_process_violates_no_clause_either(driver: type[Driver], reason: str) -> None:
     report = check(driver, layers=["exhaustive"], budget=100)
     assert (report.exit_status, report.violations) == (2, ())
     assert any(re.match(reason, result.reason) for result in report.results)

@@ -20,12 +20,15 @@ from verification.mutants.server import Fixture
 
 
 class Structured(Fixture):
-    """Tells programs in structured content what changed, definitions and handle included."""
+    """Reports changes in structured content, definitions and handle included."""
 
-    def told(self, change: dict[str, Any], definitions: list[types.Tool], handle: str | None) -> types.CallToolResult:
+    def changed(
+        self, change: dict[str, Any], definitions: list[types.Tool], handle: str | None
+    ) -> types.CallToolResult:
         tools = [tool.model_dump(mode="json", by_alias=True) for tool in definitions]
-        told = {**change, "tools": tools, **({HANDLE: handle} if handle else {})}
-        return super().told(change, definitions, handle).model_copy(update={"structured_content": told, "meta": None})
+        content = {**change, "tools": tools, **({HANDLE: handle} if handle else {})}
+        result = super().changed(change, definitions, handle)
+        return result.model_copy(update={"structured_content": content, "meta": None})
 
 
 MODERN = ("groups are disclosed", "handles stand", "handles can't", "a modern list", "a request can carry")
@@ -56,7 +59,7 @@ def test_our_server_passes_every_check_of_its_era(era: Era) -> None:
 
 @pytest.mark.spec("CNF-1", "CTL-4", "DEL-2")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_a_server_that_tells_programs_in_structured_content_is_understood(era: Era) -> None:
+def test_a_server_that_reports_changes_in_structured_content_is_understood(era: Era) -> None:
     results = run(Structured().server(), era)
     assert [violation for result in results for violation in result.violations] == []
     shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}

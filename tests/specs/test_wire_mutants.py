@@ -73,7 +73,7 @@ def test_nothing_is_said_of_a_server_that_shows_nothing(era: Era) -> None:
 
 
 @pytest.mark.spec("CNF-8")
-def test_a_server_that_answers_no_more_is_said_to_have_failed_and_blamed_for_nothing() -> None:
+def test_a_server_that_stops_answering_has_failed_and_violates_nothing() -> None:
     class Hangs(Fixture):
         calls = 0
 

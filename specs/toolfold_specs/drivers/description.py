@@ -231,7 +231,7 @@ def _base(tool: str, path: str) -> str:
 
 
 def infer(names: Iterable[str]) -> Description:
-    """Return what the names of tools tell: groups by names like `files.edit.activate`; tools remain to be found."""
+    """Return the groups that control tools such as `files.edit.activate` name; their own tools remain to be found."""
     calls = {found: Call(name) for name in sorted(names) if (found := _controlled(name)) is not None}
     paths = sorted((path for verb, path in calls if verb == "activate"), key=_canonical)
     kept = [path for path in paths if "." not in path or path.rpartition(".")[0] in paths]

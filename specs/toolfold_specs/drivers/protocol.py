@@ -58,7 +58,7 @@ BEYOND: Mapping[str, str] = MappingProxyType(
 BRANCHES: Final = "two requests with one handle may be two branches, so neither waits for the other"
 BEYOND_MODERN: Mapping[str, str] = MappingProxyType(
     {
-        "notifications": "modern lists do not change through calls, so there is nothing to tell",
+        "notifications": "modern lists do not change through calls, so nothing is notified",
         "ending": "a handle is forgotten, not ended",
         "concurrency": BRANCHES,
         "cancellation": BRANCHES,

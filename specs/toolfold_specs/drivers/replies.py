@@ -105,7 +105,7 @@ class Pending:
         return self._future.cancelled()
 
     def cancel(self) -> None:
-        """Tell the server that the answer is no longer wanted, and wait for none."""
+        """Cancel it at the server, and wait for no answer."""
         self._future.cancel()
 
     def reply(self) -> Reply | None:

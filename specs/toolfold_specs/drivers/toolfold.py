@@ -98,7 +98,7 @@ class CoreDriver(Driver):
         self._ran.setdefault(context.session.id, []).append((phase, group))
         match self._scripts.get((group, phase)):
             case "fail":
-                raise RuntimeError("told to fail")
+                raise RuntimeError("scripted to fail")
             case "ask":
                 await context.session.activate(self._tools.list_groups()[0].name)
             case "block":
@@ -106,7 +106,7 @@ class CoreDriver(Driver):
                 self._blocked[phase, group] = future
                 try:
                     if await future:
-                        raise RuntimeError("told to fail")
+                        raise RuntimeError("scripted to fail")
                 finally:
                     del self._blocked[phase, group]
             case _:

@@ -160,7 +160,7 @@ def _unchanged(run: Overlap, world: World) -> bool:
 def _reads(test_run: TestRun) -> None:
     """Judge that a read during a step returns the state before it.
 
-    If it returns the state after, either the read has waited or the state changed too soon. A step that fails tells
+    If it returns the state after, either the read has waited or the state changed too soon. A step that fails shows
     the two apart: it changes nothing, so only the second case still shows another state.
     """
     setup = test_run.driver.given or hooked("a", "b", "b.c", exclusions=[("a", "b")])

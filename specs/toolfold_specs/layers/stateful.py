@@ -22,6 +22,7 @@ from ..oracle import NEXT
 from ..reference import legal_exclusion
 from ..runs import Case, TestRun
 from .random_systems import FACT, random_systems
+from .seeded import BACKEND, seeded
 
 with extras_named():
     from hypothesis import HealthCheck, Phase, seed, settings
@@ -330,20 +331,21 @@ def _histories(test_run: TestRun) -> None:
     operations = DEEP_OPERATIONS if test_run.deep else OPERATIONS
     if test_run.can("wire"):
         operations //= OVER_MCP if test_run.driver.given is None else BLACK_BOX
+    limits = settings(
+        max_examples=operations,  # a limit on operations ends it earlier
+        stateful_step_count=STEPS,
+        backend=BACKEND,
+        derandomize=False,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        print_blob=False,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    )
+    machine = seed(test_run.seed)(_machine(test_run, test_run.cases + operations))  # or it prints the one it chose
     try:
-        run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType]
-            seed(test_run.seed)(_machine(test_run, test_run.cases + operations)),
-            settings=settings(
-                max_examples=operations,  # a limit on operations ends it earlier
-                stateful_step_count=STEPS,
-                derandomize=False,
-                database=None,
-                deadline=None,
-                phases=[Phase.generate],
-                print_blob=False,
-                suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-            ),
-        )
+        with seeded(test_run.seed):
+            run_state_machine_as_test(machine, settings=limits)  # pyright: ignore[reportUnknownMemberType]
     except Interrupted as ended:
         if ended.cause is not None:
             raise ended.cause from None

@@ -124,9 +124,9 @@ class Fixture:
         arguments = params.arguments or {}
         if params.name == TOOL:
             own = getattr(self, arguments["verb"])
-            told: types.CallToolResult = own(ctx, self.session(ctx), **arguments.get("arguments", {}))
+            response: types.CallToolResult = own(ctx, self.session(ctx), **arguments.get("arguments", {}))
             await self.notify(ctx, self.session(ctx))
-            return told
+            return response
         return await self.call(ctx, params.name, arguments)
 
     async def call(self, ctx: Any, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
@@ -154,12 +154,12 @@ class Fixture:
         return result(text, is_error=is_error)
 
     async def change(self, ctx: Any, session: Session, verb: str, path: str) -> types.CallToolResult:
-        """Make the transition that a control tool asks for, and tell what came of it (SPEC CTL-4)."""
+        """Make the transition that a control tool asks for, and report the change (SPEC CTL-4)."""
         before, listed = set(session.active), self.engine.names(session)
         changed = await self.done(getattr(self.engine, verb)(session, path))
         await self.notify(ctx, session)
         new = [name for name in self.engine.names(session) if name not in listed]
-        told = {
+        change = {
             "group": path,
             "changed": changed,
             "active": self.engine.canonical(session.active),
@@ -167,16 +167,16 @@ class Fixture:
             "tools": new,
         }
         handle = self.handle_of(session) if is_modern(ctx) else None
-        return self.told(told, [self.definition(name) for name in new], handle)
+        return self.changed(change, [self.definition(name) for name in new], handle)
 
-    def told(self, change: Json, definitions: list[types.Tool], handle: str | None) -> types.CallToolResult:  # CTL-4
+    def changed(self, change: Json, definitions: list[types.Tool], handle: str | None) -> types.CallToolResult:  # CTL-4
         lines = [f"{tool.name} {json.dumps(tool.input_schema)}" for tool in definitions]
         said = f"{change['group']} is {'changed' if change['changed'] else 'as it was'}."
-        told = {CHANGE_META: change, **({HANDLE_META: handle} if handle else {})}
-        return result("\n".join([said, *lines]), _meta=told)
+        meta = {CHANGE_META: change, **({HANDLE_META: handle} if handle else {})}
+        return result("\n".join([said, *lines]), _meta=meta)
 
     async def done(self, work: Work[bool]) -> bool:
-        """Return what some work comes to; if the request is cancelled, once that is dealt with."""
+        """Return the result of some work; if the request is cancelled, only once the work has ended."""
         ended, refusals = anyio.Event(), list[Refused]()
         task = self.tasks.start(_caught(work, refusals), ended.set)
         try:
@@ -195,8 +195,8 @@ class Fixture:
             await ctx.session.send_notification(types.ToolListChangedNotification(), related_request_id=ctx.request_id)
 
     def refusal(self, refused: Refused) -> types.CallToolResult:  # CTL-5
-        told = {ERROR_META: {"error": refused.error, **refused.detail}}
-        return result(str(refused), is_error=True, _meta=told)
+        meta = {ERROR_META: {"error": refused.error, **refused.detail}}
+        return result(str(refused), is_error=True, _meta=meta)
 
     def change_refused(self, refused: Refused) -> types.CallToolResult:  # CTL-5
         return self.refusal(refused)

@@ -179,17 +179,17 @@ ROWS = (
         Fixture.change_refused, lambda right, self, refused: right().model_copy(update={"content": []})
     ),
     legacy("returns no definitions in the text of an activation", "CTL-4")(
-        Fixture.told, lambda right, self, change, definitions, handle: Fixture.told(self, change, [], handle)
+        Fixture.changed, lambda right, self, change, definitions, handle: Fixture.changed(self, change, [], handle)
     ),
     legacy("omits new tools from the change data", "CTL-4")(
-        Fixture.told, lambda right, self, change, definitions, handle: answers_without("tools", right, change)
+        Fixture.changed, lambda right, self, change, definitions, handle: answers_without("tools", right, change)
     ),
     legacy("omits displaced groups from the change data", "CTL-4")(
-        Fixture.told, lambda right, self, change, definitions, handle: answers_without("displaced", right, change)
+        Fixture.changed, lambda right, self, change, definitions, handle: answers_without("displaced", right, change)
     ),
     modern("returns definitions without schemas", "CTL-4", also=("DEL-2",))(
-        Fixture.told,
-        lambda right, self, change, definitions, handle: Fixture.told(
+        Fixture.changed,
+        lambda right, self, change, definitions, handle: Fixture.changed(
             self, change, [types.Tool(name=tool.name, input_schema={}) for tool in definitions], handle
         ),
     ),
