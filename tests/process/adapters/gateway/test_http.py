@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,11 +13,9 @@ from typing import Any
 import anyio
 import mcp_types as t
 import pytest
-import uvicorn
 from mcp import Client
 
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of
-from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.support import over_http
 from toolfold_adapters.gateway import DefinitionCache, GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.mcp.meta import HANDLE_META
@@ -86,19 +87,25 @@ async def test_what_an_upstream_asks_reaches_its_client_over_http(era: str) -> N
 # -- upstreams over HTTP ----------------------------------------------------------------------------------------------
 
 
+SHOP = """
+import sys, uvicorn
+from tests.adapters.gateway.upstreams.shop import Shop
+uvicorn.run(Shop().server.streamable_http_app(), port=int(sys.argv[1]), ws="none")
+"""
+
+
 @asynccontextmanager
-async def shop_over_http(port: int) -> AsyncGenerator[Shop]:
-    shop = Shop()
-    app = shop.server.streamable_http_app()
-    server = uvicorn.Server(
-        uvicorn.Config(app, port=port, log_level="critical", ws="none", timeout_graceful_shutdown=1)
-    )
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.serve)
-        while not server.started:
-            await anyio.lowlevel.checkpoint()
-        yield shop
-        server.should_exit = True
+async def shop_over_http(port: int) -> AsyncGenerator[None]:
+    """Run a shop as a process, which is killed at the end."""
+    command = [sys.executable, "-c", SHOP, str(port)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)}
+    async with await anyio.open_process(command, env=environment, stdin=subprocess.DEVNULL) as process:
+        assert process.stderr is not None
+        said = b""
+        while b"Uvicorn running" not in said:
+            said += await process.stderr.receive()
+        yield
+        process.kill()
 
 
 @pytest.mark.spec("GWY-3")
@@ -118,8 +125,8 @@ async def test_an_upstream_over_http_that_was_restarted_is_used_again_without_an
         ):
             for item in ("bread", "milk"):
                 async with shop_over_http(free_tcp_port):
+                    clock.now += 60
                     assert (await session.call("add", {"item": item})).text == f'["{item}"]'
-                clock.now += 60
 
 
 async def known_at(config: GatewayConfig) -> Any:
