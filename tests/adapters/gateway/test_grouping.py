@@ -112,6 +112,15 @@ TOOLS = st.lists(
 @example(
     tools=[*sized("get", "issue", tokens=1), *sized("search", tokens=108), *sized("create", tokens=191)], budget=109
 )
+@example(
+    tools=[
+        *sized("get", "list", tokens=1),
+        *sized("get_get_get", tokens=267),
+        *sized("run", tokens=143),
+        *sized("comment", tokens=395),
+    ],
+    budget=268,
+)
 def test_every_tool_is_in_one_group_within_the_budget_and_of_three_where_there_is_room(
     tools: list[Sized], budget: int
 ) -> None:
