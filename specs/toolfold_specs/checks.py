@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import TypedDict
 
 from attrs import define, evolve, field, frozen
 
 from .clauses import AIMED_AT, aimed_at
-from .driver import Driver, LeftOut, TargetFailed
+from .driver import Driver, DriverFault, LeftOut, TargetFailed
 from .properties import SOMETIMES
 from .report import Expectation, Result, Status, Violation
 from .runs import Progress, Spent, TestRun
@@ -127,11 +126,13 @@ class Findings:
         names = {result.check for result in ended}
         for check in (check for check in checks if check.name not in names):
             found: tuple[Violation, ...] = ()
-            cases = 0
+            cases, seconds = 0, 0.0
             if under_way is not None and under_way[0] is check:
-                found, cases = under_way[1].violations, under_way[1].cases
+                run = under_way[1]
+                found, cases, seconds = run.violations, run.cases, run.seconds
             clauses = dict.fromkeys((*check.clauses, *(violation.clause for violation in found)))
-            yield Result(check.name, check.layer, setting, tuple(clauses), Status.INTERRUPTED, reason, found, cases)
+            known = (tuple(clauses), Status.INTERRUPTED, reason, found, cases, seconds)
+            yield Result(check.name, check.layer, setting, *known)
 
 
 def in_order(checks: Iterable[Check], layers: Iterable[str] | None = None) -> tuple[Check, ...]:
@@ -213,7 +214,11 @@ def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
         reason = "; ".join(dict.fromkeys(test_run.driver.left_out.get(name, f"no {name}") for name in missing))
         yield Result(check.name, check.layer, setting, check.clauses, Status.LEFT_OUT, reason)
         return
-    begun = monotonic()
+    never = test_run.driver.never_shown
+    if check.clauses and all(clause in never for clause in check.clauses):
+        reason = "; ".join(dict.fromkeys(never[clause] for clause in check.clauses))
+        yield Result(check.name, check.layer, setting, check.clauses, Status.LEFT_OUT, reason)
+        return
     test_run.progress("")
     status, reason = _status_of(check, test_run)
     if status is Status.LEFT_OUT:
@@ -225,7 +230,7 @@ def _run(check: Check, test_run: TestRun) -> Iterator[Result]:
         clause for clause in check.clauses if clause in violated or (test_run.shown[clause] and clause not in hidden)
     )
     others = tuple(violation.clause for violation in test_run.violations if violation.clause not in check.clauses)
-    found = (test_run.violations, test_run.cases, monotonic() - begun)
+    found = (test_run.violations, test_run.cases, test_run.seconds)
     yield Result(check.name, check.layer, setting, (*judged, *others), status, reason, *found)
     undecided = (clause for clause in check.clauses if clause not in judged and clause not in hidden)
     for clause in (*sorted(hidden), *(undecided if status in (Status.PASSED, Status.FAILED) else ())):
@@ -272,6 +277,8 @@ def _status_of(check: Check, test_run: TestRun) -> tuple[Status, str]:
         return Status.LEFT_OUT, str(error)
     except TargetFailed as error:
         return Status.DIED, str(error)
+    except DriverFault as error:
+        return Status.BROKEN, str(error)
     except Exception as error:
         return Status.BROKEN, f"{type(error).__name__}: {error}"
     return (Status.FAILED if test_run.violations else Status.PASSED), reason

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 from attrs import evolve
@@ -82,6 +83,12 @@ class TestRun:
         self.ended_by: str | None = None
         """The first clause whose violation ended a case, so that the rest of that case was not seen."""
         self._violations: dict[str, Violation] = {}
+        self._begun = monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The time since it began."""
+        return monotonic() - self._begun
 
     @property
     def violations(self) -> tuple[Violation, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from toolfold_specs.checks import Check, run_checks
 from toolfold_specs.clauses import load_clauses
 from toolfold_specs.driver import Answer, Driver, Group, Operation, Setup, Tool
 from toolfold_specs.kit import check
-from toolfold_specs.report import Report, Row, Verdict
+from toolfold_specs.report import Report, Row, Status, Verdict
 from toolfold_specs.runs import TestRun
 from verification.mutants import MUTANTS
 from verification.mutants.driver import EngineDriver
@@ -168,3 +169,16 @@ def test_a_wrong_list_does_not_end_the_judgement_of_the_state() -> None:
 
     found = {violation.clause for violation in check(driver_of(Backwards), layers=["exhaustive"]).violations}
     assert found == {"LST-1", "ACT-6"}
+
+
+@pytest.mark.spec("CNF-8")
+def test_a_check_whose_clauses_no_answer_can_show_does_not_run() -> None:
+    class Blind(EngineDriver):
+        never_shown = MappingProxyType({"INV-3": "it has no lists"})
+
+    ran: list[str] = []
+    unseen = Check("unseen", "wire", ("INV-3",), lambda _: ran.append("unseen"))
+    partly = Check("partly", "wire", ("INV-3", "INV-1"), lambda _: ran.append("partly"))
+    result, *_ = run_checks([unseen, partly], Blind)
+    assert (result.status, result.reason) == (Status.LEFT_OUT, "it has no lists")
+    assert ran == ["partly"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from tests.specs.made import CHECKS, FACT, LISTS, PAIRS, UNKNOWN, BrokenDriver, TinyDriver
+from toolfold_specs import runs
 from toolfold_specs.checks import Check, Options
 from toolfold_specs.driver import Answer, Setup, TargetFailed
 from toolfold_specs.kit import Run, check
@@ -50,6 +52,13 @@ def test_an_interrupted_run_reports_its_verdicts_and_leaves_the_rest_undecided()
         FACT.name: (Status.INTERRUPTED, "the power went off"),
     }
     assert report.exit_status == 2
+
+
+def test_an_interrupted_check_has_the_time_that_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = count(step=2.0)
+    monkeypatch.setattr(runs, "monotonic", lambda: next(clock))
+    report = interrupted(BROKEN_OFF)
+    assert [result.seconds for result in report.results if result.check == BROKEN_OFF.name] == [2.0]
 
 
 def test_an_interrupted_report_is_written_in_every_form(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class Failures:
 
     def _ended(self, when: str) -> str:
         if self._server is not None and self._server.garbage:
-            return f"It wrote to its stdout what is no message: {self._server.garbage[:QUOTED]!r}"
+            return f"It wrote something other than a message to its stdout: {self._server.garbage[:QUOTED]!r}"
         status = self._server.status if self._server else None
         how = f"ended with status {status}" if status is not None else "closed the connection"
         return f"It {how} {when}.{self.last_words()}"

@@ -81,10 +81,10 @@ def checked(verb: str, answer: object) -> Answer:
     """Return what a driver in process answered, its lists as tuples.
 
     Raises:
-        DriverFault: It is no `Answer`, or the schema does not allow it as a response.
+        DriverFault: It is not an `Answer`, or the schema does not allow it as a response.
     """
     if not isinstance(answer, Answer):
-        raise DriverFault(f"It answered {verb} with what is no Answer: {repr(answer)[:SHORT]}.")
+        raise DriverFault(f"It answered {verb} with something other than an Answer: {repr(answer)[:SHORT]}.")
     seen = {name: value for name in OBSERVED if (value := getattr(answer, name)) is not None}
     if not _validator(f"response.{verb}").is_valid(seen):
         validated(verb, seen)

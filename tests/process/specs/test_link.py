@@ -108,7 +108,7 @@ def test_a_notice_that_is_late_can_be_waited_for() -> None:
     [
         ("crash", "It ended with status 1 before it answered tools/call. Its stderr ends with: RuntimeError: the last"),
         ("close", "It closed the connection before it answered tools/call."),
-        ("garbage", "It wrote to its stdout what is no message: 'Now calling the tool!'"),
+        ("garbage", "It wrote something other than a message to its stdout: 'Now calling the tool!'"),
         ("wrong types", "Its answer to tools/call does not conform to the protocol: content"),
         ("hang", "It did not answer tools/call within 0.5 seconds."),
     ],
@@ -144,7 +144,7 @@ def test_a_list_that_can_not_be_read_is_a_failed_target(fault: str, said: str) -
             "crash at the start",
             "It ended with status 1 before it was ready. Its stderr ends with: no licence was found",
         ),
-        ("garbage at the start", "It wrote to its stdout what is no message: 'Welcome to the server!'"),
+        ("garbage at the start", "It wrote something other than a message to its stdout: 'Welcome to the server!'"),
         ("wrong first answer", "Its first answer does not conform to the protocol: protocolVersion"),
         ("strange version", "It can't be started: RuntimeError: Unsupported protocol version from the server: 1999"),
         ("mute", "It closed the connection before it was ready."),

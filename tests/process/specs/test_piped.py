@@ -65,9 +65,9 @@ def test_a_driver_has_the_capabilities_that_it_names() -> None:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("garbage", "DriverFault: It answered activate with a line that is not JSON: 'activated a'."),
-        ("list", "DriverFault: Its response to activate breaks the driver protocol"),
-        ("wrong type", "DriverFault: Its response to activate breaks the driver protocol in active"),
+        ("garbage", "It answered activate with a line that is not JSON: 'activated a'."),
+        ("list", "Its response to activate breaks the driver protocol"),
+        ("wrong type", "Its response to activate breaks the driver protocol in active"),
         ("unknown member", "'actvie' was unexpected"),
         ("not supported", "NotSupported: It does not support activate, which belongs to a capability that it names."),
     ],
