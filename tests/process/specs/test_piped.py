@@ -69,7 +69,7 @@ def test_a_driver_has_the_capabilities_that_it_names() -> None:
         ("list", "Its response to activate breaks the driver protocol"),
         ("wrong type", "Its response to activate breaks the driver protocol in active"),
         ("unknown member", "'actvie' was unexpected"),
-        ("not supported", "NotSupported: It does not support activate, which belongs to a capability that it names."),
+        ("not supported", "It does not support activate, which belongs to a capability that it names."),
     ],
 )
 def test_nonsense_ends_the_run_with_a_sentence_and_attributes_it_to_no_clause(fault: str, message: str) -> None:
