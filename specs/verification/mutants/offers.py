@@ -89,10 +89,25 @@ def endless_pages(
     return names, following or (self.cursor(names, names[-1]) if names and self.setup.page_size else None)
 
 
+def is_control(name: str) -> bool:
+    return name.rpartition(".")[2] in ("activate", "deactivate")
+
+
+def with_reversed_controls(names: list[str]) -> list[str]:
+    controls = [name for name in names if is_control(name)]
+    return [controls.pop() if is_control(name) else name for name in names]
+
+
 LISTS = (
     exhaustive("lists in the order of registration", "LST-1")(Engine.sorted_names, lambda right, self, names: names),
     vectors("lists in an order that ignores case", "LST-1")(
         Engine.sorted_names, lambda right, self, names: sorted(names, key=str.lower)
+    ),
+    exhaustive("lists control tools after all others", "LST-1")(
+        Engine.sorted_names, lambda right, self, names: sorted(right(), key=is_control)
+    ),
+    exhaustive("lists control tools in the reverse order among the others", "LST-1")(
+        Engine.sorted_names, lambda right, self, names: with_reversed_controls(right())
     ),
     vectors("lists by segments instead of characters", "LST-1")(
         Engine.sorted_names, lambda right, self, names: self.canonical(names)
