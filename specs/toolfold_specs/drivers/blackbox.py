@@ -1,8 +1,8 @@
 """The driver of an MCP server as a black box: not made for the kit, with the groups that it has.
 
 What is active is read from lists: a group is, if one of its tools is listed. Groups come from a description, or from
-the names of control tools; then their tools and exclusions are found by opening each once, and what is checked is
-whether the same holds ever after. A new session is a new connection, or a request without a handle.
+the names of control tools; then their tools and exclusions are found by opening each once, and the checks are whether
+the same holds from then on. A new session is a new connection, or a request without a handle.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class BlackBoxDriver(McpDriver):
                 self._keep_handle(session, self._ask(session, call.tool, call.arguments))
 
     def _call_of(self, verb: str, path: str) -> Call | None:
-        """Return the call that opens or closes a group; for a group that does not exist, what it would be."""
+        """Return the call that opens or closes a group; for an unknown group, the one that it would have."""
 
         def call(group: Described) -> Call | None:
             return group.activate if verb == "activate" else group.deactivate

@@ -270,7 +270,7 @@ def _call(where: str, entry: Mapping[str, Any], key: str) -> Call | None:
     _check_keys(f"{key} of {where}", call, CALL_KEYS)
     arguments = call.get("arguments", {})
     if not isinstance(call.get("tool"), str) or not isinstance(arguments, Mapping):
-        raise DescriptionError(f"{key} of {where} needs tool, a text, and arguments, a table")
+        raise DescriptionError(f"{key} of {where} needs tool, a string, and arguments, a table")
     return Call(str(call["tool"]), cast("Mapping[str, Any]", arguments))
 
 
@@ -293,7 +293,7 @@ def _tables(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 def _names(where: str, given: Any) -> tuple[str, ...]:
     names = cast("list[object]", given) if isinstance(given, list) else [None]
     if not all(isinstance(name, str) for name in names):
-        raise DescriptionError(f"{where} must be a list of texts, not {given!r}")
+        raise DescriptionError(f"{where} must be a list of strings, not {given!r}")
     return tuple(map(str, names))
 
 

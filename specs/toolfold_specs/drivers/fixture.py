@@ -28,7 +28,7 @@ class _Ticket:
     operation: Operation
     pending: Pending | None
     answer: Answer | None = None
-    """Known at once for what waits for nothing."""
+    """The answer to an operation that waits for nothing, known at once."""
 
 
 class FixtureDriver(McpDriver):
@@ -75,7 +75,7 @@ class FixtureDriver(McpDriver):
     # -- configuring --------------------------------------------------------------------------------------------------
 
     def configure(self, setup: Setup) -> Answer:
-        """Replace the system; connections are kept where every session behind them is new all the same."""
+        """Replace the system; connections stay open where the sessions behind them are new anyway."""
         self._abandon()
         response = self._configure(self.main, setup)
         if "error" in response:
@@ -90,7 +90,7 @@ class FixtureDriver(McpDriver):
         return validated("configure", structured("configure", connection.reply(TOOL, request)))
 
     def _renew(self) -> None:
-        """Have every session be new; the main one keeps its connection."""
+        """Begin every session anew, the main one on the same connection."""
         for name, session in tuple(self._sessions.items()):
             main = session.connection is self.main
             if main or self._apart:
@@ -171,7 +171,7 @@ class FixtureDriver(McpDriver):
     # -- several operations at a time ---------------------------------------------------------------------------------
 
     def start(self, operation: Operation) -> int:
-        """Send a request, and return once the server has it and goes no further with it."""
+        """Send a request, and return once the server has it and waits."""
         ticket = max(self._tickets, default=0) + 1
         if operation.verb in ("list", "snapshot"):  # these wait for nothing
             self._tickets[ticket] = _Ticket(operation, None, self.perform(operation))
@@ -204,7 +204,7 @@ class FixtureDriver(McpDriver):
         return Answer("Cancelled", active=self._active(session), hooks=hooks, notified=notified)
 
     def _settle(self) -> None:
-        """Return once the server has every request under way, and none of them goes on."""
+        """Return once the server has every request under way, and all of them wait."""
         limit = time.monotonic() + self.link.timeout
         for session in self._processes(self._session(MAIN)):
             for observed in count():

@@ -109,7 +109,7 @@ class _Pipe:
 
     def _last_words(self) -> str:
         """Return the last lines that it wrote to stderr, as a sentence to append."""
-        file = self._errors.fileno()  # whose position is the process's too, and stays where it is
+        file = self._errors.fileno()  # the process shares its position, which `pread` leaves alone
         text = os.pread(file, CHUNK, max(0, os.fstat(file).st_size - CHUNK)).decode(errors="replace")
         said = last_words(text)
         return f" Its stderr ends with: {said}" if said else ""

@@ -1,7 +1,7 @@
 """A server in a process group of its own, as a transport for `mcp.Client`.
 
 The SDK has such a transport, but it exposes neither the process's id nor what the server wrote besides messages, and it
-leaves behind whatever a server that has ended had started. Here the whole process group is gone at the end.
+leaves processes behind that the server started. Here the whole process group is gone at the end.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Command:
 
 
 class Child:
-    """A server's process, and what it wrote that is no message."""
+    """A server's process, and what it wrote besides messages."""
 
     def __init__(self, command: Command) -> None:
         self._command = command
@@ -62,7 +62,7 @@ class Child:
         self._ending = False
         self._process: Process | None = None
         self.garbage = ""
-        """The first line on its stdout that is no message."""
+        """The first line on its stdout that is not a message."""
 
     @property
     def complaint(self) -> str:
@@ -79,7 +79,7 @@ class Child:
 
     @property
     def status(self) -> int | None:
-        """Its exit status if it ended before it was asked to."""
+        """Its exit status, if it ended before it was asked to."""
         return self._process.returncode if self._process is not None and not self._ending else self._status
 
     async def start(self) -> None:
@@ -100,7 +100,7 @@ class Child:
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[Streams]:
-        """Yield the streams of its messages, having started it; at the end it is gone, and so is all of its group.
+        """Start it unless it runs, and yield the streams of its messages; at the end its process group is gone.
 
         Raises:
             OSError: It can't be started.
@@ -137,7 +137,7 @@ class Child:
             tasks.cancel_scope.cancel()
 
     async def _read(self, process: Process, received: Any) -> None:
-        """Pass messages on until the server's stdout ends, or has anything else in it."""
+        """Pass messages on until the server's stdout ends or has anything else in it."""
         assert process.stdout is not None
         lines = BufferedByteReceiveStream(process.stdout)
         async with received:
@@ -178,7 +178,7 @@ async def _end(process: Process, patience: float) -> None:
 
 
 async def _wait(process: Process, seconds: float = PATIENCE) -> None:
-    """Wait for its end: by looking, since `wait` also waits for whoever else has the pipes."""
+    """Wait for its end by polling, since `wait` also waits for other processes that have the pipes."""
     with anyio.move_on_after(seconds):
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(POLL)

@@ -18,10 +18,10 @@ LAST_LINES, LINE_LENGTH = 3, 200
 
 
 def last_words(stderr: str) -> str:
-    """Return the last lines that a program wrote to its stderr, as one: those of a stack trace that are no frames."""
+    """Return the last lines that a program wrote to its stderr as one line, without the frames of a stack trace."""
     lines = [line.rstrip() for line in stderr.splitlines() if line.strip() and not line.startswith("Traceback (most")]
-    telling = [line for line in lines if not line[0].isspace()] or [line.strip() for line in lines]
-    return " / ".join(line[:LINE_LENGTH] for line in telling[-LAST_LINES:])
+    messages = [line for line in lines if not line[0].isspace()] or [line.strip() for line in lines]
+    return " / ".join(line[:LINE_LENGTH] for line in messages[-LAST_LINES:])
 
 
 class TargetNotStarted(TargetFailed):

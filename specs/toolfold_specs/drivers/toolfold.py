@@ -245,7 +245,7 @@ class CoreDriver(Driver):
     # -- several operations at a time ---------------------------------------------------------------------------------
 
     def start(self, operation: Operation) -> int:
-        """Begin an operation and go on until it waits."""
+        """Begin an operation, and return once it waits."""
         ticket = next(self._numbers)
         self._tickets[ticket] = self._loop.create_task(self._answer(operation))
         self._settle()
@@ -256,7 +256,7 @@ class CoreDriver(Driver):
         return tuple(sorted(self._blocked))
 
     def release(self, group: str, phase: str, fail: bool = False) -> None:
-        """Let a blocked hook go on."""
+        """Let a blocked hook continue."""
         self._blocked[phase, group].set_result(fail)
         self._settle()
 
@@ -266,10 +266,10 @@ class CoreDriver(Driver):
         self._settle()
 
     def finish(self, ticket: int) -> Answer:
-        """Return an operation's answer: every call here returns when nothing can go on, so it has ended by now."""
+        """Return an operation's answer: every call here returns once everything waits, so it has ended by now."""
         task = self._tickets.pop(ticket)
         if not task.done():
-            raise TargetFailed("deadlock: the operation waits, and nothing is left that could go on")
+            raise TargetFailed("deadlock: the operation waits, and nothing is left that could continue")
         return Answer(error="Cancelled") if task.cancelled() else task.result()
 
     def close(self) -> None:
@@ -283,7 +283,7 @@ class CoreDriver(Driver):
             task.cancel()
         self._scripts.clear()
         self._settle()
-        for future in self._blocked.values():  # of hooks that undo, which a cancellation does not end
+        for future in self._blocked.values():  # of compensating hooks, which a cancellation does not end
             future.set_result(False)
         self._settle()
         self._tickets.clear()
