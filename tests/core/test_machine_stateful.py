@@ -67,6 +67,6 @@ class RefusesNoExclusion(CoreDriver):
 def test_faults_when_groups_are_registered_and_removed_are_found_by_their_clause(
     driver: type[CoreDriver], clause: str
 ) -> None:
-    found = random_histories(driver, 2)
+    found = next(filter(None, (random_histories(driver, seed) for seed in range(10))))
     assert set(found) == {clause}
     assert found[clause].history[-1].verb == "register"
