@@ -13,7 +13,9 @@ import pytest
 from tests.specs.made import CHECKS, FACT, LISTS, PAIRS, UNKNOWN, BrokenDriver, TinyDriver
 from toolfold_specs import runs
 from toolfold_specs.checks import Check, Options
-from toolfold_specs.driver import Answer, Setup, TargetFailed
+from toolfold_specs.driver import Answer, Operation, Setup, TargetFailed
+from toolfold_specs.drivers.quiet import QuietLoop
+from toolfold_specs.drivers.toolfold import CoreDriver
 from toolfold_specs.kit import Run, check
 from toolfold_specs.render import journal, write_reports
 from toolfold_specs.report import Report, Result, Status, Verdict
@@ -82,6 +84,27 @@ def test_each_result_is_in_the_journal_once_its_check_has_ended(tmp_path: Path) 
     assert seen == [[PAIRS.name, UNKNOWN.name]]
     assert names() == [PAIRS.name, UNKNOWN.name, look.name]
     assert {path.name for path in tmp_path.iterdir()} == {"report.jsonl", "mine.txt"}
+
+
+def test_a_loop_that_was_interrupted_at_the_end_of_a_run_can_settle() -> None:
+    loop = QuietLoop()
+    loop.call_soon(loop.stop)  # what such a run leaves behind
+    loop.resume()
+    loop.settle()
+    loop.close()
+
+
+def test_the_driver_of_the_core_closes_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(loop: QuietLoop, *_: object) -> None:
+        loop.call_soon(loop.stop)
+        raise KeyboardInterrupt
+
+    driver = CoreDriver()
+    with monkeypatch.context() as patched:
+        patched.setattr(QuietLoop, "settle", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            driver.start(Operation("snapshot"))
+    driver.close()
 
 
 # -- side by side -----------------------------------------------------------------------------------------------------

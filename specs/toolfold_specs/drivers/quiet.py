@@ -29,6 +29,11 @@ class QuietLoop(asyncio.SelectorEventLoop):
         """Run until every task has ended or waits for what only a later call can bring."""
         self.run_until_complete(self._quiet())
 
+    def resume(self) -> None:
+        """Run what an interrupted run has left scheduled, which may be its own end."""
+        self.call_soon(self.stop)
+        self.run_forever()
+
     async def _quiet(self) -> None:
         while True:
             before = self.scheduled

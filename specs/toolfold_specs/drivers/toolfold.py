@@ -275,6 +275,7 @@ class CoreDriver(Driver):
     def close(self) -> None:
         """End every operation and session."""
         if not self._loop.is_closed():
+            self._loop.resume()
             self._finish_all()
             self._loop.close()
 
