@@ -8,7 +8,6 @@ from glob import escape
 from typing import TYPE_CHECKING, Any
 
 from toolfold import ConfigError, ToolSet
-from toolfold_adapters.tokens import approximate_tokens
 
 if TYPE_CHECKING:
     from toolfold_adapters.mcp.passing import Definition
@@ -69,6 +68,7 @@ def _is_fastmcp(server: object) -> bool:
 def _by_name(definitions: Sequence[Definition]) -> dict[str, list[str]]:
     from toolfold_adapters.gateway.config import BudgetsConfig
     from toolfold_adapters.gateway.grouping import Sized, divide
+    from toolfold_adapters.tokens import approximate_tokens
 
     sized = [
         Sized(name=str(one["name"]), description=str(one.get("description", "")), tokens=approximate_tokens(dict(one)))
