@@ -3,8 +3,8 @@
     tools = ToolSet("desk", search=bm25)
     tools = ToolSet("desk", search=fused(bm25, embeddings("sentence-transformers/all-MiniLM-L6-v2")))
 
-An index is made once for the tools that a session may find, on the first search, and lives in memory. It may be asked
-by any number of threads. A query is words and nothing else: no character in it has a meaning of its own.
+An index is made once for the tools that a session may find, on the first search, and held in memory. Any number of
+threads may use it. A query is words and nothing else: no character in it has a meaning of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The configuration files of MCP clients on this machine, and how one comes to start Toolfold instead of its servers.
+"""The configuration files of MCP clients on this machine, and how to make one start Toolfold instead of its servers.
 
 The servers of a file go, as they are, into a file beside it, which the client then has Toolfold serve. So nothing is
 translated, `--undo` puts them back, and whatever else the client's file says stays. Each change leaves a backup.

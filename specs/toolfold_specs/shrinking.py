@@ -42,7 +42,7 @@ def minimal(
         history: The operations; the last one is kept.
         candidate: A history that is tried first, as a guess.
         shows: Whether a history on a system still shows it.
-        configurable: Whether other systems can be configured; one that an operation brings along stays as it is.
+        configurable: Whether other systems can be configured; one that an operation brings along is not changed.
     """
     budget = Budget()
     short = shortened(history, candidate, partial(shows, setup), budget)

@@ -54,7 +54,7 @@ WEIGHTS: Mapping[int, Iterable[tuple[int, ...]]] = {
 
 @pytest.mark.spec("FND-3", "ACT-10", "ACT-11")
 @pytest.mark.parametrize(("family", "limit"), [("pairs-2", None), ("pairs-3", None), ("pairs-3", 2)])
-def test_every_step_under_a_weight_comes_to_what_the_reference_says(family: str, limit: int | None) -> None:
+def test_every_step_under_a_weight_is_answered_as_by_the_reference(family: str, limit: int | None) -> None:
     answers: set[object] = set()
     for system in FAMILIES[family]:
         for weights, pinned in product(WEIGHTS[len(system.groups)], subsets(system.groups, 1)):

@@ -306,17 +306,17 @@ GROUPS_AROUND = {path: [*ancestors(path), path] for path in GROUPS}
 @pytest.mark.spec("FND-1", "NTF-1")
 async def test_a_search_that_opens_makes_the_tools_callable_in_one_step() -> None:
     async with fleet().open_session() as session:
-        told: list[Iterable[str]] = []
-        session.on_list_changed(told.append)
+        notified: list[Iterable[str]] = []
+        session.on_list_changed(notified.append)
         result = await session.call("find_tools", {"query": "hire steer vessel", "limit": 2, "open": True})
         assert result.text.splitlines()[0] == "Opened: ship, ship.crew."
         assert "In group ship.crew, can be called now: ship.crew.hire" in result.text
         assert result.structured["changed"] is True
         assert (await session.call("ship.crew.hire", {})).text == "ok"
-        assert told == [frozenset({"tool"})]
+        assert notified == [frozenset({"tool"})]
         again = await session.call("find_tools", {"query": "hire", "open": True})
         assert again.structured["changed"] is False
-        assert len(told) == 1
+        assert len(notified) == 1
 
 
 @pytest.mark.spec("FND-1", "ACT-4")

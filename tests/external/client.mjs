@@ -3,7 +3,7 @@
 //     node client.mjs '{"package": "sdk", "era": "legacy", "server": {"url": "…"}, "steps": [["listTools"]]}'
 //
 // A step is a method of the client and its argument; a call with the argument `handle` is given the handle that came
-// last. `heard` is how many notifications of a changed list had come by then.
+// last. `received` is how many notifications of a changed list had come by then.
 
 const CHANGED = "notifications/tools/list_changed";
 const PACKAGES = {
@@ -19,9 +19,9 @@ const { StreamableHTTPClientTransport } = await load("http");
 
 const mode = asked.era === "legacy" ? "legacy" : { pin: asked.era };
 const client = new Client({ name: "external", version: "1" }, { versionNegotiation: { mode } });
-let heard = 0;
+let received = 0;
 client.fallbackNotificationHandler = async ({ method }) => {
-  heard += method === CHANGED;
+  received += method === CHANGED;
 };
 await client.connect(
   asked.server.url
@@ -42,8 +42,8 @@ for (const [method, argument] of asked.steps) {
     ({ code, message }) => ({ error: { code, message } }),
   );
   handle = outcome.result?._meta?.["dev.toolfold/handle"] ?? handle;
-  steps.push({ ...outcome, progress, heard });
+  steps.push({ ...outcome, progress, received });
 }
 const capabilities = client.getServerCapabilities();
 await client.close();
-console.log(JSON.stringify({ capabilities, steps, heard }));
+console.log(JSON.stringify({ capabilities, steps, received }));

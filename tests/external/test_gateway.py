@@ -168,21 +168,21 @@ async def test_progress_of_a_real_server_arrives_in_order_and_before_the_result(
     arguments = {"duration": 0.1, "steps": 5}
     reports: list[list[tuple[float, float | None, str | None]]] = []
     for direct in (True, False):
-        heard: list[tuple[float, float | None, str | None]] = []
+        received: list[tuple[float, float | None, str | None]] = []
 
-        async def hear(
+        async def receive(
             progress: float,
             total: float | None,
             message: str | None,
-            heard: list[tuple[float, float | None, str | None]] = heard,
+            received: list[tuple[float, float | None, str | None]] = received,
         ) -> None:
-            heard.append((progress, total, message))
+            received.append((progress, total, message))
 
         async with client_of(EVERYTHING.directly if direct else EVERYTHING.behind_toolfold, "legacy") as (client, _):
             if not direct:
                 await open_all(client)
-            assert not (await client.call_tool(LONG, arguments, progress_callback=hear)).is_error
-            reports.append(list(heard))
+            assert not (await client.call_tool(LONG, arguments, progress_callback=receive)).is_error
+            reports.append(list(received))
     assert reports[0] == reports[1] == [(step, 5, None) for step in range(1, 6)]
 
 
@@ -194,11 +194,11 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_real_server(tmp_path
     overheard = Upstream(("sh", "-c", 'tee "$0" | "$@"', str(said), *EVERYTHING.command))
     under_way = anyio.Event()
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
+    async def receive(progress: float, total: float | None, message: str | None) -> None:
         under_way.set()
 
     async def work(client: Client) -> None:
-        await client.call_tool(LONG, {"duration": 600, "steps": 6000}, progress_callback=hear)
+        await client.call_tool(LONG, {"duration": 600, "steps": 6000}, progress_callback=receive)
 
     try:
         async with client_of(overheard.behind_toolfold, "legacy") as (client, _):
@@ -258,7 +258,7 @@ async def test_the_typescript_client_works_with_a_real_server_behind_the_gateway
     # What comes with the answer may be lost: this client forgets the progress handler as soon as it reads an answer.
     assert [update["progress"] for update in long["progress"]] in ([1, 2], [1, 2, 3])
     assert after["result"] == closed["result"]
-    assert [step["heard"] for step in said["steps"]] == [0, 0, 1, 1, 1, 2, 2, 3, 4, 4]
+    assert [step["received"] for step in said["steps"]] == [0, 0, 1, 1, 1, 2, 2, 3, 4, 4]
 
 
 @pytest.mark.spec("GWY-1", "DEL-2", "DEL-7")

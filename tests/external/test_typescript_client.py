@@ -55,8 +55,8 @@ async def test_a_legacy_client_is_notified_once_of_each_change_and_can_use_open_
     # This client forgets a call's progress handler as soon as it reads the answer, and so loses what came just before.
     assert progress_in(used) in ([], [(1, 2, "half")])
     assert after["result"] == closed["result"]
-    assert [step["heard"] for step in said["steps"]] == [0, 0, 1, 1, 1, 1, 2, 2, 2]
-    assert said["heard"] == 2
+    assert [step["received"] for step in said["steps"]] == [0, 0, 1, 1, 1, 1, 2, 2, 2]
+    assert said["received"] == 2
 
 
 @pytest.mark.spec("DEL-2", "DEL-3", "DEL-7", "DEL-9", "DEL-10")
@@ -84,4 +84,4 @@ async def test_a_modern_client_always_gets_the_same_list_and_calls_by_handle(tra
     assert used["result"]["structuredContent"] == {"ran": "select 1"}
     assert ping["result"]["content"] == [{"type": "text", "text": "pong"}]
     assert refused["error"]["code"] == INVALID_PARAMS
-    assert said["heard"] == 0
+    assert said["received"] == 0

@@ -136,7 +136,7 @@ def _structured(stored: _Definitions) -> Definitions:
 
 
 def key_of(config: UpstreamConfig) -> str:
-    """Return the name of what is stored of an upstream; it tells nothing of the environment or the headers."""
+    """Return the name of what is stored of an upstream; it reveals nothing of the environment or the headers."""
     given: dict[str, Any] = {
         "command": config.command,
         "url": config.url,

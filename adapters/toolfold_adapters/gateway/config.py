@@ -239,7 +239,7 @@ class GatewayConfig(_Table):
 
 
 def quoted_key(key: str) -> str:
-    """Return a key as it is written in TOML."""
+    """Return a key as written in TOML."""
     return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else f'"{key}"'
 
 

@@ -99,7 +99,7 @@ class Client:
 
     Attributes:
         id: What it is known by here.
-        capabilities: What it can do, as its upstreams are told.
+        capabilities: What it can do, as declared to its upstreams.
         level: The least level of log messages that it wants; `None` if it did not say.
         session: The session of the SDK that its last request came on, for what belongs to no request.
         calls: Its requests under way, the newest last.

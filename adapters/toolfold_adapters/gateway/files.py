@@ -1,4 +1,4 @@
-"""Reads the configuration of a gateway from a file: its own TOML, or that of a client as it is (SPEC GWY-2).
+"""Reads the configuration of a gateway from a file: its own TOML, or that of a client unchanged (SPEC GWY-2).
 
 One entry of a server that is wrong is left out, and reported in one sentence with file and place; the other servers are
 served. Whatever else is wrong is an error.
@@ -223,7 +223,7 @@ class _Entries:
             settings.setdefault("title", given)
         config = UpstreamConfig.model_validate(settings)
         if config.command and not _is_program(config, self._variables.environ):
-            program = written["command"][0]  # as it is written: a variable may stand for a secret
+            program = written["command"][0]  # as written: a variable may stand for a secret
             raise ConfigError(f"command: there is no program {program!r}; install it, or give its full path")
         if config.command and _serves(config.command, self._file):
             raise ConfigError("it starts Toolfold with this very file; remove it")

@@ -70,7 +70,7 @@ def divide(tools: Sequence[Sized], budget: int) -> dict[str, tuple[str, ...]]:
 
 
 def _telling(tools: Sequence[Sized]) -> dict[str, tuple[str, ...]]:
-    """Return the nouns of each tool's name without those that all have, which tell nothing."""
+    """Return the nouns of each tool's name without those that all have, which distinguish nothing."""
     nouns = {tool.name: nouns_of(tool.name) for tool in tools}
     counts = Counter(noun for own in nouns.values() for noun in set(own))
     return {name: tuple(noun for noun in own if counts[noun] < len(tools)) for name, own in nouns.items()}

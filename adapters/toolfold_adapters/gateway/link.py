@@ -46,7 +46,7 @@ class Link:
 
     Args:
         upstream: The upstream.
-        capabilities: What it is told that its client can do.
+        capabilities: The client's capabilities, as declared to it.
         client: Whose connection it is; `None` for one that all clients share.
     """
 
@@ -117,7 +117,7 @@ class Link:
             await outbox.flushed()
 
     def pass_on(self, client: Client, delivery: Delivery) -> None:
-        """Have something passed on to a client after what came before it; dropped if far too much waits already.
+        """Queue something for a client after what came before it; it is discarded if far too much waits already.
 
         Each client has an outbox, so that one that is slow holds up no other on a shared connection.
         """
@@ -126,7 +126,7 @@ class Link:
         if client not in self._outboxes:
             self._outboxes[client] = Outbox(self._holding)
         if not self._outboxes[client].put(delivery):
-            log.warning("something that the MCP server %s sent was dropped", self.upstream.name)
+            log.warning("something that the MCP server %s sent was discarded", self.upstream.name)
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class Link:
                 self.upstream.asked(self)
                 await self._relist.wait()
 
-    # -- what the server says by itself -------------------------------------------------------------------------------
+    # -- what the server sends unasked ---------------------------------------------------------------------------------
 
     def _take(self, method: str, params: Mapping[str, Any]) -> None:
         """Take a notification: it changes what is known here, or goes to clients."""

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 MOST_WAITING = 1000
-"""How much may wait for a slow client; what comes then is dropped."""
+"""How much may wait for a slow client; what comes then is discarded."""
 
 Delivery = Callable[[], Awaitable[None]]
 

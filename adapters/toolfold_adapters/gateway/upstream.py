@@ -41,7 +41,7 @@ class Runtime:
     """What upstreams run on.
 
     Attributes:
-        clock: Tells the time in seconds.
+        clock: Returns the time in seconds.
         backoff: How long to wait after failures.
         cache: Where definitions are stored.
         transport: Returns what carries the messages of an upstream.

@@ -103,7 +103,7 @@ class Wire:
 
     Attributes:
         facts: What the server said of itself.
-        capabilities: What it was told that the client can do, where a request says nothing else.
+        capabilities: The client's capabilities, where a request declares no others.
         stray: How many things came that are no messages of the protocol.
         ended: Is set once no message can come any more.
     """
@@ -141,7 +141,7 @@ class Wire:
         return await self._send(method, data, options)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification; it is dropped if the connection has ended."""
+        """Send a notification; it is discarded if the connection has ended."""
         headers = {MCP_PROTOCOL_VERSION_HEADER: self.facts.version}
         await self._dispatcher.notify(method, params, {"headers": headers})
 
@@ -179,7 +179,7 @@ class Wire:
         except MCPError as error:
             if error.code == INVALID_REQUEST and error.message == SESSION_GONE:
                 raise ConnectionLost("the session has ended", refused=True) from error
-            # A server may use this code for errors of its own, so the code alone does not tell.
+            # A server may use this code for errors of its own, so the code alone decides nothing.
             if error.code == CONNECTION_CLOSED and (self.ended.is_set() or error.message.startswith("SSE stream")):
                 raise ConnectionLost("the connection was lost") from error
             raise ProtocolError(error.code, error.message, error.data) from error
@@ -242,7 +242,7 @@ async def connect(
     Args:
         transport: What carries the messages.
         mode: How to agree on a version; see `Wire.shake_hands`.
-        capabilities: What the server is told that the client can do.
+        capabilities: The client's capabilities, as declared to the server.
         on_request: Answers what the server asks; raises `MCPError` to refuse it.
         on_notification: Is called with each notification, in order, before any answer that came after it.
 

@@ -1,6 +1,6 @@
 """`group_server`: a FastMCP server with its tools in groups (SPEC INT-1).
 
-What FastMCP does before a tool runs, and what it makes of the result, stays as it is: groups stand before it, where its
+What FastMCP does before a tool runs, and what it makes of the result, is unchanged: groups come before it, where its
 protocol handlers do, and FastMCP's own middleware sees each call under the tool's real name.
 """
 

@@ -143,7 +143,7 @@ def compile_fields(name: str, given: Mapping[object, Any], what: str) -> Fields:
 
 
 def _field(name: str, key: str, given: Any, place: str) -> tuple[Entry, dict[str, Any], bool]:
-    """Return a field as it is filled in, its JSON Schema, and whether it is required."""
+    """Return a field to fill in, its JSON Schema, and whether it is required."""
     options: dict[object, Any] = {"type": given} if (said := _mapping(given)) is None else dict(said)
     item, depth = _type_of(name, options.get("type"), place)
     _check_options(name, options, ("array", item) if depth else (item,), place)

@@ -20,7 +20,7 @@ async def no_progress(progress: float, total: float | None, message: str | None)
 
 
 class CallSession(Protocol):
-    """The session of a call, as far as it is used through the context."""
+    """What a context needs of the session of a call."""
 
     @property
     def snapshot(self) -> Snapshot:

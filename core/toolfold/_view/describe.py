@@ -47,7 +47,7 @@ _SINGLE = ("items", "additionalProperties", "not", "if", "then", "else", "contai
 
 
 def compact(schema: Any, name: str | None = None) -> Any:
-    """Return a schema without what tells a reader nothing: its dialect, and titles that repeat a name (SPEC CTL-4).
+    """Return a schema without what a reader doesn't need: its dialect, and titles that repeat a name (SPEC CTL-4).
 
     Generators of schemas write such titles: `Max Results` for `max_results`, `searchArguments` for `search`. Property
     names and values stay as they are, whatever they are called.

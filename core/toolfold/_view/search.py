@@ -2,7 +2,7 @@
 
 A session may find what it can call, and what it could call once it had opened groups with the library's own control
 tools; `visibility` decides both. Nothing else has a say in an answer: the index is made of what may be found, so that
-not even the weight of a word tells of a tool that the session must not know of (SPEC CALL-1).
+not even the weight of a word reveals a tool that the session must not know of (SPEC CALL-1).
 
 How texts are ranked is up to a `Ranker`. The core has none: a good one needs a library (`toolfold_adapters.search`).
 """

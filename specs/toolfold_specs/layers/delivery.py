@@ -166,7 +166,7 @@ def _judge_forged(wire: Wire) -> None:
             message = f"the altered handle {altered!r} {where} is not answered by an isError result"
             if wire.judge("DEL-3", refused, message, got=seen(reply)):
                 advises = "activate" in reply.text.lower()
-                wire.judge("DEL-3", advises, "a refused handle is not told to activate again", got=reply.text)
+                wire.judge("DEL-3", advises, "the refusal of a handle does not say to activate again", got=reply.text)
 
 
 @on()

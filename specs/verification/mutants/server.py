@@ -246,13 +246,13 @@ class Fixture:
         return result("ok", {}, _meta={HANDLE_META: handle} if handle else None)
 
     def observe(self, ctx: Any, session: Session, settled: bool = False) -> types.CallToolResult:
-        """Tell of hooks, and of what is under way; nothing that could go on is ever left waiting."""
+        """Report hooks, and what is under way; nothing that could go on is ever left waiting."""
         blocked, begun = [blocked.hook for blocked in self.engine.blocked], self.engine.begun.pop(session.name, [])
         active, under_way = self.engine.canonical(session.active), len(self.tasks.tasks)
         return result("ok", {"hooks": begun, "active": active, "blocked": blocked, "under_way": under_way})
 
     def script(self, ctx: Any, session: Session, group: str, phase: Any, outcome: str) -> types.CallToolResult:
-        """Tell a hook what to do."""
+        """Configure a hook."""
         self.engine.scripts[phase, group] = outcome
         return result("ok", {})
 

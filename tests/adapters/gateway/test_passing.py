@@ -74,8 +74,8 @@ async def test_an_upstream_is_told_what_the_client_can_do(client_era: str, upstr
         served(House(), config_of("shop", mode=upstream_era)) as (_, server),
         Client(server, mode=client_era, list_roots_callback=Person().roots) as client,
     ):
-        told = json.loads(text_of(await client.call_tool("capabilities")))
-    assert set(told) == {"roots"}
+        declared = json.loads(text_of(await client.call_tool("capabilities")))
+    assert set(declared) == {"roots"}
 
 
 @ERAS
