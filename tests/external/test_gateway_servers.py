@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from typing import Any
 import anyio
 import mcp_types as t
 import pytest
+import tomlkit
 from mcp import Client, StdioServerParameters
 
 from tests.external.support import EVERYTHING, PACKAGES, PATIENCE, ROOT, TOOLFOLD
@@ -24,15 +24,20 @@ ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
 
 
 def installed(package: str, *arguments: str) -> dict[str, Any]:
-    """Return an installed server as a client's configuration has it."""
-    return {"command": "node", "args": [str(PACKAGES / package / "dist/index.js"), *arguments]}
+    """Return an installed server as a gateway's configuration has it."""
+    return {"command": ["node", str(PACKAGES / package / "dist/index.js"), *arguments]}
+
+
+def one_group_each(servers: dict[str, Any]) -> str:
+    """Return a configuration in which no server is divided."""
+    return tomlkit.dumps({"budgets": {"group_tokens": 100_000}, "upstreams": servers})
 
 
 @asynccontextmanager
 async def client_of(folder: Path, era: str, servers: dict[str, Any], **options: Any) -> AsyncGenerator[Client]:
     """Yield a client of a gateway in front of servers, all of whose groups are open from the start."""
-    config = folder / "mcp.json"
-    config.write_text(json.dumps({"mcpServers": servers}))
+    config = folder / "gateway.toml"
+    config.write_text(one_group_each(servers), encoding="utf-8")
     gateway = StdioServerParameters(
         command=TOOLFOLD,
         args=["serve", str(config), "--active", ",".join(servers)],
