@@ -106,6 +106,9 @@ def sample(schema: Any) -> Any:
     return schema["default"] if "default" in schema else kinds.get(schema.get("type"))
 
 
+@pytest.mark.skipif(
+    os.environ.get("TOOLFOLD_FOREIGN") != "all", reason="it runs 900 tests of others: set TOOLFOLD_FOREIGN=all"
+)
 def test_the_tests_of_fastmcp_pass_with_groups_in_front(fastmcp_python: str, fastmcp_source: Path) -> None:
     tests = [f"tests/server/{name}" for name in OWN_TESTS]
     command = [fastmcp_python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-p", "toolfold_in_front"]
