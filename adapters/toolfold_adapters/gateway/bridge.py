@@ -13,16 +13,7 @@ import anyio
 import httpx2
 from anyio.abc import TaskGroup
 from mcp.server.stdio import stdio_server
-from mcp.shared.inbound import (
-    MCP_METHOD_HEADER,
-    MCP_NAME_HEADER,
-    MCP_PROTOCOL_VERSION_HEADER,
-    NAME_BEARING_METHODS,
-    encode_header_value,
-    find_invalid_x_mcp_header,
-    mcp_param_headers,
-    x_mcp_header_map,
-)
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
@@ -35,6 +26,7 @@ from mcp_types import (
 from toolfold import ToolfoldError
 from toolfold.spi import table
 
+from .headers import ModernHeaders
 from .transports import CONNECT_SECONDS, http_transport
 
 
@@ -48,7 +40,7 @@ class Headers:
     def __init__(self) -> None:
         self._version: str | None = None
         self._asked: dict[RequestId, str] = {}
-        self._marked: dict[str, Mapping[tuple[str, ...], str]] = {}
+        self._modern = ModernHeaders()
 
     def of(self, message: Any) -> dict[str, str]:
         """Return the headers of a message of the client, and note what it asks for."""
@@ -60,13 +52,7 @@ class Headers:
         version = (table(params.get("_meta")) or {}).get(PROTOCOL_VERSION_META_KEY)
         if not isinstance(version, str):
             return {} if self._version is None else {MCP_PROTOCOL_VERSION_HEADER: self._version}
-        headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: message.method}
-        name = params.get(NAME_BEARING_METHODS.get(message.method, ""))
-        if isinstance(name, str):
-            headers[MCP_NAME_HEADER] = encode_header_value(name)
-            if message.method == "tools/call" and name in self._marked:
-                headers |= mcp_param_headers(self._marked[name], table(params.get("arguments")) or {})
-        return headers
+        return self._modern.of(version, message.method, params)
 
     def learn(self, message: Any) -> None:
         """Take note of an answer of the server: which version it speaks, and which arguments are headers."""
@@ -79,9 +65,7 @@ class Headers:
         elif asked == "tools/list":
             tools: list[Any] = message.result.get("tools") or []
             for tool in map(table, tools):
-                schema = (tool or {}).get("inputSchema")
-                if find_invalid_x_mcp_header(schema) is None and (marked := x_mcp_header_map(schema)):
-                    self._marked[str((tool or {}).get("name"))] = marked
+                self._modern.learn(str((tool or {}).get("name")), (tool or {}).get("inputSchema"))
 
 
 async def bridge(url: str, headers: Mapping[str, str], close_stdin: Callable[[], None]) -> None:

@@ -18,16 +18,7 @@ import anyio
 from attrs import define, field, frozen
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import (
-    MCP_METHOD_HEADER,
-    MCP_NAME_HEADER,
-    MCP_PROTOCOL_VERSION_HEADER,
-    NAME_BEARING_METHODS,
-    encode_header_value,
-    find_invalid_x_mcp_header,
-    mcp_param_headers,
-    x_mcp_header_map,
-)
+from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -49,6 +40,8 @@ from mcp_types.version import (
 
 from toolfold import ProtocolError, ToolfoldError, __version__
 from toolfold.spi import table
+
+from .headers import ModernHeaders
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -113,7 +106,7 @@ class Wire:
     facts: ServerFacts = field(init=False)
     stray: int = 0
     ended: anyio.Event = field(factory=anyio.Event)
-    _header_maps: dict[str, Mapping[tuple[str, ...], str]] = field(factory=dict[str, Mapping[tuple[str, ...], str]])
+    _headers: ModernHeaders = field(factory=ModernHeaders)
 
     async def request(
         self,
@@ -150,28 +143,17 @@ class Wire:
 
         Returns what is wrong with the marks, if anything: such a tool must not be called.
         """
-        if not self.facts.modern:
-            return None
-        problem = find_invalid_x_mcp_header(input_schema)
-        if problem is None and (headers := x_mcp_header_map(input_schema)):
-            self._header_maps[tool] = headers
-        return problem
+        return self._headers.learn(tool, input_schema) if self.facts.modern else None
 
     def _stamped(
         self, method: str, params: Mapping[str, Any], capabilities: Mapping[str, Any] | None
     ) -> tuple[dict[str, Any], CallOptions]:
-        data = dict(params)
-        headers = {MCP_PROTOCOL_VERSION_HEADER: self.facts.version}
-        if self.facts.modern:
-            able = self.capabilities if capabilities is None else capabilities
-            data["_meta"] = {**data.get("_meta", {}), **_envelope(self.facts.version, able)}
-            headers[MCP_METHOD_HEADER] = method
-            name = data.get(NAME_BEARING_METHODS.get(method, ""))
-            if isinstance(name, str):
-                headers[MCP_NAME_HEADER] = encode_header_value(name)
-                if method == "tools/call" and (marked := self._header_maps.get(name)):
-                    headers |= mcp_param_headers(marked, data.get("arguments") or {})
-        return data, {"headers": headers}
+        version = self.facts.version
+        if not self.facts.modern:
+            return dict(params), {"headers": {MCP_PROTOCOL_VERSION_HEADER: version}}
+        able = self.capabilities if capabilities is None else capabilities
+        meta = {**params.get("_meta", {}), **_envelope(version, able)}
+        return {**params, "_meta": meta}, {"headers": self._headers.of(version, method, params)}
 
     async def _send(self, method: str, params: Mapping[str, Any], options: CallOptions) -> dict[str, Any]:
         try:
@@ -275,15 +257,34 @@ async def connect(
             tasks.cancel_scope.cancel()
 
 
-class _NotingReader:
+class _Noting:
+    """One side of a transport, which notes its end."""
+
+    def __init__(self, stream: ReadStream | WriteStream, ended: anyio.Event) -> None:
+        self._side = stream
+        self._ended = ended
+
+    async def aclose(self) -> None:
+        await self._side.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _NotingReader(_Noting):
     """The messages that come, which notes their end before the dispatcher learns of it.
 
     A server may answer with the very code that the dispatcher has for a connection that is closed.
     """
 
     def __init__(self, stream: ReadStream, ended: anyio.Event) -> None:
+        super().__init__(stream, ended)
         self._stream = stream
-        self._ended = ended
 
     def __aiter__(self) -> Self:
         return self
@@ -300,24 +301,13 @@ class _NotingReader:
         item: SessionMessage | Exception = await self._stream.receive()
         return item
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class _NotingWriter:
+class _NotingWriter(_Noting):
     """Where messages go, which notes that nothing takes them any more."""
 
     def __init__(self, stream: WriteStream, ended: anyio.Event) -> None:
+        super().__init__(stream, ended)
         self._stream = stream
-        self._ended = ended
 
     async def send(self, item: SessionMessage, /) -> None:
         try:
@@ -325,17 +315,6 @@ class _NotingWriter:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._ended.set()
             raise
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 async def _dropped(_: Any, method: str, params: Mapping[str, Any] | None) -> None:
