@@ -110,12 +110,12 @@ def plan_change(file: ClientFile, command: tuple[str, ...]) -> Change | None:
     if both := served.keys() & moving.keys():
         raise ConfigError(f"{file.path} and {file.served} both have a server named {min(both)!r}; rename one of them.")
     entry = _entry(data, section, {**served, **moving}, (*command, "serve", str(file.served)))
-    kept = {name: entry for name, entry in servers.items() if name not in moving and name != NAME}
+    retained = {name: entry for name, entry in servers.items() if name not in moving and name != NAME}
     inputs = {"inputs": data["inputs"]} if "inputs" in data and section == ("servers",) else {}
     return Change(
         file=file,
         servers=tuple(moving),
-        data=_with_servers(data, section, {**kept, NAME: entry}),
+        data=_with_servers(data, section, {**retained, NAME: entry}),
         served=_with_servers({**before, **inputs}, section, {**served, **moving}),
     )
 

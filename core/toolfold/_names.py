@@ -87,10 +87,10 @@ class WireNames:
     def admit(self, name: str) -> None:
         """Admit a name, or raise `ConfigError` if its wire name is taken by another or too long."""
         wire = self.to_wire(name)
-        holder = self._names.get(wire, name)
-        if holder != name:
+        other = self._names.get(wire, name)
+        if other != name:
             raise ConfigError(
-                f"{holder!r} and {name!r} would both be {wire!r} on the wire: rename one, or choose another separator."
+                f"{other!r} and {name!r} would both be {wire!r} on the wire: rename one, or choose another separator."
             )
         if len(wire) > self.max_length:
             raise ConfigError(

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from .driver import Answer, Operation
 from .homes import as_step, of_call, of_register, of_restore, of_step
-from .oracle import Holder, Oracle, World
+from .oracle import Oracle, SessionState, World
 from .properties import broken
 
 _ONE = frozenset({"ACT-1", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "INV-1", "INV-2"})
@@ -79,7 +79,7 @@ def mismatches(oracle: Oracle, world: World, operation: Operation, expected: Ans
         "restore": _restore_mismatches,
         "register": _register_mismatches,
     }.get(operation.verb, _other_mismatches)
-    for mismatch in compare(oracle, world.holder(operation.session), operation, expected, got):
+    for mismatch in compare(oracle, world.state_of(operation.session), operation, expected, got):
         yield mismatch
         if mismatch.explains:
             return
@@ -89,7 +89,7 @@ def mismatches(oracle: Oracle, world: World, operation: Operation, expected: Ans
 
 
 def _step_mismatches(
-    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Mismatch]:
     home = of_step(oracle, operation, expected)
     if expected.detail.get("outcome") == "ask":
@@ -120,7 +120,7 @@ def _outcome(answer: Answer) -> str:
 
 
 def _state_mismatch(
-    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer, home: str
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer, got: Answer, home: str
 ) -> Mismatch:
     right, wrong = set(expected.active or ()), set(got.active or ())
     extra, lost = wrong - right, right - wrong
@@ -171,7 +171,7 @@ def _hooks(ran: tuple[tuple[str, str], ...]) -> str:
 
 
 def _list_mismatches(
-    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Mismatch]:
     cursor = operation.arguments.get("cursor")
     if (got.error is None) != (expected.error is None) or got.error not in (None, "error", expected.error):
@@ -210,7 +210,7 @@ def _order_mismatches(got: Answer) -> Iterator[Mismatch]:
 
 
 def _group_mismatches(
-    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Mismatch]:
     del oracle, before, operation
     if got.groups is None:
@@ -223,7 +223,7 @@ def _group_mismatches(
 
 
 def _call_mismatches(
-    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Mismatch]:
     home = of_call(oracle, before, operation, expected)
     if (got.error is None) != (expected.error is None):
@@ -247,7 +247,7 @@ def _says(text: str, expected: str) -> bool:
 
 
 def _end_mismatches(
-    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Mismatch]:
     del oracle, before, operation
     if got.hooks is not None and got.hooks != expected.hooks:
@@ -261,7 +261,7 @@ def _end_mismatches(
 
 
 def _restore_mismatches(
-    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Mismatch]:
     del before
     home = of_restore(oracle, operation)
@@ -275,7 +275,7 @@ def _restore_mismatches(
 
 
 def _register_mismatches(
-    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Mismatch]:
     del before
     home = of_register(oracle, operation)
@@ -288,7 +288,7 @@ def _register_mismatches(
 
 
 def _other_mismatches(
-    oracle: Oracle, before: Holder, operation: Operation, expected: Answer, got: Answer
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer, got: Answer
 ) -> Iterator[Mismatch]:
     del oracle, before
     if got.error is not None:

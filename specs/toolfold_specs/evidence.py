@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from .driver import Answer, Operation
 from .homes import as_step, of_call, of_register, of_restore, of_step
-from .oracle import Holder, Oracle, World
+from .oracle import Oracle, SessionState, World
 from .properties import SOMETIMES
 
 TRANSITIONS = ("activate", "deactivate", "transition")
@@ -49,7 +49,7 @@ def evidence(oracle: Oracle, world: World, operation: Operation, expected: Answe
 
 
 def _evidence(oracle: Oracle, world: World, operation: Operation, expected: Answer) -> Iterator[tuple[str, str]]:
-    before = world.holder(operation.session)
+    before = world.state_of(operation.session)
     if operation.verb in TRANSITIONS:
         yield from _evidence_of_step(oracle, world, operation, expected)
     elif operation.verb == "list":
@@ -91,13 +91,14 @@ def _evidence_of_step(
             yield "HOOK-5", "hooks"
         if expected.detail["outcome"] == "ask":
             yield "HOOK-7", CAUSE
-    if expected.changed and (step := as_step(oracle, world.holder(operation.session), operation, expected)) is not None:
+    before = world.state_of(operation.session)
+    if expected.changed and (step := as_step(oracle, before, operation, expected)) is not None:
         known = (known for known in SOMETIMES if step.request in known.requests and known(step))
         yield from ((known.clause, "active") for known in known)
 
 
 def _evidence_of_list(
-    oracle: Oracle, before: Holder, operation: Operation, expected: Answer
+    oracle: Oracle, before: SessionState, operation: Operation, expected: Answer
 ) -> Iterator[tuple[str, str]]:
     if expected.error is not None:
         yield "LST-3", REFUSAL

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import cast
 
 from .driver import Answer, Operation
-from .oracle import Holder, Oracle
+from .oracle import Oracle, SessionState
 from .properties import Members, Request, Step
 
 
@@ -29,7 +29,7 @@ def of_step(oracle: Oracle, operation: Operation, expected: Answer) -> str:
     return "HOOK-8" if operation.arguments.get("force") else "ACT-5"
 
 
-def of_call(oracle: Oracle, before: Holder, operation: Operation, expected: Answer) -> str:
+def of_call(oracle: Oracle, before: SessionState, operation: Operation, expected: Answer) -> str:
     """Return the home of a call."""
     tool = next((tool for tool in oracle.setup.tools if tool.full_name == operation.arguments["tool"]), None)
     if tool is None:
@@ -56,7 +56,7 @@ def of_register(oracle: Oracle, operation: Operation) -> str:
     return "REG-3" if len(there.setup.exclusions) > len(oracle.setup.exclusions) else "REG-7"
 
 
-def as_step(oracle: Oracle, before: Holder, operation: Operation, answer: Answer) -> Step | None:
+def as_step(oracle: Oracle, before: SessionState, operation: Operation, answer: Answer) -> Step | None:
     """Return an operation as a step of the machine; None where a limit on active groups has rules of its own."""
     if oracle.setup.max_active is not None or answer.active is None or not {*answer.active} <= {*oracle.paths}:
         return None

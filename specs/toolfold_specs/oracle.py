@@ -29,7 +29,7 @@ LONGEST_NAME = 128  # characters
 
 
 @frozen
-class Holder:
+class SessionState:
     """The state of one session: active groups, true facts, and the last name on the last page.
 
     The groups are in order of activation if there is a limit, because only then the order matters.
@@ -49,17 +49,17 @@ class Holder:
 class World:
     """The whole state: the sessions by name, and the scripts of hooks."""
 
-    sessions: tuple[tuple[str, Holder], ...] = ()
+    sessions: tuple[tuple[str, SessionState], ...] = ()
     scripts: tuple[tuple[tuple[str, str], str], ...] = ()
 
-    def holder(self, session: str) -> Holder:
+    def state_of(self, session: str) -> SessionState:
         """Return the state of a session, which is new before its first use."""
-        return dict(self.sessions).get(session, Holder())
+        return dict(self.sessions).get(session, SessionState())
 
-    def having(self, session: str, holder: Holder) -> World:
+    def having(self, session: str, session_state: SessionState) -> World:
         """Return the world with the state of a session replaced."""
         others = {name: other for name, other in self.sessions if name != session}
-        used = others if holder == Holder() else {**others, session: holder}
+        used = others if session_state == SessionState() else {**others, session: session_state}
         return evolve(self, sessions=tuple(sorted(used.items())))
 
 
@@ -144,7 +144,7 @@ class Oracle:
 
     def apply(self, world: World, operation: Operation) -> tuple[World, Answer]:
         """Return the world after an operation, and the expected answer."""
-        holder = world.holder(operation.session)
+        session_state = world.state_of(operation.session)
         arguments = dict(operation.arguments)
         match operation.verb:
             case "activate":
@@ -156,13 +156,13 @@ class Oracle:
                 activate, deactivate = tuple(arguments["activate"]), tuple(arguments["deactivate"])
                 return self._step(world, operation.session, activate, deactivate)
             case "snapshot":
-                return world, self._settled(holder, hooks=None)
+                return world, self._settled(session_state, hooks=None)
             case "list":
                 return self._list(world, operation.session, arguments.get("cursor"))
             case "list_groups":
-                return world, Answer(groups=tuple(self._row(holder, path) for path in self.paths))
+                return world, Answer(groups=tuple(self._row(session_state, path) for path in self.paths))
             case "call":
-                return world, self._call(holder, arguments["tool"], arguments["arguments"])
+                return world, self._call(session_state, arguments["tool"], arguments["arguments"])
             case "set_fact":
                 return self._set_fact(world, operation.session, arguments["fact"], arguments["value"])
             case "end":
@@ -178,51 +178,53 @@ class Oracle:
             case verb:
                 raise ValueError(f"the oracle has no verb {verb!r}")
 
-    def active(self, holder: Holder) -> tuple[str, ...]:
+    def active(self, session_state: SessionState) -> tuple[str, ...]:
         """Return the paths of the active groups, in canonical order."""
-        return tuple(self.paths[number] for number in sorted(holder.active))
+        return tuple(self.paths[number] for number in sorted(session_state.active))
 
-    def names(self, holder: Holder) -> tuple[str, ...]:
+    def names(self, session_state: SessionState) -> tuple[str, ...]:
         """Return all listed names, including control tools, in order (SPEC LST-1, CTL-1, CTL-2)."""
-        return tuple(sorted({*self.listed(holder), *self.controls(holder)}))
+        return tuple(sorted({*self.listed(session_state), *self.controls(session_state)}))
 
-    def listed(self, holder: Holder) -> frozenset[str]:
+    def listed(self, session_state: SessionState) -> frozenset[str]:
         """Return the full names of the listed user tools (SPEC VIS-2, VIS-6)."""
         return frozenset(
-            tool.full_name for tool in self.setup.tools if not tool.hidden and self.available(holder, tool)
+            tool.full_name for tool in self.setup.tools if not tool.hidden and self.available(session_state, tool)
         )
 
-    def controls(self, holder: Holder) -> frozenset[str]:
+    def controls(self, session_state: SessionState) -> frozenset[str]:
         """Return the names of the listed control tools (SPEC CTL-1, CTL-2, NAM-4)."""
         found: set[str] = set()
         for path in self.paths:
-            state = self.state(holder, path)
+            state = self.state(session_state, path)
             if not self.setup.relevant_controls or state == "inactive":
                 found.add(f"{path}.activate")
             if self.groups[path].deactivator and (not self.setup.relevant_controls or state == "active"):
                 found.add(f"{path}.deactivate")
         return frozenset(found - {tool.full_name for tool in self.setup.tools})
 
-    def available(self, holder: Holder, tool: Tool) -> bool:
+    def available(self, session_state: SessionState, tool: Tool) -> bool:
         """Return whether a tool is available (SPEC VIS-2, NAM-4)."""
         if tool.when == "group":
-            return tool.group is None or tool.name in RESERVED or self.number[tool.group] in holder.active
-        return tool.when == "always" or tool.when.removeprefix("fact ") in holder.facts
+            return tool.group is None or tool.name in RESERVED or self.number[tool.group] in session_state.active
+        return tool.when == "always" or tool.when.removeprefix("fact ") in session_state.facts
 
-    def state(self, holder: Holder, path: str) -> str:
+    def state(self, session_state: SessionState, path: str) -> str:
         """Return the state of a group's region."""
-        return reference.region(self.system, holder.active, self.number[path])
+        return reference.region(self.system, session_state.active, self.number[path])
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
-    def after(self, holder: Holder, activate: Iterable[str], deactivate: Iterable[str]) -> reference.Answer[Any] | str:
+    def after(
+        self, session_state: SessionState, activate: Iterable[str], deactivate: Iterable[str]
+    ) -> reference.Answer[Any] | str:
         """Return the answer of the reference model to a step, or the first unknown path."""
         activate, deactivate = tuple(activate), tuple(deactivate)
         if unknown := [path for path in (*deactivate, *activate) if path not in self.number]:
             return unknown[0]
         return reference.step_within(
             self.system,
-            holder.order,
+            session_state.order,
             [self.number[path] for path in activate],
             [self.number[path] for path in deactivate],
             limit=self.setup.max_active,
@@ -238,24 +240,24 @@ class Oracle:
         deactivate: tuple[str, ...],
         force: bool = False,
     ) -> tuple[World, Answer]:
-        holder = world.holder(session)
-        outcome = self.after(holder, activate, deactivate)
+        session_state = world.state_of(session)
+        outcome = self.after(session_state, activate, deactivate)
         if isinstance(outcome, str):
-            return world, self._settled(holder, error="GroupNotFound")
+            return world, self._settled(session_state, error="GroupNotFound")
         if outcome.kind == "refused":
             detail = {} if outcome.detail is None else {"missing": self.paths[outcome.detail]}
-            return world, self._settled(holder, error=outcome.error, detail=detail)
+            return world, self._settled(session_state, error=outcome.error, detail=detail)
         if outcome.kind == "unchanged":
-            return world, self._settled(holder, changed=False)
+            return world, self._settled(session_state, changed=False)
         state = frozenset(outcome.state)
-        ran, failed = self._run(world, state - holder.active, holder.active - state, force)
+        ran, failed = self._run(world, state - session_state.active, session_state.active - state, force)
         if failed is not None:
             script = dict(world.scripts)[failed[1], failed[0]]
             detail = {"phase": failed[0], "group": failed[1], "outcome": script}
             detail |= {"cause": "ReentrantTransition"} if script == "ask" else {}
-            return world, self._settled(holder, error="HookFailed", detail=detail, hooks=ran)
-        after = evolve(holder, order=outcome.state if self.setup.max_active else tuple(sorted(outcome.state)))
-        notified = int(self.names(after) != self.names(holder))
+            return world, self._settled(session_state, error="HookFailed", detail=detail, hooks=ran)
+        after = evolve(session_state, order=outcome.state if self.setup.max_active else tuple(sorted(outcome.state)))
+        notified = int(self.names(after) != self.names(session_state))
         return world.having(session, after), self._settled(after, changed=True, hooks=ran, notified=notified)
 
     def _run(
@@ -291,10 +293,10 @@ class Oracle:
         )
 
     def _end(self, world: World, session: str) -> tuple[World, Answer]:
-        ran = self._teardown(self.active(world.holder(session)))
+        ran = self._teardown(self.active(world.state_of(session)))
         error = "HookFailed" if any(self._fails(world, *hook) for hook in ran) else None
         answer = Answer(error=error, hooks=ran, active=(), detail={"list": "SessionClosed"})
-        return world.having(session, Holder()), answer
+        return world.having(session, SessionState()), answer
 
     def following(self, operation: Operation) -> Oracle:
         """Return the oracle after an operation, which is another one if the operation changes the setup."""
@@ -303,8 +305,8 @@ class Oracle:
 
     def _restore(self, world: World, session: str, there: Oracle) -> tuple[World, Answer]:
         """Return the world with only this session, in the system of `there` (SPEC PER-1, PER-2)."""
-        holder = world.holder(session)
-        numbers = holder.order if self.setup.evict_oldest else sorted(holder.active)
+        session_state = world.state_of(session)
+        numbers = session_state.order if self.setup.evict_oldest else sorted(session_state.active)
         dumped = [self.paths[number] for number in numbers]
         known = frozenset(there.number[path] for path in dumped if path in there.number)
         restored = reference.supported(there.system, known)
@@ -313,50 +315,50 @@ class Oracle:
                 displaced = [there.system.subtree(other) for other in there.system.excluded(number)]
                 restored -= frozenset[int]().union(*displaced)
         order = [there.number[path] for path in dumped if there.number.get(path) in restored]
-        after = Holder(tuple(order if there.setup.max_active else sorted(order)), holder.facts)
+        after = SessionState(tuple(order if there.setup.max_active else sorted(order)), session_state.facts)
         dropped = tuple(path for path in dumped if there.number.get(path) not in restored)
         return World().having(session, after), Answer(active=there.active(after), detail={"dropped": dropped})
 
     def _register(self, world: World, session: str, there: Oracle) -> tuple[World, Answer]:
         """Return the world with all sessions in the system of `there`, removed groups closed (SPEC REG-5, REG-7)."""
         after = world
-        for name, holder in world.sessions:
-            paths = [self.paths[number] for number in holder.order]
+        for name, session_state in world.sessions:
+            paths = [self.paths[number] for number in session_state.order]
             order = tuple(there.number[path] for path in paths if path in there.number)
             if not reference.legal(there.system, frozenset(order)):
-                return world, self._settled(world.holder(session), error="ExclusionConflict", notified=None)
+                return world, self._settled(world.state_of(session), error="ExclusionConflict", notified=None)
             order = order if there.setup.max_active else tuple(sorted(order))
-            after = after.having(name, evolve(holder, order=order))
-        ran = self._teardown(path for path in self.active(world.holder(session)) if path not in there.number)
-        return after, there._settled(after.holder(session), hooks=ran, notified=None)
+            after = after.having(name, evolve(session_state, order=order))
+        ran = self._teardown(path for path in self.active(world.state_of(session)) if path not in there.number)
+        return after, there._settled(after.state_of(session), hooks=ran, notified=None)
 
-    def _settled(self, holder: Holder, **known: Any) -> Answer:
+    def _settled(self, session_state: SessionState, **known: Any) -> Answer:
         observed: dict[str, Any] = {"hooks": (), "notified": 0, **known}
-        return Answer(active=self.active(holder), **observed)
+        return Answer(active=self.active(session_state), **observed)
 
     # -- reading and calling ------------------------------------------------------------------------------------------
 
     def _list(self, world: World, session: str, cursor: str | None) -> tuple[World, Answer]:
-        holder = world.holder(session)
-        if cursor is not None and (cursor != NEXT or holder.page is None):
+        session_state = world.state_of(session)
+        if cursor is not None and (cursor != NEXT or session_state.page is None):
             return world, Answer(error="InvalidCursor")
-        names = [name for name in self.names(holder) if cursor is None or name > str(holder.page)]
+        names = [name for name in self.names(session_state) if cursor is None or name > str(session_state.page)]
         page = names[: self.setup.page_size]
         more = len(page) < len(names)
-        tools = tuple(name for name in page if name in self.listed(holder))
+        tools = tuple(name for name in page if name in self.listed(session_state))
         controls = tuple(name for name in page if name not in tools)
-        holder = evolve(holder, page=page[-1] if more else None)
+        session_state = evolve(session_state, page=page[-1] if more else None)
         answer = Answer(tools=tools, controls=controls, names=tuple(page), next_cursor=NEXT if more else None)
-        return world.having(session, holder), answer
+        return world.having(session, session_state), answer
 
-    def _row(self, holder: Holder, path: str) -> dict[str, Any]:
-        state = self.state(holder, path)
+    def _row(self, session_state: SessionState, path: str) -> dict[str, Any]:
+        state = self.state(session_state, path)
         tools = sum(tool.group == path for tool in self.setup.tools)
         return {"name": path, "state": state, "active": state == "active", "tools": tools}
 
-    def _call(self, holder: Holder, name: str, arguments: Mapping[str, Any]) -> Answer:
+    def _call(self, session_state: SessionState, name: str, arguments: Mapping[str, Any]) -> Answer:
         tool = next((tool for tool in self.setup.tools if tool.full_name == name), None)
-        if tool is None or not self.available(holder, tool):
+        if tool is None or not self.available(session_state, tool):
             return Answer(error="ToolNotFound")
         if not _fits(tool.input_schema, arguments):
             return Answer(is_error=True)
@@ -365,9 +367,9 @@ class Oracle:
         return Answer(is_error=True, text="refused on purpose" if tool.does == "refuse" else None)
 
     def _set_fact(self, world: World, session: str, fact: str, value: bool) -> tuple[World, Answer]:
-        holder = world.holder(session)
-        after = evolve(holder, facts=holder.facts | {fact} if value else holder.facts - {fact})
-        notified = int(self.names(after) != self.names(holder))
+        session_state = world.state_of(session)
+        after = evolve(session_state, facts=session_state.facts | {fact} if value else session_state.facts - {fact})
+        notified = int(self.names(after) != self.names(session_state))
         return world.having(session, after), self._settled(after, notified=notified)
 
 

@@ -152,7 +152,7 @@ class Overlap:
 
     def expected_active(self, session: str = MAIN) -> tuple[str, ...]:
         """Return the active groups after all operations, in the order of arrival."""
-        return self.oracle.active(self.serial.holder(session))
+        return self.oracle.active(self.serial.state_of(session))
 
     def ran_as_expected(self, tickets: Iterable[int]) -> bool:
         """Return whether the hooks that began are those of the order of arrival, as far as they were observed."""
@@ -168,8 +168,8 @@ class Overlap:
 
     def pause(self, order: tuple[int, ...]) -> None:
         """Assume that these groups are active in the main session, with nothing under way, and judge from here."""
-        holder = evolve(self.serial.holder(MAIN), order=order)
-        self.initial = self.serial = self.serial.having(MAIN, holder)
+        session_state = evolve(self.serial.state_of(MAIN), order=order)
+        self.initial = self.serial = self.serial.having(MAIN, session_state)
         self._events.clear()
         self._judged.clear()
 
@@ -200,7 +200,7 @@ class Overlap:
     def _judge(self, state: tuple[World, frozenset[int]], asked: Asked) -> tuple[tuple[World, frozenset[int]], bool]:
         world, done = state
         if asked.reading:
-            active = self.oracle.active(world.holder(asked.operation.session))
+            active = self.oracle.active(world.state_of(asked.operation.session))
             return state, asked.number in done and asked.got.active == active
         if asked.undone:
             return (world, done | {asked.number}), asked.got.error is not None

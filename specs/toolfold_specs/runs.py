@@ -17,7 +17,7 @@ from .attribution import RESTS_ON, STATE, Mismatch, mismatches
 from .driver import Answer, Driver, Operation, Setup, TargetFailed
 from .drivers.messages import checked
 from .evidence import REFUSAL, SHOWN_BY, evidence, observed
-from .oracle import NEXT, Holder, Oracle, World, refusal
+from .oracle import NEXT, Oracle, SessionState, World, refusal
 from .report import Violation
 from .shrinking import minimal
 
@@ -202,9 +202,9 @@ class Case:
         self._cursors: dict[str, str | None] = {}
 
     @property
-    def holder(self) -> Holder:
+    def session_state(self) -> SessionState:
         """The state of the main session according to the oracle."""
-        return self.world.holder("main")
+        return self.world.state_of("main")
 
     def do(self, operation: Operation, clause: str | None = None, members: Iterable[str] = ("active",)) -> bool:
         """Perform an operation, and report it if its answer is wrong; return whether the case can go on.
@@ -373,7 +373,7 @@ class Case:
         world = self.oracle.initial
         for operation in self.history[:-1]:
             world, _ = self.oracle.apply(world, operation)
-        reached = self.oracle.active(world.holder(last.session))
+        reached = self.oracle.active(world.state_of(last.session))
         return [*(Operation("activate", {"group": path}, last.session) for path in reached), last]
 
 

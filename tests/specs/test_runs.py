@@ -50,7 +50,7 @@ class Forgetful(Rightly):
         before = self.world
         if operation.verb == "activate" and len(self.history) == 4:
             self.history.append(operation)
-            return Answer(error="QuotaExceeded", active=self.oracle.active(before.holder("main")))
+            return Answer(error="QuotaExceeded", active=self.oracle.active(before.state_of("main")))
         return super().perform(operation)
 
 
@@ -60,10 +60,10 @@ class Sulking(Rightly):
     def perform(self, operation: Operation) -> Answer:
         group = operation.arguments.get("group")
         had = [earlier.arguments.get("group") for earlier in self.history if earlier.verb == "activate"]
-        holder = self.world.holder("main")
-        if operation.verb == "activate" and group in had and group not in self.oracle.active(holder):
+        session_state = self.world.state_of("main")
+        if operation.verb == "activate" and group in had and group not in self.oracle.active(session_state):
             self.history.append(operation)
-            return Answer(error="GroupNotFound", active=self.oracle.active(holder))
+            return Answer(error="GroupNotFound", active=self.oracle.active(session_state))
         return super().perform(operation)
 
 
@@ -71,7 +71,7 @@ class LeavesNoneOut(Rightly):
     """Refuses the activation of b if every other group is active."""
 
     def perform(self, operation: Operation) -> Answer:
-        active = self.oracle.active(self.world.holder("main"))
+        active = self.oracle.active(self.world.state_of("main"))
         if operation == activate("b") and {*active} == {*self.oracle.paths} - {"b"}:
             return Answer(error="QuotaExceeded", active=active)
         return super().perform(operation)

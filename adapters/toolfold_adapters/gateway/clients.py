@@ -69,13 +69,13 @@ def servers_in(data: Mapping[str, Any], folder: str = "") -> ClientServers | Non
         ConfigError: They are no table.
     """
     of_project = table((table((table(data.get("projects")) or {}).get(folder)) or {}).get("mcpServers")) or {}
-    for holder, prefix in ((data, ""), (table(data.get("mcp")) or {}, "mcp.")):  # the latter in VS Code's settings.json
+    for part, prefix in ((data, ""), (table(data.get("mcp")) or {}, "mcp.")):  # the latter in VS Code's settings.json
         for section in SECTIONS:
-            if section in holder:
-                if (entries := table(holder[section])) is None:
+            if section in part:
+                if (entries := table(part[section])) is None:
                     raise ConfigError(f"{prefix}{section} must be a table of servers by their names.")
                 entries = {**entries, **of_project} if of_project else entries
-                return ClientServers(section=prefix + section, entries=entries, inputs=_inputs(holder.get("inputs")))
+                return ClientServers(section=prefix + section, entries=entries, inputs=_inputs(part.get("inputs")))
     return ClientServers(section="mcpServers", entries=of_project, inputs={}) if of_project else None
 
 

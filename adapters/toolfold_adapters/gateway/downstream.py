@@ -237,9 +237,9 @@ def capabilities_of(ctx: ServerContext) -> dict[str, Any]:
         declared = {} if known is None else known.model_dump(by_alias=True, mode="json", exclude_none=True)
     passed = {key: value for key, value in declared.items() if key not in NOT_PASSED and value is not None}
     if (extensions := table(passed.pop("extensions", None))) is not None:
-        kept = {key: value for key, value in extensions.items() if key not in NO_EXTENSIONS}
-        if kept:
-            passed["extensions"] = kept
+        retained = {key: value for key, value in extensions.items() if key not in NO_EXTENSIONS}
+        if retained:
+            passed["extensions"] = retained
     return passed
 
 

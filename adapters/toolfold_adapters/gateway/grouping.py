@@ -103,26 +103,26 @@ def _by_noun(
 ) -> tuple[dict[str, tuple[Sized, ...]], tuple[Sized, ...]]:
     """Return the tools of each noun that at least three tools go to, and those that go to none."""
     counts = Counter(noun for tool in tools for noun in set(nouns[tool.name]))
-    kept = {noun for noun, count in counts.items() if count >= MIN_TOOLS}
+    retained = {noun for noun, count in counts.items() if count >= MIN_TOOLS}
     while True:
-        homes = {tool.name: _home(tool, nouns[tool.name], kept, counts) for tool in tools}
+        homes = {tool.name: _home(tool, nouns[tool.name], retained, counts) for tool in tools}
         sizes = Counter(home for home in homes.values() if home is not None)
-        small = {noun for noun in kept if sizes[noun] < MIN_TOOLS}
+        small = {noun for noun in retained if sizes[noun] < MIN_TOOLS}
         if not small:
             break
-        kept -= {min(small, key=lambda noun: (sizes[noun], counts[noun], noun))}
-    members = {noun: tuple(tool for tool in tools if homes[tool.name] == noun) for noun in sorted(kept)}
+        retained -= {min(small, key=lambda noun: (sizes[noun], counts[noun], noun))}
+    members = {noun: tuple(tool for tool in tools if homes[tool.name] == noun) for noun in sorted(retained)}
     return members, tuple(tool for tool in tools if homes[tool.name] is None)
 
 
-def _home(tool: Sized, own: Sequence[str], kept: set[str], counts: Mapping[str, int]) -> str | None:
+def _home(tool: Sized, own: Sequence[str], retained: set[str], counts: Mapping[str, int]) -> str | None:
     """Return the noun that a tool goes to: of its name's the one that most share, else the first of its description."""
-    candidates = [noun for noun in own if noun in kept]
+    candidates = [noun for noun in own if noun in retained]
     if candidates:
         return max(candidates, key=lambda noun: (counts[noun], -own.index(noun)))
     if own:
         return None
-    return next((noun for noun in words_of(tool.description) if noun in kept), None)
+    return next((noun for noun in words_of(tool.description) if noun in retained), None)
 
 
 def _chunks(path: tuple[str, ...], tools: Sequence[Sized], budget: int) -> list[_Class]:

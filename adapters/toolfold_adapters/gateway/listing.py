@@ -111,8 +111,8 @@ def merged(known: Definitions, before: Definitions | None, now: Definitions) -> 
 def _merged(known: Sequence[Any], before: Sequence[Any], now: Sequence[Any], key: str) -> list[Any]:
     newest = {_text(table(one) or {}, key): one for one in now}
     gone = {_text(table(one) or {}, key) for one in before} - newest.keys()
-    kept = {_text(table(one) or {}, key): one for one in known}
-    return [*({name: one for name, one in kept.items() if name not in gone} | newest).values()]
+    retained = {_text(table(one) or {}, key): one for one in known}
+    return [*({name: one for name, one in retained.items() if name not in gone} | newest).values()]
 
 
 def _callable(wire: Wire, tools: Any) -> tuple[list[Any], list[str]]:

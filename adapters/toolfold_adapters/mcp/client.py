@@ -22,8 +22,8 @@ class FollowingClient(Client):
 
     In the modern era it stores the handle of the latest result and sends it with each later list and call. In the
     legacy era the server keeps a session, and this class changes nothing. Make its calls one at a time: if two
-    concurrent calls both open a group, only the handle of the later answer is kept. To continue from an earlier state,
-    set `handle` to an earlier handle; to start over, set it to `None`.
+    concurrent calls both open a group, only the handle of the later answer is retained. To continue from an earlier
+    state, set `handle` to an earlier handle; to start over, set it to `None`.
     """
 
     handle: str | None = field(default=None, kw_only=True)

@@ -1,4 +1,4 @@
-"""A session: one holder's activation state, to read, to call in, and to change (SPEC 5, 9, 10, 11).
+"""A session: the activation state of one client or conversation, to read, call and change (SPEC 5, 9, 10, 11).
 
 Its `Executor` holds the state and changes it. Reads take the present state and never wait. Nothing here decides a
 state or an availability.
@@ -33,7 +33,7 @@ _NOT_OPENED = "was not opened; use `async with tools.open_session() as session`,
 
 
 class Session(Calls):
-    """One holder's activation state. Made by `ToolSet.open_session`; use it with `async with`."""
+    """The activation state of one client or conversation. Made by `ToolSet.open_session`; use it with `async with`."""
 
     __slots__ = (
         "__weakref__",

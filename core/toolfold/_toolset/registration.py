@@ -132,8 +132,8 @@ class Registration:
             HookFailed: A session could not close the group; nothing was removed.
         """
         self._builder.known(path)
-        while holders := [session for session in self.pool.live if session.snapshot.is_active(path)]:
-            for session in holders:
+        while affected := [session for session in self.pool.live if session.snapshot.is_active(path)]:
+            for session in affected:
                 with suppress(SessionClosed):  # it ended meanwhile, hooks included
                     await session.deactivate(path)
         return self._builder.remove_group(path)

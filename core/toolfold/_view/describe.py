@@ -59,15 +59,15 @@ def compact(schema: Any, name: str | None = None) -> Any:
     whole = table(schema)
     if whole is None:
         return schema
-    kept = {key: value for key, value in whole.items() if key != "$schema" and not _repeats(key, value, name)}
-    for key in kept.keys() & {*_MAPS, *_LISTS, *_SINGLE}:
-        if key in _MAPS and (parts := table(kept[key])) is not None:
-            kept[key] = {part: compact(inner, part) for part, inner in parts.items()}
-        elif key in _LISTS and (several := array(kept[key])) is not None:
-            kept[key] = [compact(inner) for inner in several]
+    retained = {key: value for key, value in whole.items() if key != "$schema" and not _repeats(key, value, name)}
+    for key in retained.keys() & {*_MAPS, *_LISTS, *_SINGLE}:
+        if key in _MAPS and (parts := table(retained[key])) is not None:
+            retained[key] = {part: compact(inner, part) for part, inner in parts.items()}
+        elif key in _LISTS and (several := array(retained[key])) is not None:
+            retained[key] = [compact(inner) for inner in several]
         elif key in _SINGLE:
-            kept[key] = compact(kept[key])
-    return kept
+            retained[key] = compact(retained[key])
+    return retained
 
 
 def _repeats(key: str, value: Any, name: str | None) -> bool:

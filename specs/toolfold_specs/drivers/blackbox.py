@@ -75,13 +75,13 @@ class BlackBoxDriver(McpDriver):
         }
         if not recognised:
             return
-        kept = [one for one in self._described.groups if recognised.issuperset((*_above(one.path), one.path))]
-        gone = [group.path for group in self._described.groups if group not in kept]
+        retained = [one for one in self._described.groups if recognised.issuperset((*_above(one.path), one.path))]
+        gone = [group.path for group in self._described.groups if group not in retained]
         why = "it has no tool of its own on the list, or is within such a group, so its state can't be seen"
         self.not_checked = {**self.not_checked, **{f"group {path}": why for path in gone}}
         exclusions = (tuple(path for path in members if path not in gone) for members in self._described.exclusions)
         several = tuple(members for members in exclusions if len(members) > 1)
-        self._described = evolve(self._described, groups=tuple(kept), exclusions=several)
+        self._described = evolve(self._described, groups=tuple(retained), exclusions=several)
 
     def _able(self) -> tuple[frozenset[str], Mapping[str, str]]:
         """Return what can be driven, and why the rest can't."""

@@ -234,9 +234,9 @@ def infer(names: Iterable[str]) -> Description:
     """Return the groups that control tools such as `files.edit.activate` name; their own tools remain to be found."""
     calls = {found: Call(name) for name in sorted(names) if (found := _controlled(name)) is not None}
     paths = sorted((path for verb, path in calls if verb == "activate"), key=_canonical)
-    kept = [path for path in paths if "." not in path or path.rpartition(".")[0] in paths]
+    retained = [path for path in paths if "." not in path or path.rpartition(".")[0] in paths]
     return Description(
-        tuple(Described(path, (), calls["activate", path], calls.get(("deactivate", path))) for path in kept)
+        tuple(Described(path, (), calls["activate", path], calls.get(("deactivate", path))) for path in retained)
     )
 
 

@@ -82,7 +82,7 @@ class _Run(Overlap):
     def look(self) -> None:
         """Read the state; if it is not the result of everything that was started, something is still under way."""
         active = self.perform(SNAPSHOT).active
-        if self.under_way and active not in (None, self.oracle.active(self.serial.holder(MAIN))):
+        if self.under_way and active not in (None, self.oracle.active(self.serial.state_of(MAIN))):
             self.overlapped = True
 
     def end(self, random: Random) -> None:
@@ -102,7 +102,7 @@ class _Run(Overlap):
 
     def last_round(self) -> list[Operation]:
         """Return moves that lead to the last pause without anything overlapping, and those made since then."""
-        reached = self.oracle.active(self.initial.holder(MAIN))
+        reached = self.oracle.active(self.initial.state_of(MAIN))
         scripts = [move for move in self.history[: self.paused] if move.verb == "script"]
         return [*(Operation("activate", {"group": path}) for path in reached), *scripts, *self.history[self.paused :]]
 

@@ -171,7 +171,7 @@ def _reads(test_run: TestRun) -> None:
                 seen = _read_during(test_run, setup, route, step, hook, fail=False)
                 if seen is None:
                     return
-                before = oracle.active(world.holder("main"))
+                before = oracle.active(world.state_of("main"))
                 if seen.active not in (None, before):
                     failed = _read_during(test_run, setup, route, step, hook, fail=True)
                     waited = failed is not None and failed.active == before
@@ -324,7 +324,7 @@ def _asking(test_run: TestRun) -> None:
         got = run.finish(ticket, "HOOK-7")
         expected = run.expected[ticket]
         final = run.perform(Operation("snapshot"))
-        if not agrees(expected, got) or final.active not in (None, case.oracle.active(case.holder)):
+        if not agrees(expected, got) or final.active not in (None, case.oracle.active(case.session_state)):
             message = "a hook that requests a transition of its own session is not refused"
             run.report("HOOK-7", message, expected.to_json(), {**got.to_json(), "active": final.active})
             return

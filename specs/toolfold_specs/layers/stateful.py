@@ -264,8 +264,8 @@ class SystemMachine(RuleBasedStateMachine):
         return self.case.oracle.paths
 
     def _in_state(self, state: str, session: str) -> list[str]:
-        holder = self.case.world.holder(self._named(session))
-        return [path for path in self._paths if self.case.oracle.state(holder, path) == state]
+        session_state = self.case.world.state_of(self._named(session))
+        return [path for path in self._paths if self.case.oracle.state(session_state, path) == state]
 
     def _contested(self, session: str) -> list[str]:
         """Return the groups whose activation displaces others."""
